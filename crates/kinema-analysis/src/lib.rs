@@ -1,0 +1,1 @@
+//! Analysis kernels of Kinema: one file a quantity, no input or output.

@@ -1,0 +1,171 @@
+//! The one error type: what is wrong, and where (path, format, frame, byte).
+//!
+//! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Result of anything that can fail in Kinema.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What sort of failure it is; decides the Python exception class and the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The file does not exist.
+    NotFound,
+    /// The file may not be read or written.
+    PermissionDenied,
+    /// Any other failure of the operating system's input or output.
+    Io,
+    /// The file ends in the middle of a frame or header.
+    Truncated,
+    /// The bytes contradict the format.
+    Corrupt,
+    /// A valid or unknown variant that Kinema does not read.
+    Unsupported,
+    /// The caller's argument cannot be used.
+    InvalidArgument,
+    /// A frame or atom number beyond the trajectory.
+    OutOfRange,
+    /// One frame of what is asked for does not fit in the stated memory limit.
+    MemoryLimit,
+    /// The caller asked to stop.
+    Cancelled,
+    /// A defect of Kinema itself, for example a panic caught at the border.
+    Internal,
+}
+
+/// An error with its place: `{path}: {format} frame {i}, byte {offset}: {what}`.
+#[derive(Debug, Clone)]
+pub struct Error(Box<Details>);
+
+#[derive(Debug, Clone)]
+struct Details {
+    kind: ErrorKind,
+    path: Option<PathBuf>,
+    format: Option<&'static str>,
+    frame: Option<u64>,
+    offset: Option<u64>,
+    what: String,
+}
+
+impl Error {
+    /// A new error; `what` is lower case and has no full stop.
+    #[cold]
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Self(Box::new(Details { kind, path: None, format: None, frame: None, offset: None, what: what.into() }))
+    }
+
+    /// `{what}, expected {expected}, found {found}`, as corrupt data.
+    #[cold]
+    pub fn corrupt(what: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Corrupt, format!("{what}, expected {expected}, found {found}"))
+    }
+
+    /// An operating system's error, its kind kept.
+    #[cold]
+    pub fn io(doing: &str, error: &std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            std::io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, format!("{doing}: {error}"))
+    }
+
+    /// Adds the path unless one is known already.
+    #[must_use]
+    pub fn at_path(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_path_buf());
+        self
+    }
+
+    /// Adds the format's name unless one is known already.
+    #[must_use]
+    pub fn in_format(mut self, format: &'static str) -> Self {
+        self.0.format.get_or_insert(format);
+        self
+    }
+
+    /// Adds the frame number (of the file, from 0) unless one is known already.
+    #[must_use]
+    pub fn at_frame(mut self, frame: u64) -> Self {
+        self.0.frame.get_or_insert(frame);
+        self
+    }
+
+    /// Adds the byte offset in the file unless one is known already.
+    #[must_use]
+    pub fn at_byte(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// The sort of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+    /// The file, where one is concerned.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+    /// The format's name, where one is concerned.
+    pub fn format(&self) -> Option<&'static str> {
+        self.0.format
+    }
+    /// The frame number in the file, from 0.
+    pub fn frame(&self) -> Option<u64> {
+        self.0.frame
+    }
+    /// The byte offset in the file.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+    /// The message without its place.
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let d = &*self.0;
+        if let Some(path) = &d.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        let mut place = Vec::new();
+        if let Some(frame) = d.frame {
+            place.push(format!("frame {frame}"));
+        }
+        if let Some(offset) = d.offset {
+            place.push(format!("byte {offset}"));
+        }
+        let place = place.join(", ");
+        match (d.format, place.is_empty()) {
+            (Some(format), true) => write!(f, "{format}: ")?,
+            (Some(format), false) => write!(f, "{format} {place}: ")?,
+            (None, true) => {}
+            (None, false) => write!(f, "{place}: ")?,
+        }
+        f.write_str(&d.what)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_stands_before_the_message() {
+        let error = Error::corrupt("wrong magic number", 1995, 7)
+            .at_byte(12)
+            .at_frame(3)
+            .in_format("XTC")
+            .at_path(Path::new("md.xtc"));
+        assert_eq!(error.to_string(), "md.xtc: XTC frame 3, byte 12: wrong magic number, expected 1995, found 7");
+        assert_eq!(error.at_byte(99).offset(), Some(12), "the innermost place is kept");
+    }
+}

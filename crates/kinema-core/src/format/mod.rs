@@ -1,0 +1,226 @@
+//! What bytes mean: the interface of a trajectory format, and the registry of all of them.
+//!
+//! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
+
+pub mod dcd;
+pub mod xtc;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockMut, Fields, Scales};
+use crate::index::Index;
+use crate::selection::AtomSelection;
+use crate::source::{Extent, Source};
+
+/// The one list of formats: documentation, `kinema formats` and error messages are made from it.
+pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd];
+
+/// Facts about a format, as data.
+#[derive(Debug, Clone, Copy)]
+pub struct FormatInfo {
+    /// Name, as in messages: "XTC".
+    pub name: &'static str,
+    /// File name endings without the dot, lower case.
+    pub extensions: &'static [&'static str],
+    /// What it is, in one line.
+    pub description: &'static str,
+    /// Whether Kinema reads it.
+    pub reads: bool,
+    /// Whether Kinema writes it.
+    pub writes: bool,
+    /// Fields that a file of this format may hold.
+    pub fields: Fields,
+    /// The file's own unit of length.
+    pub length_unit: &'static str,
+    /// The file's own unit of time.
+    pub time_unit: &'static str,
+    /// Factors from the file's units to angstrom and ps.
+    pub scales: Scales,
+    /// Where the format is specified.
+    pub reference: &'static str,
+}
+
+/// A trajectory format.
+pub trait Format: Send + Sync {
+    /// Its facts.
+    fn info(&self) -> &'static FormatInfo;
+
+    /// Whether a file that begins with `head` (up to 512 bytes) is of this format.
+    fn sniff(&self, head: &[u8]) -> bool;
+
+    /// Reads the file's header (or that of frame 0) and nothing more.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt`, or `Unsupported` for a variant that is not read.
+    fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>>;
+}
+
+/// What the header of a file says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Number of atoms, the same in all frames.
+    pub n_atoms: u32,
+    /// Fields present in this file.
+    pub fields: Fields,
+    /// Free text that the file carries (DCD titles), for `kinema info`.
+    pub remarks: Vec<String>,
+    /// Variant in words, for `kinema info`: "CHARMM, big-endian, with unit cell".
+    pub variant: String,
+    /// Disagreements worth telling: "header says 0 frames, file holds 98".
+    pub warnings: Vec<String>,
+}
+
+/// What is wanted of some frames.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Fields to decode; those that a file does not have are refused before this point.
+    pub fields: Fields,
+    /// Atoms to decode.
+    pub atoms: AtomSelection,
+    /// Factors to apply.
+    pub scales: Scales,
+}
+
+/// One frame that is wanted, and the row of the block that it goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Frame number in the file.
+    pub frame: u64,
+    /// Row in the block.
+    pub row: u32,
+}
+
+/// The smallest run of bytes that decodes alone; it covers a box: field x frames x atoms x components.
+///
+/// An XTC frame, a run of atoms in one plane of a DCD frame, an HDF5 chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Which of the wanted frames it holds values of, as positions in the list of wanted frames.
+    pub wanted: Range<u32>,
+    /// Which atoms of the trajectory.
+    pub atoms: Range<u32>,
+    /// What is in it; the meaning of the number is the format's own (plane, data set, ...).
+    pub part: u32,
+    /// Bytes to read at first.
+    pub extent: Extent,
+    /// The whole segment where `extent` is a guessed prefix of it, else the same.
+    pub whole: Extent,
+}
+
+/// What [`Decoder::decode`] made of the bytes it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded {
+    /// The rows are written.
+    Done,
+    /// The guessed prefix was too short; read at least this many bytes (up to the whole segment) and call again.
+    NeedsPrefix(u64),
+}
+
+/// Buffers that a worker lends to decoders, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// 32-bit integers.
+    pub ints: Vec<i32>,
+    /// 32-bit floats.
+    pub floats: Vec<f32>,
+}
+
+/// How a scan of a file is to be done.
+pub struct ScanOptions<'a> {
+    /// An index of the same file when it was shorter; the scan goes on behind it.
+    pub known: Option<Index>,
+    /// Threads to use.
+    pub workers: usize,
+    /// Called now and then with the bytes scanned so far; an error (cancelled) ends the scan.
+    pub progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
+}
+
+/// What a scan found.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// The complete frames.
+    pub index: Index,
+    /// Where and why the frames end before the file does; `None` for a whole file.
+    pub truncation: Option<Error>,
+}
+
+/// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
+pub trait Decoder: Send + Sync {
+    /// What the header says.
+    fn header(&self) -> &Header;
+
+    /// Finds all frames.
+    ///
+    /// # Errors
+    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
+    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
+
+    /// Appends the segments that hold `request` of the `wanted` frames (ascending frames) to `segments`, in the
+    /// order of their offsets. They must include every frame's header, so that it is checked when it is read.
+    ///
+    /// # Errors
+    /// None on a sound index; `Internal` otherwise.
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
+
+    /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled.
+    ///
+    /// Checks the frame's header (magic number, atom count, record lengths). Never panics, whatever the bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` with frame and byte offset in the file.
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Decoded>;
+}
+
+/// The format of that name (any case) or file name ending.
+pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+    let name = name.trim_start_matches('.').to_ascii_lowercase();
+    FORMATS.iter().copied().find(|format| {
+        let info = format.info();
+        info.name.eq_ignore_ascii_case(&name) || info.extensions.contains(&name.as_str())
+    })
+}
+
+/// Finds the format of a source by its first bytes; the ending of its name serves only for the message.
+///
+/// # Errors
+/// `Corrupt` or `Unsupported` that names the formats Kinema reads.
+pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
+    let len = source.len()?;
+    if len == 0 {
+        return Err(Error::new(ErrorKind::Truncated, "the file is empty").at_path(source.path()));
+    }
+    let mut head = vec![0; len.min(512) as usize];
+    source.read_exact_at(0, &mut head)?;
+    if let Some(format) = FORMATS.iter().copied().find(|format| format.sniff(&head)) {
+        return Ok(format);
+    }
+    let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();
+    let claimed = source.path().extension().and_then(|ending| ending.to_str()).and_then(by_name);
+    Err(match claimed {
+        Some(format) => Error::new(
+            ErrorKind::Corrupt,
+            format!("not {} in spite of its name: the first bytes are {}", format.info().name, show_bytes(&head)),
+        ),
+        None => Error::new(
+            ErrorKind::Unsupported,
+            format!("not a format that Kinema reads ({}): the first bytes are {}", known.join(", "), show_bytes(&head)),
+        ),
+    }
+    .at_path(source.path()))
+}
+
+fn show_bytes(head: &[u8]) -> String {
+    let head = &head[..head.len().min(16)];
+    format!("\"{}\"", head.escape_ascii())
+}

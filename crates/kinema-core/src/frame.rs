@@ -1,0 +1,218 @@
+//! What a frame holds: fields, cells, and the block of frames that decoders fill and kernels see.
+//!
+//! Units are those of the public API (angstrom, ps) once a decoder has applied [`Scales`].
+
+use std::ops::{BitOr, Sub};
+
+/// A set of the fields that a frame may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fields(u8);
+
+impl Fields {
+    /// No field.
+    pub const NONE: Self = Self(0);
+    /// Positions, angstrom.
+    pub const POSITIONS: Self = Self(1);
+    /// Velocities, angstrom/ps.
+    pub const VELOCITIES: Self = Self(2);
+    /// Forces, kJ/(mol angstrom).
+    pub const FORCES: Self = Self(4);
+    /// Periodic cell, 3x3 matrix of row vectors, angstrom.
+    pub const CELL: Self = Self(8);
+    /// Integration step.
+    pub const STEP: Self = Self(16);
+    /// Time, ps.
+    pub const TIME: Self = Self(32);
+
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::POSITIONS, "positions"),
+        (Self::VELOCITIES, "velocities"),
+        (Self::FORCES, "forces"),
+        (Self::CELL, "cell"),
+        (Self::STEP, "step"),
+        (Self::TIME, "time"),
+    ];
+
+    /// Whether all of `other` is in this set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    /// The names of the fields in this set.
+    pub fn names(self) -> Vec<&'static str> {
+        Self::NAMES.iter().filter(|(f, _)| self.contains(*f)).map(|(_, n)| *n).collect()
+    }
+    /// The field of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, n)| *n == name).map(|(f, _)| *f)
+    }
+}
+
+impl BitOr for Fields {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Sub for Fields {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// A periodic cell as three row vectors; all zero means "no cell", as XTC has it.
+pub type Cell = [[f32; 3]; 3];
+
+/// Factors from the file's units to those wanted; 1 keeps the file's values bit for bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scales {
+    /// For positions and cells.
+    pub length: f32,
+    /// For velocities.
+    pub velocity: f32,
+    /// For forces.
+    pub force: f32,
+    /// For times.
+    pub time: f64,
+}
+
+impl Scales {
+    /// The file's own units.
+    pub const NATIVE: Self = Self { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 };
+}
+
+/// Where a decoder puts the frames of one block: row-major `rows x atoms x 3` buffers of the caller.
+///
+/// Every row must be written by a decoder that returns success.
+#[derive(Debug)]
+pub struct BlockMut<'a> {
+    /// Number of selected atoms (the middle dimension).
+    pub n_selected: usize,
+    /// Positions, `rows * n_selected * 3` values; empty when not wanted.
+    pub positions: &'a mut [f32],
+    /// Velocities, likewise.
+    pub velocities: &'a mut [f32],
+    /// Forces, likewise.
+    pub forces: &'a mut [f32],
+    /// One cell a row.
+    pub cells: &'a mut [Cell],
+    /// One step a row.
+    pub steps: &'a mut [i64],
+    /// One time a row.
+    pub times: &'a mut [f64],
+}
+
+impl BlockMut<'_> {
+    /// The positions of row `row`: `n_selected * 3` values.
+    pub fn positions_of(&mut self, row: usize) -> &mut [f32] {
+        let width = self.n_selected * 3;
+        &mut self.positions[row * width..(row + 1) * width]
+    }
+}
+
+/// An owned block: what [`BlockMut`] borrows, reused from block to block by each worker.
+#[derive(Debug, Default, Clone)]
+pub struct Block {
+    n_selected: usize,
+    /// The frame numbers of the rows, in the trajectory.
+    pub frames: Vec<u64>,
+    /// `rows * n_selected * 3`
+    pub positions: Vec<f32>,
+    /// `rows * n_selected * 3`, or empty
+    pub velocities: Vec<f32>,
+    /// `rows * n_selected * 3`, or empty
+    pub forces: Vec<f32>,
+    /// one a row
+    pub cells: Vec<Cell>,
+    /// one a row
+    pub steps: Vec<i64>,
+    /// one a row
+    pub times: Vec<f64>,
+}
+
+impl Block {
+    /// Makes room for these frames; buffers keep their capacity, and old values may remain in them.
+    pub fn reset(&mut self, frames: impl IntoIterator<Item = u64>, n_selected: usize, fields: Fields) {
+        self.n_selected = n_selected;
+        self.frames.clear();
+        self.frames.extend(frames);
+        let rows = self.frames.len();
+        let size = |field| if fields.contains(field) { rows * n_selected * 3 } else { 0 };
+        self.positions.resize(size(Fields::POSITIONS), 0.0);
+        self.velocities.resize(size(Fields::VELOCITIES), 0.0);
+        self.forces.resize(size(Fields::FORCES), 0.0);
+        self.cells.resize(rows, [[0.0; 3]; 3]);
+        self.steps.resize(rows, 0);
+        self.times.resize(rows, 0.0);
+    }
+
+    /// Number of frames.
+    pub fn rows(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The block as a decoder sees it.
+    pub fn as_mut(&mut self) -> BlockMut<'_> {
+        BlockMut {
+            n_selected: self.n_selected,
+            positions: &mut self.positions,
+            velocities: &mut self.velocities,
+            forces: &mut self.forces,
+            cells: &mut self.cells,
+            steps: &mut self.steps,
+            times: &mut self.times,
+        }
+    }
+
+    /// The block as a kernel sees it.
+    pub fn view(&self) -> BlockView<'_> {
+        BlockView {
+            n_selected: self.n_selected,
+            frames: &self.frames,
+            positions: &self.positions,
+            velocities: &self.velocities,
+            forces: &self.forces,
+            cells: &self.cells,
+            steps: &self.steps,
+            times: &self.times,
+        }
+    }
+}
+
+/// A decoded block, read only: `rows x n_selected x 3`, angstrom and ps.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockView<'a> {
+    /// Number of selected atoms.
+    pub n_selected: usize,
+    /// Frame numbers in the trajectory, one a row.
+    pub frames: &'a [u64],
+    /// Positions.
+    pub positions: &'a [f32],
+    /// Velocities or empty.
+    pub velocities: &'a [f32],
+    /// Forces or empty.
+    pub forces: &'a [f32],
+    /// Cells, one a row.
+    pub cells: &'a [Cell],
+    /// Steps, one a row.
+    pub steps: &'a [i64],
+    /// Times, one a row, ps.
+    pub times: &'a [f64],
+}
+
+impl<'a> BlockView<'a> {
+    /// Number of frames.
+    pub fn rows(&self) -> usize {
+        self.frames.len()
+    }
+    /// The positions of one row: `n_selected * 3` values.
+    pub fn positions_of(&self, row: usize) -> &'a [f32] {
+        let width = self.n_selected * 3;
+        &self.positions[row * width..(row + 1) * width]
+    }
+}

@@ -1,0 +1,77 @@
+//! The index of one file: which bytes hold which frame, and each frame's step and time where known.
+//!
+//! Storing it beside the file is `store`'s task; building it is the format's.
+
+mod table;
+
+pub use table::{TableBuilder, TableIndex};
+
+use crate::source::Extent;
+
+/// Which extents hold which frames of one file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Index {
+    /// All frames have one size, or all but the first: nothing is stored, arithmetic finds them.
+    Uniform(UniformIndex),
+    /// Frames of different sizes, one after the other: found by a scan, worth storing.
+    Table(TableIndex),
+}
+
+/// Frames of one size; the first may differ (DCD with fixed atoms).
+#[derive(Debug, Clone, PartialEq)]
+pub struct UniformIndex {
+    /// Number of frames.
+    pub n_frames: u64,
+    /// Where frame 0 is.
+    pub first: Extent,
+    /// Size of every later frame; they follow frame 0 without gaps.
+    pub stride: u64,
+    /// Step of frame 0 and distance between frames, where the file states them.
+    pub steps: Option<(i64, i64)>,
+    /// Time of frame 0 and distance between frames, in the file's own unit, where the file states them.
+    pub times: Option<(f64, f64)>,
+}
+
+impl Index {
+    /// Number of complete frames.
+    pub fn n_frames(&self) -> u64 {
+        match self {
+            Self::Uniform(uniform) => uniform.n_frames,
+            Self::Table(table) => table.n_frames(),
+        }
+    }
+
+    /// Where frame `frame` is; `frame` must be below `n_frames()`.
+    pub fn extent(&self, frame: u64) -> Extent {
+        match self {
+            Self::Uniform(uniform) if frame == 0 => uniform.first,
+            Self::Uniform(uniform) => {
+                Extent { offset: uniform.first.end() + (frame - 1) * uniform.stride, len: uniform.stride }
+            }
+            Self::Table(table) => table.extent(frame),
+        }
+    }
+
+    /// The byte after the last complete frame, or `None` without frames.
+    pub fn end(&self) -> Option<u64> {
+        self.n_frames().checked_sub(1).map(|last| self.extent(last).end())
+    }
+
+    /// Step of a frame, where the index knows it.
+    pub fn step(&self, frame: u64) -> Option<i64> {
+        match self {
+            Self::Uniform(uniform) => {
+                uniform.steps.map(|(first, by)| first.wrapping_add(by.wrapping_mul(frame as i64)))
+            }
+            Self::Table(table) => Some(table.step(frame)),
+        }
+    }
+
+    /// Time of a frame in the file's own unit, where the index knows it.
+    pub fn time(&self, frame: u64) -> Option<f64> {
+        match self {
+            Self::Uniform(uniform) => uniform.times.map(|(first, by)| first + by * frame as f64),
+            Self::Table(table) => Some(table.time(frame)),
+        }
+    }
+}

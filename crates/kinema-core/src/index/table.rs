@@ -1,0 +1,176 @@
+//! Frames of different sizes that follow each other: sizes, steps and times in compact columns.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::Extent;
+
+/// Frames between two anchors: a look-up adds up at most this many sizes.
+const FRAMES_PER_ANCHOR: usize = 64;
+
+/// Sizes of frames in words of four bytes, an absolute offset every 64 frames, steps and times.
+///
+/// Steps and times are kept in 4 bytes each (`i32`, `f32`, as XTC has them) as long as that is
+/// lossless, else in 8.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TableIndex {
+    pub(super) first: u64,
+    pub(super) words: Vec<u32>,
+    pub(super) anchors: Vec<u64>,
+    pub(super) steps: Steps,
+    pub(super) times: Times,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Steps {
+    Narrow(Vec<i32>),
+    Wide(Vec<i64>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Times {
+    Narrow(Vec<f32>),
+    Wide(Vec<f64>),
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self::Narrow(Vec::new())
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::Narrow(Vec::new())
+    }
+}
+
+impl Steps {
+    fn push(&mut self, step: i64) {
+        match self {
+            Self::Wide(wide) => wide.push(step),
+            Self::Narrow(narrow) => match i32::try_from(step) {
+                Ok(step) => narrow.push(step),
+                Err(_) => {
+                    let mut wide: Vec<i64> = narrow.iter().map(|&s| i64::from(s)).collect();
+                    wide.push(step);
+                    *self = Self::Wide(wide);
+                }
+            },
+        }
+    }
+}
+
+impl Times {
+    fn push(&mut self, time: f64) {
+        match self {
+            Self::Wide(wide) => wide.push(time),
+            // compared as bits, so that a NaN stays narrow too
+            Self::Narrow(narrow) if f64::from(time as f32).to_bits() == time.to_bits() => narrow.push(time as f32),
+            Self::Narrow(narrow) => {
+                let mut wide: Vec<f64> = narrow.iter().map(|&t| f64::from(t)).collect();
+                wide.push(time);
+                *self = Self::Wide(wide);
+            }
+        }
+    }
+}
+
+impl TableIndex {
+    /// Number of frames.
+    pub fn n_frames(&self) -> u64 {
+        self.words.len() as u64
+    }
+
+    /// Where a frame is; `frame` must be below `n_frames()`.
+    pub fn extent(&self, frame: u64) -> Extent {
+        let frame = frame as usize;
+        let anchor = frame / FRAMES_PER_ANCHOR;
+        let before: u64 = self.words[anchor * FRAMES_PER_ANCHOR..frame].iter().map(|&w| u64::from(w)).sum();
+        Extent { offset: self.anchors[anchor] + 4 * before, len: 4 * u64::from(self.words[frame]) }
+    }
+
+    /// Step of a frame.
+    pub fn step(&self, frame: u64) -> i64 {
+        match &self.steps {
+            Steps::Narrow(steps) => i64::from(steps[frame as usize]),
+            Steps::Wide(steps) => steps[frame as usize],
+        }
+    }
+
+    /// Time of a frame, in the file's own unit.
+    pub fn time(&self, frame: u64) -> f64 {
+        match &self.times {
+            Times::Narrow(times) => f64::from(times[frame as usize]),
+            Times::Wide(times) => times[frame as usize],
+        }
+    }
+}
+
+/// Builds a [`TableIndex`] frame by frame, or goes on where an older one ends.
+#[derive(Debug, Clone)]
+pub struct TableBuilder {
+    table: TableIndex,
+    end: u64,
+}
+
+impl TableBuilder {
+    /// Starts with no frames; frame 0 will be at `first`.
+    pub fn new(first: u64) -> Self {
+        Self { table: TableIndex { first, ..TableIndex::default() }, end: first }
+    }
+
+    /// Goes on after the last frame of `table`, for a file that has grown.
+    pub fn extend(table: TableIndex) -> Self {
+        let end = table.n_frames().checked_sub(1).map_or(table.first, |last| table.extent(last).end());
+        Self { table, end }
+    }
+
+    /// Number of frames so far.
+    pub fn n_frames(&self) -> u64 {
+        self.table.n_frames()
+    }
+
+    /// Where the next frame begins.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds a frame of `len` bytes that starts at [`TableBuilder::end`].
+    ///
+    /// # Errors
+    /// `Unsupported` unless `len` is a positive multiple of 4 below 16 GiB.
+    pub fn push(&mut self, len: u64, step: i64, time: f64) -> Result<()> {
+        let words = u32::try_from(len / 4).ok().filter(|&words| words > 0 && len % 4 == 0).ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, format!("frame of {len} bytes, expected a multiple of 4 below 16 GiB"))
+        })?;
+        if self.table.words.len() % FRAMES_PER_ANCHOR == 0 {
+            self.table.anchors.push(self.end);
+        }
+        self.table.words.push(words);
+        self.table.steps.push(step);
+        self.table.times.push(time);
+        self.end += len;
+        Ok(())
+    }
+
+    /// Adds all frames of `other`, whose first frame must start at [`TableBuilder::end`].
+    ///
+    /// # Errors
+    /// `Internal` when it does not.
+    pub fn append(&mut self, other: &TableIndex) -> Result<()> {
+        if other.n_frames() > 0 && other.first != self.end {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("index parts do not meet, expected {}, found {}", self.end, other.first),
+            ));
+        }
+        for frame in 0..other.n_frames() {
+            self.push(4 * u64::from(other.words[frame as usize]), other.step(frame), other.time(frame))?;
+        }
+        Ok(())
+    }
+
+    /// The finished table.
+    pub fn finish(self) -> TableIndex {
+        self.table
+    }
+}

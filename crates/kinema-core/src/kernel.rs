@@ -1,0 +1,220 @@
+//! The law of an analysis: what it needs, how it gathers, how two gatherings merge.
+//!
+//! Kernels see blocks, never paths; they live in `kinema-analysis`, this module only states the interface.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockView, Fields};
+use crate::selection::AtomSelection;
+
+/// The atoms that a kernel works on, in the kernel's own order.
+///
+/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
+#[derive(Debug, Clone)]
+pub struct AtomMap {
+    positions: Option<Arc<[u32]>>,
+    len: usize,
+}
+
+impl AtomMap {
+    /// The map from `set` into a block that holds `block`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the block lacks an atom of the set.
+    pub fn new(set: &AtomSelection, block: &AtomSelection) -> Result<Self> {
+        Ok(Self { positions: set.positions_in(block)?.map(Into::into), len: set.len() })
+    }
+
+    /// Number of atoms in the set.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The set's coordinates in one row of the block: the row itself, or gathered into `buffer`.
+    pub fn gather<'a>(&self, row: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        let Some(positions) = &self.positions else {
+            return row;
+        };
+        buffer.clear();
+        buffer.reserve(positions.len() * 3);
+        for &position in positions.iter() {
+            let at = position as usize * 3;
+            buffer.extend_from_slice(&row[at..at + 3]);
+        }
+        buffer
+    }
+}
+
+/// What a kernel or transform asks of the reader.
+#[derive(Debug, Clone)]
+pub struct Needs {
+    /// Fields beyond steps and times, which every block has.
+    pub fields: Fields,
+    /// Atom sets (for RMSD: the superposition's, then one for each RMSD group).
+    pub atom_sets: Vec<AtomSelection>,
+}
+
+/// One named array of results, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultArray {
+    /// Name, as `results.<name>` in Python.
+    pub name: &'static str,
+    /// Dimensions.
+    pub shape: Vec<usize>,
+    /// Values.
+    pub values: Vec<f64>,
+}
+
+/// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks
+/// gives the same bits as in one; `from_bytes(to_bytes(p))` is `p`.
+pub trait Kernel: Send + Sync {
+    /// What it gathers: self-contained (sums and counts, never means).
+    type Partial: Send + 'static;
+
+    /// Name and version of the partial's bytes: "rmsd/1".
+    fn id(&self) -> &'static str;
+    /// Fields and atom sets.
+    fn needs(&self) -> Needs;
+    /// The neutral partial.
+    fn empty(&self) -> Self::Partial;
+    /// Adds the frames of a block, in order. `maps` are the atom sets of `needs`, in that order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `Corrupt` for values that it cannot work with (NaN), with the frame.
+    fn accumulate(
+        &self,
+        partial: &mut Self::Partial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()>;
+    /// Adds `right`, which holds later frames than `left`.
+    fn merge(&self, left: &mut Self::Partial, right: Self::Partial);
+    /// The results.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when nothing was gathered.
+    fn finish(&self, partial: Self::Partial) -> Result<Vec<ResultArray>>;
+    /// The partial as bytes, little-endian, for other processes and checkpoints.
+    fn to_bytes(&self, partial: &Self::Partial) -> Vec<u8>;
+    /// The partial back from bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are not of this kernel and version.
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
+}
+
+/// Buffers that a worker lends to kernels, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// Coordinates gathered for a first atom set.
+    pub first: Vec<f32>,
+    /// Coordinates gathered for a second atom set.
+    pub second: Vec<f32>,
+}
+
+/// A partial whose type is known to its kernel only.
+pub type AnyPartial = Box<dyn Any + Send>;
+
+/// [`Kernel`] with its partial's type hidden, so that the engine runs several at once.
+pub trait AnyKernel: Send + Sync {
+    /// As [`Kernel::id`].
+    fn id(&self) -> &'static str;
+    /// As [`Kernel::needs`].
+    fn needs(&self) -> Needs;
+    /// As [`Kernel::empty`].
+    fn empty(&self) -> AnyPartial;
+    /// As [`Kernel::accumulate`].
+    ///
+    /// # Errors
+    /// As there.
+    fn accumulate(
+        &self,
+        partial: &mut AnyPartial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()>;
+    /// As [`Kernel::merge`].
+    ///
+    /// # Errors
+    /// `Internal` when a partial is of another kernel.
+    fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()>;
+    /// As [`Kernel::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    fn finish(&self, partial: AnyPartial) -> Result<Vec<ResultArray>>;
+    /// As [`Kernel::to_bytes`].
+    ///
+    /// # Errors
+    /// `Internal` when the partial is of another kernel.
+    fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>>;
+    /// As [`Kernel::from_bytes`].
+    ///
+    /// # Errors
+    /// As there.
+    fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial>;
+}
+
+fn wrong_partial(id: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("a partial of another kernel was given to {id}"))
+}
+
+impl<K: Kernel> AnyKernel for K {
+    fn id(&self) -> &'static str {
+        Kernel::id(self)
+    }
+    fn needs(&self) -> Needs {
+        Kernel::needs(self)
+    }
+    fn empty(&self) -> AnyPartial {
+        Box::new(Kernel::empty(self))
+    }
+    fn accumulate(
+        &self,
+        partial: &mut AnyPartial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let partial = partial.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Kernel::accumulate(self, partial, block, maps, buffers)
+    }
+    fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()> {
+        let left = left.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        let right = right.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
+        Kernel::merge(self, left, *right);
+        Ok(())
+    }
+    fn finish(&self, partial: AnyPartial) -> Result<Vec<ResultArray>> {
+        let partial = partial.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
+        Kernel::finish(self, *partial)
+    }
+    fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>> {
+        let partial = partial.downcast_ref().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Ok(Kernel::to_bytes(self, partial))
+    }
+    fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial> {
+        Ok(Box::new(Kernel::from_bytes(self, bytes)?))
+    }
+}
+
+/// Changes the coordinates of each frame before a kernel sees them (align, wrap, centre).
+///
+/// It may ask for more atoms than the kernel does.
+pub trait Transform: Send + Sync {
+    /// Fields and atom sets that it looks at.
+    fn needs(&self) -> Needs;
+    /// Changes one row of a block (`n_selected * 3` values) in place.
+    ///
+    /// # Errors
+    /// `Corrupt` for values that it cannot work with.
+    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()>;
+}

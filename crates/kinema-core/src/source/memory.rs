@@ -1,0 +1,40 @@
+//! Bytes that are in memory already, for tests and for files that were built there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Source, ends_early};
+use crate::error::Result;
+
+/// A named run of bytes.
+#[derive(Debug, Clone)]
+pub struct MemorySource {
+    bytes: Arc<[u8]>,
+    path: PathBuf,
+}
+
+impl MemorySource {
+    /// A source of these bytes; `name` is what messages call it.
+    pub fn new(name: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self { bytes: bytes.into(), path: name.into() }
+    }
+}
+
+impl Source for MemorySource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let wanted = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.bytes.get(start..start.checked_add(buffer.len())?))
+            .ok_or_else(|| ends_early(&self.path, offset, buffer.len(), self.bytes.len() as u64))?;
+        buffer.copy_from_slice(wanted);
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Bytes at positions: what every reader of a trajectory is built on.
+//!
+//! Positional only: there is no cursor, so one handle serves all threads. Knows nothing of frames.
+
+mod file;
+mod memory;
+mod recording;
+
+pub use file::FileSource;
+pub use memory::MemorySource;
+pub use recording::RecordingSource;
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A run of bytes in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+impl Extent {
+    /// The byte after the last.
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+}
+
+/// Something that holds bytes: a file, memory, later a mapped file or an object store.
+pub trait Source: Send + Sync {
+    /// What messages call it.
+    fn path(&self) -> &Path;
+
+    /// Current length in bytes.
+    ///
+    /// # Errors
+    /// The operating system's error.
+    fn len(&self) -> Result<u64>;
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// `Truncated` where the source ends before the buffer is full; else the operating system's error.
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Whether there are no bytes.
+    ///
+    /// # Errors
+    /// As [`Source::len`].
+    fn is_empty(&self) -> Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+}
+
+/// The error of a read beyond the end, the same for every source.
+pub(crate) fn ends_early(path: &Path, offset: u64, wanted: usize, len: u64) -> Error {
+    Error::new(
+        ErrorKind::Truncated,
+        format!("the file ends early, expected {wanted} more bytes, found {}", len.saturating_sub(offset)),
+    )
+    .at_byte(offset)
+    .at_path(path)
+}
+
+/// Neighbouring extents with no more than this between them are read at once: one call costs about
+/// as much as copying this many bytes from the page cache.
+pub const MAX_GAP: u64 = 16 * 1024;
+
+/// The bytes of several extents, read with few calls into one reused buffer.
+#[derive(Debug, Default)]
+pub struct Gather {
+    buffer: Vec<u8>,
+    /// Per extent: where it starts in `buffer`, and its length.
+    places: Vec<(usize, usize)>,
+    /// Bytes asked of the source by the last call, gaps included.
+    pub bytes_read: u64,
+    /// Calls made to the source by the last call.
+    pub reads: u64,
+}
+
+impl Gather {
+    /// Reads `extents`, which should ascend (others are correct, but not merged).
+    ///
+    /// # Errors
+    /// Those of [`Source::read_exact_at`].
+    pub fn read(&mut self, source: &dyn Source, extents: impl IntoIterator<Item = Extent>) -> Result<()> {
+        self.places.clear();
+        self.bytes_read = 0;
+        self.reads = 0;
+        let mut filled = 0_usize;
+        let mut run: Option<Extent> = None;
+        for extent in extents {
+            match &mut run {
+                Some(current)
+                    if extent.offset >= current.offset && extent.offset <= current.end().saturating_add(MAX_GAP) =>
+                {
+                    current.len = current.len.max(extent.end() - current.offset);
+                }
+                _ => {
+                    if let Some(done) = run.replace(extent) {
+                        filled = self.fill(source, done, filled)?;
+                    }
+                }
+            }
+            let start = run.map_or(0, |current| (extent.offset - current.offset) as usize);
+            self.places.push((filled + start, extent.len as usize));
+        }
+        if let Some(last) = run {
+            self.fill(source, last, filled)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of extent number `i` of the last call of [`Gather::read`].
+    pub fn bytes(&self, i: usize) -> &[u8] {
+        let (start, len) = self.places[i];
+        &self.buffer[start..start + len]
+    }
+
+    fn fill(&mut self, source: &dyn Source, run: Extent, filled: usize) -> Result<usize> {
+        let end = filled + run.len as usize;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        source.read_exact_at(run.offset, &mut self.buffer[filled..end])?;
+        self.bytes_read += run.len;
+        self.reads += 1;
+        Ok(end)
+    }
+}
