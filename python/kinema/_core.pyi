@@ -1,0 +1,214 @@
+"""The Rust half of Kinema: files to frames, kernels, threads.
+
+Private: the public names are in `kinema`. Lengths in angstrom, times in ps, sizes in bytes, durations in seconds.
+Every function releases the GIL while it works and heeds signals (Ctrl-C) within about 0.1 s.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+# (start, step, count), or explicit frame numbers (uint64) in any order
+Frames = tuple[int, int, int] | NDArray[np.uint64]
+# called from the thread that started the work, about ten times a second: done, total
+Progress = Callable[[int, int], None]
+
+class FormatInfo(TypedDict):
+    name: str
+    extensions: list[str]
+    description: str
+    reads: bool
+    writes: bool
+    fields: list[str]
+    length_unit: str
+    time_unit: str
+    reference: str
+
+def formats() -> list[FormatInfo]: ...
+def cpu_features() -> list[str]:
+    """Names of the instruction sets that the hot loops use on this machine ("avx2", "bmi2", "fma")."""
+
+class PartInfo(TypedDict):
+    path: str
+    format: str
+    variant: str
+    remarks: list[str]
+    warnings: list[str]
+    size: int  # bytes
+    fields: list[str]
+    file_frames: int  # complete frames in the file
+    kept: tuple[int, int]  # the file's frames that belong to the trajectory, [start, stop)
+    first_frame: int  # number of the first kept frame in the trajectory
+    first_step: int | None  # of the file's first and last frame, from the index
+    last_step: int | None
+    first_time: float | None  # ps
+    last_time: float | None
+    fingerprint: str  # hex
+    index: str  # "arithmetic" | "stored" | "extended" | "built"
+    index_path: str | None
+    index_note: str | None  # why a stored index was not used, or why it could not be stored
+    truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
+
+class Gap(TypedDict):
+    part: int  # the part that begins after the gap
+    frame: int  # its first frame in the trajectory
+    time_before: float | None
+    time_after: float | None
+    step_before: int | None
+    step_after: int | None
+
+class Trajectory:
+    """Files as one trajectory. The constructor reads the header of the first file only."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        format: str | None = None,
+        overlap: str = "last",  # "last" | "first" | "all"
+        on_truncated: str = "error",  # "error" | "drop"
+        index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
+        max_open_files: int = 64,
+    ) -> None: ...
+    @property
+    def n_atoms(self) -> int: ...
+    @property
+    def format(self) -> str:
+        """Format of the first part."""
+    @property
+    def fields(self) -> list[str]:
+        """Fields of the first part."""
+    @property
+    def paths(self) -> list[str]: ...
+    def scan(self, workers: int = 0, progress: Progress | None = None) -> None:
+        """Find all frames of all parts and join the parts; does nothing when that is done. progress: bytes."""
+    @property
+    def scanned(self) -> bool: ...
+    @property
+    def n_frames(self) -> int:
+        """Scans if that has not been done."""
+    def parts(self) -> list[PartInfo]: ...
+    def gaps(self) -> list[Gap]: ...
+    def times(self) -> NDArray[np.float64] | None:
+        """Times of all frames from the index, ps; None where the format's index has none."""
+    def steps(self) -> NDArray[np.int64] | None: ...
+    def read(
+        self,
+        frames: Frames,
+        *,
+        atoms: NDArray[np.uint32] | None = None,  # any order, repetitions allowed; None: all
+        fields: Sequence[str] = ("positions",),
+        dtype: str = "float32",  # "float32" | "float64"
+        out: NDArray[Any] | None = None,  # C-contiguous (frames, atoms, 3) of dtype, for the first of the 3-vector fields
+        workers: int = 0,
+        memory: int = 0,  # bytes of working memory besides the result; 0: default
+        native: bool = False,  # the file's own units, unscaled
+    ) -> dict[str, NDArray[Any]]:
+        """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
+        float32, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64."""
+
+class Kernel:
+    """An analysis kernel. `atoms` are strictly ascending; references are float64 (n, 3); weights float64 (n,)."""
+
+    @staticmethod
+    def rmsd(
+        n_atoms: int,
+        atoms: NDArray[np.uint32],
+        reference: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
+        groups: Sequence[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64] | None]] = (),
+        superposition: bool = True,
+    ) -> Kernel:
+        """Results: time (n,), values (n, 1 + len(groups))."""
+    @staticmethod
+    def rmsf(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
+        """Results: rmsf (n_selected,), mean_positions (n_selected, 3)."""
+    @staticmethod
+    def rgyr(n_atoms: int, atoms: NDArray[np.uint32], masses: NDArray[np.float64] | None = None, axes: bool = False) -> Kernel:
+        """Results: time (n,), values (n, 1), with axes (n, 4)."""
+    @staticmethod
+    def average(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
+        """Results: mean_positions (n_selected, 3)."""
+    @property
+    def id(self) -> str:
+        """Name and version of the partial: "rmsd/1"."""
+    def empty(self) -> Partial: ...
+    def from_bytes(self, data: bytes) -> Partial: ...
+
+class Transform:
+    @staticmethod
+    def superpose(
+        n_atoms: int,
+        atoms: NDArray[np.uint32],
+        reference: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
+    ) -> Transform:
+        """Superposes every frame on the reference; the rotation moves all atoms that the kernel looks at."""
+
+class Partial:
+    """What a kernel has gathered from some leaves."""
+
+    @property
+    def id(self) -> str: ...
+    def to_bytes(self) -> bytes: ...
+    def merge(self, later: Partial) -> None:
+        """Adds `later`, which is used up."""
+    def finish(self) -> dict[str, NDArray[np.float64]]:
+        """The results; the partial is used up."""
+
+class Plan:
+    """What to read, in which units of work: a few kilobytes, the only thing that runners hand out."""
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        frames: Frames,
+        jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
+        *,
+        memory: int = 0,
+        workers: int = 0,
+    ) -> None: ...
+    @property
+    def n_frames(self) -> int: ...
+    @property
+    def n_leaves(self) -> int: ...
+    @property
+    def leaf_frames(self) -> int: ...
+    @property
+    def workers(self) -> int:
+        """Threads that the memory limit and the number of leaves leave."""
+    def explain(self) -> str: ...
+    def to_bytes(self) -> bytes: ...
+
+class WorkerTimings(TypedDict):
+    worker: int
+    open: float
+    io: float
+    decode: float
+    compute: float
+    wait: float
+    total: float  # wall time of the worker
+    cpu: float  # CPU time of its thread
+    frames: int
+    blocks: int
+    bytes_read: int
+    reads: int
+
+class RunTimings(TypedDict):
+    wall: float
+    workers: list[WorkerTimings]
+    # one row a block: worker, leaf, frames, start, io, decode, compute
+    blocks: NDArray[np.float64]
+
+def run(
+    trajectory: Trajectory,
+    plan: Plan,
+    jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
+    *,
+    progress: Progress | None = None,  # frames
+) -> tuple[list[Partial], RunTimings]:
+    """One round: maps all leaves of the plan on the threads of this process and merges them on the fixed tree."""
