@@ -95,6 +95,13 @@ impl Error {
         self
     }
 
+    /// Replaces the frame number, where a number of the trajectory becomes one of the file.
+    #[must_use]
+    pub fn moved_to_frame(mut self, frame: u64) -> Self {
+        self.0.frame = Some(frame);
+        self
+    }
+
     /// Adds the byte offset in the file unless one is known already.
     #[must_use]
     pub fn at_byte(mut self, offset: u64) -> Self {

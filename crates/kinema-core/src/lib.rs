@@ -2,12 +2,21 @@
 //!
 //! `Source -> Index -> Plan -> Engine (read, decode, transform, kernel) -> merge`. No Python, no globals, no printing.
 
+pub mod bulk;
+pub mod container;
+pub mod engine;
 pub mod error;
 pub mod format;
 pub mod frame;
 pub mod index;
+pub mod join;
 pub mod kernel;
+pub mod merge;
+pub mod plan;
+pub mod reader;
 pub mod selection;
 pub mod source;
+pub mod timing;
+pub mod trajectory;
 
 pub use error::{Error, ErrorKind, Result};

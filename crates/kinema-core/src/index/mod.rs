@@ -2,6 +2,8 @@
 //!
 //! Storing it beside the file is `store`'s task; building it is the format's.
 
+pub mod fingerprint;
+pub mod store;
 mod table;
 
 pub use table::{TableBuilder, TableIndex};
@@ -49,6 +51,15 @@ impl Index {
                 Extent { offset: uniform.first.end() + (frame - 1) * uniform.stride, len: uniform.stride }
             }
             Self::Table(table) => table.extent(frame),
+        }
+    }
+
+    /// Size of the largest frame in bytes, 0 without frames.
+    pub fn largest(&self) -> u64 {
+        match self {
+            Self::Uniform(uniform) if uniform.n_frames == 0 => 0,
+            Self::Uniform(uniform) => uniform.first.len.max(uniform.stride),
+            Self::Table(table) => table.largest(),
         }
     }
 

@@ -88,6 +88,11 @@ impl TableIndex {
         Extent { offset: self.anchors[anchor] + 4 * before, len: 4 * u64::from(self.words[frame]) }
     }
 
+    /// Size of the largest frame in bytes, 0 without frames.
+    pub fn largest(&self) -> u64 {
+        self.words.iter().max().map_or(0, |&words| 4 * u64::from(words))
+    }
+
     /// Step of a frame.
     pub fn step(&self, frame: u64) -> i64 {
         match &self.steps {

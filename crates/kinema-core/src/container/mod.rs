@@ -1,0 +1,1 @@
+//! How bytes are framed: no word of molecular dynamics in here.

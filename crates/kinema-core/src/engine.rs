@@ -1,0 +1,279 @@
+//! Carries out a plan on threads: read, decode, transform, accumulate; leaves are handed out as workers come free.
+//!
+//! Threads belong to the call. Results have the same bits for any number of them: see `merge`.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{Block, BlockView};
+use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
+use crate::merge::{MergeTree, Node};
+use crate::plan::{Job, Plan};
+use crate::reader::Reader;
+use crate::timing::{BlockTiming, RunTimings, WorkerTiming, lap, thread_cpu_time};
+use crate::trajectory::Trajectory;
+
+/// What the caller watches and says while a run goes on.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Frames done.
+    pub done: AtomicU64,
+    /// Set by the caller to end the run.
+    pub cancel: AtomicBool,
+}
+
+impl Watch {
+    /// `Cancelled` once the caller has asked to stop.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "stopped by the caller"));
+        }
+        Ok(())
+    }
+}
+
+/// What a run of some leaves gives.
+pub struct Outcome {
+    /// Merged nodes of the tree: the root alone when all leaves were run.
+    pub nodes: Vec<Node>,
+    /// Where the time went.
+    pub timings: RunTimings,
+}
+
+/// Turns a panic into an `Internal` error: none may cross into Python or end the process.
+pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "unknown".to_owned());
+        Err(Error::new(ErrorKind::Internal, format!("a defect of Kinema, please report it: {what}")))
+    })
+}
+
+/// Runs the leaves `leaves` of a plan.
+///
+/// # Errors
+/// The first error of any worker; the others stop at their next block.
+pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64>, watch: &Watch) -> Result<Outcome> {
+    let start = Instant::now();
+    let shared = Shared {
+        trajectory,
+        plan,
+        jobs,
+        watch,
+        start,
+        tree: MergeTree::new(plan.n_leaves()),
+        next: AtomicU64::new(leaves.start),
+        end: leaves.end,
+        failure: Mutex::new(None),
+        stop: AtomicBool::new(false),
+    };
+    let mut accounts = Vec::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.workers as u32)
+            .map(|number| {
+                let shared = &shared;
+                scope.spawn(move || shared.work(number))
+            })
+            .collect();
+        accounts.extend(threads.into_iter().map(|thread| thread.join().unwrap_or_default()));
+    });
+    if let Some(error) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let wall = start.elapsed();
+    let mut timings = RunTimings { wall, ..RunTimings::default() };
+    for (mut worker, blocks) in accounts {
+        worker.wait += wall.saturating_sub(worker.total);
+        worker.total = wall;
+        timings.workers.push(worker);
+        timings.blocks.extend(blocks);
+    }
+    Ok(Outcome { nodes: shared.tree.into_nodes(), timings })
+}
+
+/// What all workers of a run see.
+struct Shared<'a> {
+    trajectory: &'a Trajectory,
+    plan: &'a Plan,
+    jobs: &'a [Job],
+    watch: &'a Watch,
+    start: Instant,
+    tree: MergeTree,
+    next: AtomicU64,
+    end: u64,
+    failure: Mutex<Option<Error>>,
+    stop: AtomicBool,
+}
+
+type Account = (WorkerTiming, Vec<BlockTiming>);
+
+impl Shared<'_> {
+    fn work(&self, number: u32) -> Account {
+        let mut account = Account::default();
+        let cpu = thread_cpu_time();
+        let outcome = catch_panics(|| {
+            let mut worker = Worker::new(self, number)?;
+            let outcome = worker.run();
+            account = worker.account;
+            account.0.phases = worker.reader.phases;
+            outcome
+        });
+        if let Err(error) = outcome {
+            self.stop.store(true, Ordering::Relaxed);
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        account.0.cpu = thread_cpu_time().saturating_sub(cpu);
+        account.0.total = self.start.elapsed();
+        account
+    }
+}
+
+/// A job with its atom sets found in the block.
+struct Bound<'a> {
+    job: &'a Job,
+    maps: Vec<AtomMap>,
+    transform_maps: Vec<Vec<AtomMap>>,
+}
+
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    number: u32,
+    reader: Reader<'a>,
+    bound: Vec<Bound<'a>>,
+    kernels: Vec<&'a dyn AnyKernel>,
+    block: Block,
+    transformed: Vec<f32>,
+    buffers: Buffers,
+    account: Account,
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>, number: u32) -> Result<Self> {
+        let plan = shared.plan;
+        let maps = |needs: Needs| -> Result<Vec<AtomMap>> {
+            needs.atom_sets.iter().map(|set| AtomMap::new(set, &plan.atoms)).collect()
+        };
+        let bind = |job: &'a Job| -> Result<Bound<'a>> {
+            let transform_maps = job.transforms.iter().map(|t| maps(t.needs())).collect::<Result<_>>()?;
+            Ok(Bound { job, maps: maps(job.kernel.needs())?, transform_maps })
+        };
+        Ok(Self {
+            shared,
+            number,
+            reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
+            bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
+            kernels: shared.jobs.iter().map(|job| &*job.kernel).collect(),
+            block: Block::default(),
+            transformed: Vec::new(),
+            buffers: Buffers::default(),
+            account: Account::default(),
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let leaf = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            if leaf >= self.shared.end || self.shared.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let bundle = self.run_leaf(leaf)?;
+            let start = Instant::now();
+            self.shared.tree.insert(&self.kernels, Node { level: 0, index: leaf, bundle })?;
+            self.account.0.compute += start.elapsed();
+        }
+    }
+
+    fn run_leaf(&mut self, leaf: u64) -> Result<Vec<AnyPartial>> {
+        let plan = self.shared.plan;
+        let mut partials: Vec<AnyPartial> = self.kernels.iter().map(|kernel| kernel.empty()).collect();
+        let Range { mut start, end } = plan.leaf(leaf);
+        while start < end {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.shared.watch.check()?;
+            let stop = (start + plan.block_frames).min(end);
+            self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
+            self.run_block(leaf, &mut partials)?;
+            start = stop;
+        }
+        Ok(partials)
+    }
+
+    fn run_block(&mut self, leaf: u64, partials: &mut [AnyPartial]) -> Result<()> {
+        let mut clock = Instant::now();
+        let begun = clock - self.shared.start;
+        let before = self.reader.phases;
+        let frames = std::mem::take(&mut self.block.frames);
+        let read = self.reader.read(&frames, &mut self.block.as_mut());
+        self.block.frames = frames;
+        read?;
+        lap(&mut clock);
+        let view = self.block.view();
+        for (bound, partial) in self.bound.iter().zip(partials) {
+            accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
+                .map_err(|error| place(self.shared.trajectory, error))?;
+        }
+        let compute = lap(&mut clock);
+        let after = self.reader.phases;
+        let rows = view.rows() as u32;
+        let (totals, blocks) = &mut self.account;
+        totals.compute += compute;
+        totals.frames += u64::from(rows);
+        totals.blocks += 1;
+        blocks.push(BlockTiming {
+            worker: self.number,
+            leaf,
+            frames: rows,
+            start: begun,
+            io: after.io + after.open - before.io - before.open,
+            decode: after.decode - before.decode,
+            compute,
+        });
+        self.shared.watch.done.fetch_add(u64::from(rows), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn accumulate(
+    bound: &Bound<'_>,
+    block: &BlockView<'_>,
+    partial: &mut AnyPartial,
+    transformed: &mut Vec<f32>,
+    buffers: &mut Buffers,
+) -> Result<()> {
+    let kernel = &bound.job.kernel;
+    if bound.job.transforms.is_empty() {
+        return kernel.accumulate(partial, block, &bound.maps, buffers);
+    }
+    transformed.clear();
+    transformed.extend_from_slice(block.positions);
+    let width = block.n_selected * 3;
+    for (row, &frame) in transformed.chunks_exact_mut(width.max(1)).zip(block.frames) {
+        for (transform, maps) in bound.job.transforms.iter().zip(&bound.transform_maps) {
+            transform.apply(row, maps, buffers).map_err(|error| error.at_frame(frame))?;
+        }
+    }
+    kernel.accumulate(partial, &BlockView { positions: transformed, ..*block }, &bound.maps, buffers)
+}
+
+/// Turns a trajectory's frame number in a kernel's error into file and frame.
+fn place(trajectory: &Trajectory, error: Error) -> Error {
+    let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
+    let piece = scanned.joined.piece_of(frame);
+    let part = &scanned.parts[piece.part];
+    error
+        .moved_to_frame(piece.kept.start + (frame - piece.first_frame))
+        .in_format(part.format.info().name)
+        .at_path(&part.path)
+}

@@ -1,0 +1,342 @@
+//! Stores an index beside its file, and loads it only if it still fits.
+//!
+//! No lock is ever taken: whoever races writes the same bytes under a name of its own and renames.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::fingerprint::Fingerprint;
+use super::table::{Steps, Times};
+use super::{Index, TableBuilder, TableIndex};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::Source;
+
+const MAGIC: &[u8; 8] = b"KINEMAIX";
+/// Changes whenever the bytes or the meaning of the fingerprint do.
+const VERSION: u32 = 1;
+
+/// What is stored for a file.
+#[derive(Debug)]
+pub enum Loaded {
+    /// An index of the file as it is, and where it was found.
+    Fits(Index, PathBuf),
+    /// An index of the file before it grew: to be extended.
+    Grew(Index),
+    /// Nothing is stored.
+    None,
+    /// Something is stored that must not be used, and why.
+    Wrong(String),
+}
+
+/// The places where the index of a file may be stored, best first: beside it, then the user's cache folder.
+pub fn places(path: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) {
+        places.push(folder.join(format!(".{}.kinema-index", name.to_string_lossy())));
+    }
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    if let Some(cache) = cache {
+        let key = xxh3_64(absolute.as_os_str().as_encoded_bytes());
+        places.push(cache.join("kinema").join("index").join(format!("{key:016x}.kinema-index")));
+    }
+    places
+}
+
+/// Stores the index of a file; returns where.
+///
+/// # Errors
+/// The last error when no place is writable; `InvalidArgument` for an index that needs no storing.
+pub fn save(index: &Index, fingerprint: &Fingerprint, format: &str, n_atoms: u32, path: &Path) -> Result<PathBuf> {
+    save_in(&places(path), index, fingerprint, format, n_atoms)
+}
+
+/// As [`save`], in the first of `places` that can be written.
+///
+/// # Errors
+/// As there.
+pub fn save_in(
+    places: &[PathBuf],
+    index: &Index,
+    fingerprint: &Fingerprint,
+    format: &str,
+    n_atoms: u32,
+) -> Result<PathBuf> {
+    let Index::Table(table) = index else {
+        return Err(Error::new(ErrorKind::InvalidArgument, "an index by arithmetic is not stored"));
+    };
+    let bytes = encode(table, fingerprint, format, n_atoms);
+    let mut failure = Error::new(ErrorKind::Io, "no folder to store the index in");
+    for (i, place) in places.iter().enumerate() {
+        if let (true, Some(folder)) = (i > 0, place.parent()) {
+            if let Err(error) = fs::create_dir_all(folder) {
+                failure = Error::io("cannot make the folder", &error).at_path(folder);
+                continue;
+            }
+        }
+        match write_whole(place, &bytes) {
+            Ok(()) => return Ok(place.clone()),
+            Err(error) => failure = Error::io("cannot write the index", &error).at_path(place),
+        }
+    }
+    Err(failure)
+}
+
+/// Writes a file so that it appears whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let unique = format!("{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+    let temporary = path.with_extension(unique);
+    let write = || {
+        let mut file = File::create_new(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| {
+        // the first error is the one to tell; a left-over temporary file harms nobody
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+/// Looks for a stored index and checks it against the file. A wrong index is no error: it is rebuilt.
+///
+/// # Errors
+/// Only those of the source itself.
+pub fn load(source: &dyn Source, path: &Path, format: &str, n_atoms: u32) -> Result<Loaded> {
+    load_from(&places(path), source, format, n_atoms)
+}
+
+/// As [`load`], from the first of `places` that holds something.
+///
+/// # Errors
+/// As there.
+pub fn load_from(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<Loaded> {
+    let mut outcome = Loaded::None;
+    for place in places {
+        let bytes = match fs::read(place) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                outcome = Loaded::Wrong(format!("{} cannot be read: {error}", place.display()));
+                continue;
+            }
+        };
+        let (table, stored) = match decode(&bytes, format, n_atoms) {
+            Ok(decoded) => decoded,
+            Err(reason) => {
+                outcome = Loaded::Wrong(format!("{}: {reason}", place.display()));
+                continue;
+            }
+        };
+        let index = Index::Table(table);
+        let size = source.len()?;
+        if stored.size > size || Fingerprint::of(source, stored.size, &index)? != stored {
+            outcome = Loaded::Wrong(format!("{} is of other content", place.display()));
+            continue;
+        }
+        return Ok(if stored.size == size { Loaded::Fits(index, place.clone()) } else { Loaded::Grew(index) });
+    }
+    Ok(outcome)
+}
+
+fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str, n_atoms: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(96 + 20 * table.words.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    let mut name = [0_u8; 16];
+    name.iter_mut().zip(format.bytes()).for_each(|(place, byte)| *place = byte);
+    bytes.extend_from_slice(&name);
+    bytes.extend_from_slice(&n_atoms.to_le_bytes());
+    bytes.extend_from_slice(&fingerprint.to_bytes());
+    bytes.extend_from_slice(&table.first.to_le_bytes());
+    bytes.extend_from_slice(&table.n_frames().to_le_bytes());
+    table.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    match &table.steps {
+        Steps::Narrow(steps) => column(&mut bytes, 4, steps.iter().map(|step| step.to_le_bytes())),
+        Steps::Wide(steps) => column(&mut bytes, 8, steps.iter().map(|step| step.to_le_bytes())),
+    }
+    match &table.times {
+        Times::Narrow(times) => column(&mut bytes, 4, times.iter().map(|time| time.to_le_bytes())),
+        Times::Wide(times) => column(&mut bytes, 8, times.iter().map(|time| time.to_le_bytes())),
+    }
+    let checksum = xxh3_64(&bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+fn column<const N: usize>(bytes: &mut Vec<u8>, width: u8, values: impl Iterator<Item = [u8; N]>) {
+    bytes.push(width);
+    values.for_each(|value| bytes.extend_from_slice(&value));
+}
+
+/// What is left of the bytes; every take is checked.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, n: usize) -> std::result::Result<&'a [u8], String> {
+        let (front, rest) = self.0.split_at_checked(n).ok_or("it ends early")?;
+        self.0 = rest;
+        Ok(front)
+    }
+
+    fn array<const N: usize>(&mut self) -> std::result::Result<[u8; N], String> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn values<const N: usize, T>(&mut self, n: usize, from: fn([u8; N]) -> T) -> std::result::Result<Vec<T>, String> {
+        let bytes = self.take(n.checked_mul(N).ok_or("its frame count is absurd")?)?;
+        let (values, _) = bytes.as_chunks::<N>();
+        Ok(values.iter().map(|value| from(*value)).collect())
+    }
+}
+
+fn decode(bytes: &[u8], format: &str, n_atoms: u32) -> std::result::Result<(TableIndex, Fingerprint), String> {
+    let (content, checksum) = bytes.split_last_chunk::<8>().ok_or("it ends early")?;
+    let mut rest = Rest(content);
+    if rest.take(8)? != MAGIC {
+        return Err("it is no Kinema index".to_owned());
+    }
+    if u32::from_le_bytes(rest.array()?) != VERSION {
+        return Err("it was stored by another version".to_owned());
+    }
+    if xxh3_64(content) != u64::from_le_bytes(*checksum) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    let name = rest.array::<16>()?;
+    if name.iter().copied().take_while(|&byte| byte != 0).ne(format.bytes()) {
+        return Err("it is of another format".to_owned());
+    }
+    if u32::from_le_bytes(rest.array()?) != n_atoms {
+        return Err("it is of another number of atoms".to_owned());
+    }
+    let fingerprint = Fingerprint::from_bytes(rest.array()?);
+    let first = u64::from_le_bytes(rest.array()?);
+    let n = usize::try_from(u64::from_le_bytes(rest.array()?)).map_err(|_| "its frame count is absurd")?;
+    let words = rest.values(n, u32::from_le_bytes)?;
+    let steps = match rest.array::<1>()? {
+        [4] => rest.values(n, i32::from_le_bytes)?.into_iter().map(i64::from).collect(),
+        [8] => rest.values(n, i64::from_le_bytes)?,
+        [other] => return Err(format!("its steps have {other} bytes")),
+    };
+    let times = match rest.array::<1>()? {
+        [4] => rest.values(n, f32::from_le_bytes)?.into_iter().map(f64::from).collect(),
+        [8] => rest.values(n, f64::from_le_bytes)?,
+        [other] => return Err(format!("its times have {other} bytes")),
+    };
+    if !rest.0.is_empty() {
+        return Err("it has bytes left over".to_owned());
+    }
+    let mut builder = TableBuilder::new(first);
+    for ((word, step), time) in words.into_iter().zip(steps).zip(times) {
+        builder.push(4 * u64::from(word), step, time).map_err(|error| error.to_string())?;
+        if builder.end() > fingerprint.size {
+            return Err("its frames reach beyond the file".to_owned());
+        }
+    }
+    Ok((builder.finish(), fingerprint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    fn example(wide: bool) -> (MemorySource, Index, Fingerprint) {
+        let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 % 251) as u8).collect();
+        let source = MemorySource::new("md.xtc", bytes);
+        let mut builder = TableBuilder::new(0);
+        for frame in 0..100_i64 {
+            let step = if wide { frame << 40 } else { frame };
+            builder.push(400 + 4 * frame as u64, step, frame as f64 * if wide { 0.1 } else { 0.5 }).unwrap();
+        }
+        let index = Index::Table(builder.finish());
+        let fingerprint = Fingerprint::of(&source, 100_000, &index).unwrap();
+        (source, index, fingerprint)
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("kinema-store-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        for wide in [false, true] {
+            let (source, index, fingerprint) = example(wide);
+            let folder = folder(&format!("round-{wide}"));
+            let places = [folder.join(".md.xtc.kinema-index")];
+            let place = save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
+            let Loaded::Fits(back, at) = load_from(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
+            assert_eq!((back, at), (index.clone(), place));
+            assert!(matches!(load_from(&places, &source, "TRR", 9).unwrap(), Loaded::Wrong(_)));
+            assert!(matches!(load_from(&places, &source, "XTC", 8).unwrap(), Loaded::Wrong(_)));
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_grown_file_is_told_from_a_changed_one() {
+        let (source, index, fingerprint) = example(false);
+        let folder = folder("grown");
+        let places = [folder.join("index")];
+        save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
+        let mut bytes = vec![0; 100_000];
+        source.read_exact_at(0, &mut bytes).unwrap();
+        let mut grown = bytes.clone();
+        grown.extend_from_slice(&[1; 500]);
+        let grown = MemorySource::new("md.xtc", grown);
+        assert!(matches!(load_from(&places, &grown, "XTC", 9).unwrap(), Loaded::Grew(same) if same == index));
+        bytes[10] ^= 1;
+        let changed = MemorySource::new("md.xtc", bytes.clone());
+        assert!(matches!(load_from(&places, &changed, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        let shorter = MemorySource::new("md.xtc", &bytes[..90_000]);
+        assert!(matches!(load_from(&places, &shorter, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_index_is_never_used() {
+        let (_, index, fingerprint) = example(false);
+        let Index::Table(table) = &index else { unreachable!() };
+        let bytes = encode(table, &fingerprint, "XTC", 9);
+        assert!(decode(&bytes, "XTC", 9).is_ok());
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len], "XTC", 9).is_err(), "cut at {len}");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(decode(&damaged, "XTC", 9).is_err(), "flipped at {at}");
+        }
+    }
+
+    #[test]
+    fn an_unwritable_folder_leads_to_the_next_place_and_savers_do_not_disturb_each_other() {
+        let (source, index, fingerprint) = example(false);
+        let folder = folder("cache");
+        let blocked = folder.join("a-file");
+        fs::write(&blocked, b"").unwrap();
+        let places = [blocked.join("index"), folder.join("cache").join("index")];
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let place = save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
+                    assert_eq!(place, places[1]);
+                    assert!(matches!(load_from(&places, &source, "XTC", 9).unwrap(), Loaded::Fits(..)));
+                });
+            }
+        });
+        assert!(save_in(&places[..1], &index, &fingerprint, "XTC", 9).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,211 @@
+//! What to read, in which units of work: leaves of frames, the union of atoms, fields, memory.
+//!
+//! A plan is a recipe of a few kilobytes without handles or indices; the engine carries it out.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::Fields;
+use crate::index::fingerprint::Fingerprint;
+use crate::kernel::{AnyKernel, Needs, Transform};
+use crate::reader::BATCH_BYTES;
+use crate::selection::{AtomSelection, FrameSelection};
+use crate::trajectory::Trajectory;
+
+/// A kernel and what is done to the frames before it sees them.
+pub struct Job {
+    /// The analysis.
+    pub kernel: std::sync::Arc<dyn AnyKernel>,
+    /// Applied in this order.
+    pub transforms: Vec<std::sync::Arc<dyn Transform>>,
+}
+
+impl Job {
+    fn needs(&self) -> impl Iterator<Item = Needs> + '_ {
+        std::iter::once(self.kernel.needs()).chain(self.transforms.iter().map(|transform| transform.needs()))
+    }
+}
+
+/// Working memory of a run unless stated otherwise.
+pub const DEFAULT_MEMORY: u64 = 64 << 20;
+
+/// Decoded bytes of a leaf at the most: a leaf is the unit of hand-out, so it should take some milliseconds.
+const LEAF_BYTES: u64 = 4 << 20;
+/// Frames of a leaf at the most.
+const MAX_LEAF_FRAMES: u64 = 1024;
+/// A short selection is cut into about this many leaves, so that many workers find work.
+const WANTED_LEAVES: u64 = 256;
+/// Decoded bytes of a block where memory allows: more would only leave the cache.
+const BLOCK_BYTES: u64 = 1 << 20;
+
+/// What to read, in which units of work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The frames, in the order of the results.
+    pub frames: FrameSelection,
+    /// All atoms that some kernel or transform needs.
+    pub atoms: AtomSelection,
+    /// Fields to decode.
+    pub fields: Fields,
+    /// Frames of every leaf but the last.
+    pub leaf_frames: u64,
+    /// Frames read and decoded together.
+    pub block_frames: u64,
+    /// Threads that the memory limit, the number of leaves and the caller leave.
+    pub workers: usize,
+    /// Working memory in bytes that the run keeps to, results not counted.
+    pub memory: u64,
+    /// The parts' identities.
+    pub fingerprints: Vec<Fingerprint>,
+    /// The kernels' names and versions.
+    pub kernels: Vec<String>,
+    /// What the plan could not give, in words.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Plans `jobs` over `frames` of a scanned trajectory; `memory` 0 means [`DEFAULT_MEMORY`].
+    ///
+    /// # Errors
+    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit,
+    /// `InvalidArgument` without frames or jobs.
+    pub fn new(
+        trajectory: &Trajectory,
+        frames: FrameSelection,
+        jobs: &[Job],
+        workers: usize,
+        memory: u64,
+    ) -> Result<Self> {
+        let scanned = trajectory
+            .scanned()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the trajectory has not been scanned"))?;
+        if frames.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("no frames selected; the trajectory has {} frames", scanned.joined.n_frames),
+            ));
+        }
+        if jobs.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no analysis given"));
+        }
+        frames.check(scanned.joined.n_frames)?;
+        let needs: Vec<Needs> = jobs.iter().flat_map(Job::needs).collect();
+        let sets = needs.iter().flat_map(|needs| &needs.atom_sets);
+        if let Some(other) = sets.clone().find(|set| set.n_atoms() != trajectory.n_atoms()) {
+            let what = "the selection is of another number of atoms than the trajectory";
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{what}, expected {}, found {}", trajectory.n_atoms(), other.n_atoms()),
+            ));
+        }
+        let atoms = AtomSelection::union(trajectory.n_atoms(), sets);
+        let fields = needs.iter().fold(Fields::NONE, |all, needs| all | needs.fields);
+        let row = row_bytes(atoms.len(), fields);
+        let leaf_frames = leaf_length(row, frames.len());
+        let n_leaves = frames.len().div_ceil(leaf_frames);
+        let largest = scanned.joined.pieces.iter().map(|piece| scanned.parts[piece.part].index.largest()).max();
+        let budget = Budget {
+            row: if jobs.iter().any(|job| !job.transforms.is_empty()) { 2 * row } else { row },
+            reading: 2 * largest.unwrap_or(0).max(BATCH_BYTES),
+        };
+        let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
+        let mut notes = Vec::new();
+        let wanted = workers.max(1).min(n_leaves.try_into().unwrap_or(usize::MAX));
+        let workers = budget.workers(memory, wanted)?;
+        if workers < wanted {
+            notes.push(format!(
+                "{workers} instead of {wanted} workers, so that the memory limit of {memory} bytes holds"
+            ));
+        }
+        let room = memory / workers as u64 - budget.reading;
+        let block_frames = (room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames);
+        Ok(Self {
+            frames,
+            atoms,
+            fields,
+            leaf_frames,
+            block_frames,
+            workers,
+            memory,
+            fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
+            kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
+            notes,
+        })
+    }
+
+    /// Number of leaves.
+    pub fn n_leaves(&self) -> u64 {
+        self.frames.len().div_ceil(self.leaf_frames)
+    }
+
+    /// The selected frames of a leaf, as positions in the selection.
+    pub fn leaf(&self, leaf: u64) -> Range<u64> {
+        let start = leaf * self.leaf_frames;
+        start..(start + self.leaf_frames).min(self.frames.len())
+    }
+
+    /// The plan in words.
+    pub fn explain(&self) -> String {
+        let mut text = format!(
+            "{}: {} of {} atoms ({}), {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
+             at most {:.1} MiB of working memory",
+            self.kernels.join(", "),
+            self.atoms.len(),
+            self.atoms.n_atoms(),
+            self.fields.names().join(", "),
+            self.frames.len(),
+            self.n_leaves(),
+            self.leaf_frames,
+            self.block_frames,
+            self.workers,
+            if self.workers == 1 { "" } else { "s" },
+            self.memory as f64 / (1 << 20) as f64,
+        );
+        for note in &self.notes {
+            // writing to a String cannot fail
+            let _ = write!(text, "\nnote: {note}");
+        }
+        text
+    }
+}
+
+/// What one worker needs.
+struct Budget {
+    /// Bytes of one decoded frame, copies for transforms included.
+    row: u64,
+    /// Bytes of the buffers that encoded frames are read into.
+    reading: u64,
+}
+
+impl Budget {
+    fn workers(&self, memory: u64, wanted: usize) -> Result<usize> {
+        let each = self.row + self.reading;
+        match memory / each {
+            0 => Err(Error::new(
+                ErrorKind::MemoryLimit,
+                format!(
+                    "the memory limit is too small for one frame of this selection, expected at least {each} bytes, \
+                     found {memory}"
+                ),
+            )),
+            fit => Ok(wanted.min(fit.try_into().unwrap_or(usize::MAX))),
+        }
+    }
+}
+
+/// Bytes of one decoded frame in a block.
+pub(crate) fn row_bytes(n_selected: usize, fields: Fields) -> u64 {
+    let vectors = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
+    let n = vectors.into_iter().filter(|&field| fields.contains(field)).count() as u64;
+    // cell, step, time, frame number
+    n * 12 * n_selected as u64 + 36 + 3 * 8
+}
+
+/// Frames of a leaf: a power of two that depends on the selection only, so that results do not depend on the machine.
+fn leaf_length(row: u64, n_frames: u64) -> u64 {
+    let by_size = (LEAF_BYTES / row.max(1)).clamp(4, MAX_LEAF_FRAMES);
+    let by_count = n_frames.div_ceil(WANTED_LEAVES).max(1);
+    let power_below = |n: u64| 1 << n.ilog2();
+    power_below(by_size).min(by_count.next_power_of_two())
+}

@@ -1,0 +1,85 @@
+//! Where the time of a run goes: per worker and per block, kept cheaply and returned as data.
+//!
+//! Draws no conclusions; that is Python's `kinema.profile` and `timings`.
+
+use std::time::{Duration, Instant};
+
+/// Durations and counts of one worker's reading.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Phases {
+    /// Opening files.
+    pub open: Duration,
+    /// Reading bytes.
+    pub io: Duration,
+    /// Decoding them.
+    pub decode: Duration,
+    /// Bytes read, gaps included.
+    pub bytes_read: u64,
+    /// Read calls.
+    pub reads: u64,
+}
+
+/// One worker's account.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorkerTiming {
+    /// Reading.
+    pub phases: Phases,
+    /// Kernels and transforms.
+    pub compute: Duration,
+    /// Merging partials, waiting for locks, and idle at the end while others still worked.
+    pub wait: Duration,
+    /// Wall time from the start of the run to its end.
+    pub total: Duration,
+    /// CPU time of the worker's thread.
+    pub cpu: Duration,
+    /// Frames done.
+    pub frames: u64,
+    /// Blocks done.
+    pub blocks: u64,
+}
+
+/// One block's account.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockTiming {
+    /// Who.
+    pub worker: u32,
+    /// Of which leaf.
+    pub leaf: u64,
+    /// Number of frames.
+    pub frames: u32,
+    /// Since the start of the run.
+    pub start: Duration,
+    /// Opening and reading.
+    pub io: Duration,
+    /// Decoding.
+    pub decode: Duration,
+    /// Kernels.
+    pub compute: Duration,
+}
+
+/// The account of a run.
+#[derive(Debug, Clone, Default)]
+pub struct RunTimings {
+    /// Wall time.
+    pub wall: Duration,
+    /// One a worker.
+    pub workers: Vec<WorkerTiming>,
+    /// One a block, in no order.
+    pub blocks: Vec<BlockTiming>,
+}
+
+/// CPU time that the calling thread has used so far.
+pub fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that lives across the call, which writes nothing else.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    if status == 0 { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
+}
+
+/// Time since `from`, and now, with one look at the clock.
+pub(crate) fn lap(from: &mut Instant) -> Duration {
+    let now = Instant::now();
+    let lap = now - *from;
+    *from = now;
+    lap
+}

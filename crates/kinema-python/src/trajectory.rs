@@ -1,0 +1,322 @@
+//! `Trajectory`: opening, scanning, reading arrays.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
+use kinema_core::engine::Watch;
+use kinema_core::format;
+use kinema_core::frame::Fields;
+use kinema_core::join::Overlap;
+use kinema_core::selection::AtomSelection;
+use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions, Scanned, Trajectory};
+use numpy::ndarray::Array;
+use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arguments::{self, choice};
+use crate::errors::{invalid, to_python};
+use crate::signals::watched;
+
+/// Files as one trajectory.
+#[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
+pub struct PyTrajectory {
+    pub(crate) inner: Arc<Trajectory>,
+}
+
+impl PyTrajectory {
+    /// The parts and their join, scanned now if they have not been.
+    pub(crate) fn scanned(&self, py: Python<'_>) -> PyResult<&Scanned> {
+        if self.inner.scanned().is_none() {
+            self.scan(py, 0, None)?;
+        }
+        self.inner.scanned().ok_or_else(|| invalid("the trajectory has not been scanned"))
+    }
+}
+
+#[pymethods]
+impl PyTrajectory {
+    #[new]
+    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        format: Option<&str>,
+        overlap: &str,
+        on_truncated: &str,
+        index: &str,
+        max_open_files: usize,
+    ) -> PyResult<Self> {
+        let format = format
+            .map(|name| {
+                format::by_name(name).ok_or_else(|| {
+                    let known: Vec<&str> = format::FORMATS.iter().map(|format| format.info().name).collect();
+                    invalid(format!("no format \"{name}\"; Kinema reads {}", known.join(", ")))
+                })
+            })
+            .transpose()?;
+        let options = OpenOptions {
+            format,
+            overlap: choice(
+                "overlap",
+                overlap,
+                &[("last", Overlap::Last), ("first", Overlap::First), ("all", Overlap::All)],
+            )?,
+            on_truncated: choice(
+                "on_truncated",
+                on_truncated,
+                &[("error", OnTruncated::Error), ("drop", OnTruncated::Drop)],
+            )?,
+            index: choice(
+                "index",
+                index,
+                &[("auto", IndexPolicy::Auto), ("memory", IndexPolicy::Memory), ("rebuild", IndexPolicy::Rebuild)],
+            )?,
+            max_open_files,
+        };
+        let inner = watched(py, None, 0, |_| Trajectory::open(paths, options))?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    #[getter]
+    fn n_atoms(&self) -> u32 {
+        self.inner.n_atoms()
+    }
+
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.inner.format().info().name
+    }
+
+    #[getter]
+    fn fields(&self) -> Vec<&'static str> {
+        self.inner.header().fields.names()
+    }
+
+    #[getter]
+    fn paths(&self) -> Vec<String> {
+        self.inner.paths().iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[getter]
+    #[pyo3(name = "scanned")]
+    fn scanned_already(&self) -> bool {
+        self.inner.scanned().is_some()
+    }
+
+    #[getter]
+    fn n_frames(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.scanned(py)?.joined.n_frames)
+    }
+
+    #[pyo3(signature = (workers=0, progress=None))]
+    fn scan(&self, py: Python<'_>, workers: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let workers = arguments::workers(workers);
+        // sizes are for the progress bar only: a file that cannot be asked is reported by the scan itself
+        let total = match progress {
+            Some(_) => self.inner.paths().iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
+            None => 0,
+        };
+        watched(py, progress, total, |watch: &Watch| {
+            let before = AtomicU64::new(0);
+            self.inner
+                .scan(workers, &|bytes| {
+                    watch.check()?;
+                    before.fetch_add(bytes, Ordering::Relaxed);
+                    watch.done.fetch_add(bytes, Ordering::Relaxed);
+                    Ok(())
+                })
+                .map(|_| ())
+        })
+    }
+
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let scanned = self.scanned(py)?;
+        let list = PyList::empty(py);
+        for (number, part) in scanned.parts.iter().enumerate() {
+            let row = PyDict::new(py);
+            let header = part.header();
+            let n_frames = part.index.n_frames();
+            let ends = (n_frames > 0).then(|| (0, n_frames - 1));
+            let step = |frame| part.index.step(frame);
+            let time = |frame| part.index.time(frame).map(|time| time * part.scales().time);
+            let piece = scanned.joined.pieces.iter().find(|piece| piece.part == number);
+            let origin = match part.origin {
+                IndexOrigin::Arithmetic => "arithmetic",
+                IndexOrigin::Stored => "stored",
+                IndexOrigin::Extended => "extended",
+                IndexOrigin::Built => "built",
+            };
+            row.set_item("path", part.path.display().to_string())?;
+            row.set_item("format", part.format.info().name)?;
+            row.set_item("variant", &header.variant)?;
+            row.set_item("remarks", &header.remarks)?;
+            row.set_item("warnings", &header.warnings)?;
+            row.set_item("size", part.size)?;
+            row.set_item("fields", header.fields.names())?;
+            row.set_item("file_frames", n_frames)?;
+            row.set_item("kept", piece.map_or((0, 0), |piece| (piece.kept.start, piece.kept.end)))?;
+            row.set_item("first_frame", piece.map_or(0, |piece| piece.first_frame))?;
+            row.set_item("first_step", ends.and_then(|(first, _)| step(first)))?;
+            row.set_item("last_step", ends.and_then(|(_, last)| step(last)))?;
+            row.set_item("first_time", ends.and_then(|(first, _)| time(first)))?;
+            row.set_item("last_time", ends.and_then(|(_, last)| time(last)))?;
+            row.set_item("fingerprint", part.fingerprint.to_hex())?;
+            row.set_item("index", origin)?;
+            row.set_item("index_path", part.index_path.as_ref().map(|path| path.display().to_string()))?;
+            row.set_item("index_note", &part.index_note)?;
+            row.set_item("truncation", part.truncation.as_ref().map(ToString::to_string))?;
+            list.append(row)?;
+        }
+        Ok(list)
+    }
+
+    fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        let scanned = self.scanned(py)?;
+        for gap in &scanned.joined.gaps {
+            let row = PyDict::new(py);
+            let scale = scanned.parts[gap.part].scales().time;
+            row.set_item("part", gap.part)?;
+            row.set_item("frame", gap.frame)?;
+            row.set_item("time_before", gap.times.map(|(before, _)| before * scale))?;
+            row.set_item("time_after", gap.times.map(|(_, after)| after * scale))?;
+            row.set_item("step_before", gap.steps.map(|(before, _)| before))?;
+            row.set_item("step_after", gap.steps.map(|(_, after)| after))?;
+            list.append(row)?;
+        }
+        Ok(list)
+    }
+
+    fn times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
+        let scanned = self.scanned(py)?;
+        Ok(py.detach(|| column(scanned, |part, frame| Some(part.index.time(frame)? * part.scales().time)))
+            .map(|times| times.into_pyarray(py)))
+    }
+
+    fn steps<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
+        let scanned = self.scanned(py)?;
+        Ok(py.detach(|| column(scanned, |part, frame| part.index.step(frame))).map(|steps| steps.into_pyarray(py)))
+    }
+
+    #[pyo3(signature = (
+        frames, *, atoms=None, fields=vec!["positions".to_owned()], dtype="float32", out=None, workers=0, memory=0,
+        native=false
+    ))]
+    #[allow(clippy::too_many_arguments)] // the arguments of the Python method
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        frames: &Bound<'py, PyAny>,
+        atoms: Option<&Bound<'py, PyArray1<u32>>>,
+        fields: Vec<String>,
+        dtype: &str,
+        out: Option<&Bound<'py, PyAny>>,
+        workers: usize,
+        memory: u64,
+        native: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let wide = choice("dtype", dtype, &[("float32", false), ("float64", true)])?;
+        self.scanned(py)?;
+        let (set, columns) = match atoms {
+            None => (AtomSelection::all(self.inner.n_atoms()), None),
+            Some(indices) => arguments::columns(indices, self.inner.n_atoms())?,
+        };
+        let n_columns = columns.as_ref().map_or(set.len(), Vec::len);
+        let request = BulkRequest {
+            frames: arguments::frames(frames)?,
+            atoms: set,
+            columns,
+            native,
+            workers: arguments::workers(workers),
+            memory,
+        };
+        request.frames.check(self.scanned(py)?.joined.n_frames).map_err(|error| to_python(&error))?;
+        let asked = arguments::fields(&fields)?;
+        let fill = Fill { trajectory: &self.inner, request: &request, asked, n_columns, out };
+        if wide { fill.read::<f64>(py, Vectors::F64) } else { fill.read::<f32>(py, Vectors::F32) }
+    }
+}
+
+/// A column of the index over all frames of the trajectory; `None` if some part has none.
+fn column<T>(scanned: &Scanned, value: impl Fn(&kinema_core::trajectory::Part, u64) -> Option<T>) -> Option<Vec<T>> {
+    let frames = scanned.joined.pieces.iter().flat_map(|piece| piece.kept.clone().map(move |frame| (piece, frame)));
+    frames.map(|(piece, frame)| value(&scanned.parts[piece.part], frame)).collect()
+}
+
+struct Fill<'a, 'py> {
+    trajectory: &'a Trajectory,
+    request: &'a BulkRequest,
+    asked: Fields,
+    n_columns: usize,
+    out: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl<'py> Fill<'_, 'py> {
+    fn read<T: Element + Default>(
+        self,
+        py: Python<'py>,
+        wrap: for<'b> fn(&'b mut [T]) -> Vectors<'b>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let rows = usize::try_from(self.request.frames.len()).map_err(|_| invalid("too many frames"))?;
+        let shape = [rows, self.n_columns, 3];
+        let names = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
+        let mut out = self.out;
+        let arrays: Vec<Option<Bound<'py, PyArray3<T>>>> = names
+            .iter()
+            .map(|&field| match (self.asked.contains(field), out.take()) {
+                (false, given) => {
+                    out = given;
+                    Ok(None)
+                }
+                (true, None) => Ok(Some(PyArray3::zeros(py, shape, false))),
+                (true, Some(given)) => callers_array(given, shape).map(Some),
+            })
+            .collect::<PyResult<_>>()?;
+        let mut cells = vec![[[0_f32; 3]; 3]; rows];
+        let mut steps = vec![0_i64; rows];
+        let mut times = vec![0_f64; rows];
+        {
+            let mut guards = arrays
+                .iter()
+                .map(|array| array.as_ref().map(|array| array.try_readwrite()).transpose())
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| invalid(format!("out cannot be written: {error}")))?;
+            let mut vectors = [Vectors::Absent, Vectors::Absent, Vectors::Absent];
+            for (vectors, guard) in vectors.iter_mut().zip(&mut guards) {
+                if let Some(guard) = guard {
+                    *vectors = wrap(guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?);
+                }
+            }
+            let arrays = Arrays { vectors, cells: &mut cells, steps: &mut steps, times: &mut times };
+            let (trajectory, request) = (self.trajectory, self.request);
+            watched(py, None, rows as u64, move |watch| bulk::read(trajectory, request, arrays, watch))?;
+        }
+        let result = PyDict::new(py);
+        for (array, field) in arrays.into_iter().zip(names) {
+            if let Some(array) = array {
+                result.set_item(field.names()[0], array)?;
+            }
+        }
+        let cells: Vec<f32> = cells.into_iter().flatten().flatten().collect();
+        let cells = Array::from_shape_vec((rows, 3, 3), cells).map_err(|error| invalid(error.to_string()))?;
+        result.set_item("cells", cells.into_pyarray(py))?;
+        result.set_item("steps", steps.into_pyarray(py))?;
+        result.set_item("times", times.into_pyarray(py))?;
+        let frames: Vec<u64> = (0..rows as u64).map(|row| self.request.frames.get(row)).collect();
+        result.set_item("frames", frames.into_pyarray(py))?;
+        Ok(result)
+    }
+}
+
+fn callers_array<'py, T: Element>(given: &Bound<'py, PyAny>, shape: [usize; 3]) -> PyResult<Bound<'py, PyArray3<T>>> {
+    let array = given
+        .cast::<PyArray3<T>>()
+        .map_err(|_| invalid("out must be a three-dimensional array of the dtype asked for (float32 unless stated)"))?;
+    if array.shape() != shape {
+        return Err(invalid(format!("out has the wrong shape, expected {shape:?}, found {:?}", array.shape())));
+    }
+    Ok(array.clone())
+}
