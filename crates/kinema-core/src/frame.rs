@@ -24,6 +24,11 @@ impl Fields {
     /// Time, ps.
     pub const TIME: Self = Self(32);
 
+    /// Everything but forces.
+    pub const fn all_but_forces() -> Self {
+        Self(Self::POSITIONS.0 | Self::VELOCITIES.0 | Self::CELL.0 | Self::STEP.0 | Self::TIME.0)
+    }
+
     const NAMES: [(Self, &'static str); 6] = [
         (Self::POSITIONS, "positions"),
         (Self::VELOCITIES, "velocities"),

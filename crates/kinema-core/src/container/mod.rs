@@ -1,1 +1,4 @@
 //! How bytes are framed: no word of molecular dynamics in here.
+
+pub mod fortran;
+pub mod xdr;

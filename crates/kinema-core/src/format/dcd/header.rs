@@ -1,0 +1,252 @@
+//! The records before the first frame: what kind of DCD it is, and how its frames are laid out.
+
+use crate::container::fortran::Layout;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::Fields;
+use crate::source::{Extent, Source};
+
+use super::super::Header;
+
+/// One AKMA unit of time in ps, as CHARMM defines it.
+pub const AKMA_PS: f64 = 0.048_888_21;
+
+/// Bytes of the first record: "CORD" and twenty integers.
+pub const FIRST_RECORD: u32 = 84;
+
+/// Remarks beyond this many bytes are skipped: a header may claim any length.
+const MAX_REMARKS: u64 = 64 * 1024;
+
+/// What the header says of the frames' layout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DcdHeader {
+    /// Byte order and record lengths.
+    pub layout: Layout,
+    /// Whether the planes are velocities ("VELD").
+    pub velocities: bool,
+    /// Frames that the header claims.
+    pub claimed_frames: i32,
+    /// Step of frame 0.
+    pub first_step: i64,
+    /// Steps between frames.
+    pub stride: i64,
+    /// Time of frame 0 and between frames, ps.
+    pub times: (f64, f64),
+    /// Atoms.
+    pub n_atoms: u32,
+    /// Atoms that move, where some are fixed: later frames hold only these.
+    pub free: Option<Vec<u32>>,
+    /// Whether each frame has a unit cell.
+    pub has_cell: bool,
+    /// Whether each frame has a fourth plane.
+    pub four_dimensional: bool,
+    /// CHARMM's version, 0 for X-PLOR.
+    pub version: i32,
+    /// Title lines.
+    pub remarks: Vec<String>,
+    /// Where frame 0 begins.
+    pub first_frame: u64,
+}
+
+/// Reads records one after the other.
+struct Records<'a> {
+    source: &'a dyn Source,
+    layout: Layout,
+    at: u64,
+    size: u64,
+}
+
+impl Records<'_> {
+    /// The extent of the next record's payload; moves behind the record.
+    fn next(&mut self, name: &str) -> Result<Extent> {
+        let marker = self.layout.marker_len();
+        let mut bytes = [0; 8];
+        let head = &mut bytes[..marker as usize];
+        self.source.read_exact_at(self.at, head)?;
+        let len = self.layout.marker(head).filter(|&len| len <= self.size).ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, format!("absurd length of the {name} record")).at_byte(self.at)
+        })?;
+        let payload = Extent { offset: self.at + marker, len };
+        let end = payload.end();
+        let tail = &mut bytes[..marker as usize];
+        self.source.read_exact_at(end, tail)?;
+        if self.layout.marker(tail) != Some(len) {
+            let what = format!("length after the {name} record");
+            return Err(Error::corrupt(&what, len, shown(self.layout.marker(tail))).at_byte(end));
+        }
+        self.at = end + marker;
+        Ok(payload)
+    }
+
+    fn ints(&self, payload: Extent) -> Result<Vec<i32>> {
+        let mut bytes = vec![0; payload.len as usize];
+        self.source.read_exact_at(payload.offset, &mut bytes)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|&word| self.layout.int(word)).collect())
+    }
+}
+
+/// A record length for a message.
+pub fn shown(marker: Option<u64>) -> String {
+    marker.map_or_else(|| "a negative length".to_owned(), |len| len.to_string())
+}
+
+/// Whether a file begins as a DCD does; the layout, and whether it holds velocities.
+pub fn kind(head: &[u8]) -> Option<(Layout, bool)> {
+    let layout = Layout::detect(head, FIRST_RECORD)?;
+    let magic = head.get(layout.marker_len() as usize..)?.first_chunk::<4>()?;
+    match magic {
+        b"CORD" => Some((layout, false)),
+        b"VELD" => Some((layout, true)),
+        _ => None,
+    }
+}
+
+impl DcdHeader {
+    /// Reads all records before the first frame.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt`, `Unsupported`.
+    pub fn read(source: &dyn Source) -> Result<Self> {
+        let size = source.len()?;
+        let mut head = vec![0; size.min(16) as usize];
+        source.read_exact_at(0, &mut head)?;
+        let (layout, velocities) = kind(&head).ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "not a DCD file: it does not begin with a CORD or VELD record").at_byte(0)
+        })?;
+        let mut records = Records { source, layout, at: 0, size };
+        let control = control_words(&records.next("first")?, &records)?;
+        let word = |i: usize| control.get(i).copied().unwrap_or_default();
+        let version = word(19);
+        let remarks = remarks(&records.next("title")?, &records)?;
+        let counted = records.next("atom count")?;
+        if counted.len != 4 {
+            return Err(Error::corrupt("length of the atom count record", 4, counted.len).at_byte(counted.offset));
+        }
+        let n_atoms = records.ints(counted)?.first().copied().unwrap_or_default();
+        let n_atoms = u32::try_from(n_atoms)
+            .ok()
+            .filter(|&n| n > 0)
+            .ok_or_else(|| Error::corrupt("number of atoms", "a positive number", n_atoms).at_byte(counted.offset))?;
+        let free = match word(8) {
+            0 => None,
+            fixed => Some(free_atoms(fixed, n_atoms, &mut records)?),
+        };
+        let delta = if version == 0 {
+            // X-PLOR: one float64 in two words, in the order of the file
+            let bytes = |i: usize| if layout.big_endian { word(i).to_be_bytes() } else { word(i).to_le_bytes() };
+            let mut double = [0; 8];
+            double[..4].copy_from_slice(&bytes(9));
+            double[4..].copy_from_slice(&bytes(10));
+            layout.double(double)
+        } else {
+            f64::from(f32::from_bits(word(9).cast_unsigned()))
+        };
+        let stride = i64::from(word(2)).max(1);
+        let dt = delta * stride as f64 * AKMA_PS;
+        Ok(Self {
+            layout,
+            velocities,
+            claimed_frames: word(0),
+            first_step: i64::from(word(1)),
+            stride,
+            times: (f64::from(word(1)) / stride as f64 * dt, dt),
+            n_atoms,
+            free,
+            has_cell: version != 0 && word(10) == 1,
+            four_dimensional: version != 0 && word(11) == 1,
+            version,
+            remarks,
+            first_frame: records.at,
+        })
+    }
+
+    /// Bytes of a frame in which `n` atoms are stored.
+    pub fn frame_len(&self, n: u64) -> u64 {
+        let planes = if self.four_dimensional { 4 } else { 3 };
+        self.cell_len() + planes * self.layout.record_len(4 * n)
+    }
+
+    /// Bytes of the cell record.
+    pub fn cell_len(&self) -> u64 {
+        if self.has_cell { self.layout.record_len(48) } else { 0 }
+    }
+
+    /// Atoms stored in a frame: all in the first, later those that are not fixed.
+    pub fn stored_atoms(&self, frame: u64) -> u64 {
+        match &self.free {
+            Some(free) if frame > 0 => free.len() as u64,
+            _ => u64::from(self.n_atoms),
+        }
+    }
+
+    /// The header as all formats have it.
+    pub fn describe(&self, frames_in_file: u64) -> Header {
+        let mut variant =
+            vec![if self.version == 0 { "X-PLOR".to_owned() } else { format!("CHARMM {}", self.version) }];
+        variant.push(if self.layout.big_endian { "big-endian" } else { "little-endian" }.to_owned());
+        if self.layout.wide_markers {
+            variant.push("8-byte record lengths".to_owned());
+        }
+        if self.has_cell {
+            variant.push("with unit cell".to_owned());
+        }
+        if self.four_dimensional {
+            variant.push("with a fourth dimension (skipped)".to_owned());
+        }
+        if let Some(free) = &self.free {
+            variant.push(format!("{} of {} atoms fixed", self.n_atoms as usize - free.len(), self.n_atoms));
+        }
+        let vectors = if self.velocities { Fields::VELOCITIES } else { Fields::POSITIONS };
+        let cell = if self.has_cell { Fields::CELL } else { Fields::NONE };
+        let mut warnings = Vec::new();
+        if i64::from(self.claimed_frames) != frames_in_file as i64 {
+            warnings.push(format!("the header says {} frames, the file holds {frames_in_file}", self.claimed_frames));
+        }
+        Header {
+            n_atoms: self.n_atoms,
+            fields: vectors | cell | Fields::STEP | Fields::TIME,
+            remarks: self.remarks.clone(),
+            variant: variant.join(", "),
+            warnings,
+        }
+    }
+}
+
+fn control_words(payload: &Extent, records: &Records<'_>) -> Result<Vec<i32>> {
+    let words = Extent { offset: payload.offset + 4, len: payload.len.saturating_sub(4).min(80) };
+    records.ints(words)
+}
+
+fn remarks(payload: &Extent, records: &Records<'_>) -> Result<Vec<String>> {
+    let text = Extent { offset: payload.offset + 4, len: payload.len.saturating_sub(4).min(MAX_REMARKS) };
+    let mut bytes = vec![0; text.len as usize];
+    records.source.read_exact_at(text.offset, &mut bytes)?;
+    let lines = bytes.chunks(80).map(|line| {
+        let line = String::from_utf8_lossy(line.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+        line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
+    });
+    Ok(lines.filter(|line| !line.is_empty()).collect())
+}
+
+fn free_atoms(fixed: i32, n_atoms: u32, records: &mut Records<'_>) -> Result<Vec<u32>> {
+    let at = records.at;
+    let n_free =
+        u32::try_from(fixed).ok().and_then(|fixed| n_atoms.checked_sub(fixed)).filter(|&n| n > 0).ok_or_else(|| {
+            Error::corrupt("number of fixed atoms", format!("0 to {}", n_atoms - 1), fixed).at_byte(at)
+        })?;
+    let payload = records.next("free atoms")?;
+    if payload.len != 4 * u64::from(n_free) {
+        return Err(Error::corrupt("length of the free atoms record", 4 * u64::from(n_free), payload.len).at_byte(at));
+    }
+    let list = records.ints(payload)?;
+    let mut before = 0;
+    list.into_iter()
+        .map(|atom| match u32::try_from(atom) {
+            // counted from 1, strictly ascending
+            Ok(atom) if atom > before && atom <= n_atoms => {
+                before = atom;
+                Ok(atom - 1)
+            }
+            _ => Err(Error::corrupt("number of a free atom", format!("{} to {n_atoms}", before + 1), atom).at_byte(at)),
+        })
+        .collect()
+}

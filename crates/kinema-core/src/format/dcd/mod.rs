@@ -1,0 +1,333 @@
+//! DCD (CHARMM, NAMD, X-PLOR, OpenMM, LAMMPS): Fortran records, one plane a coordinate; found by arithmetic.
+//!
+//! Reads every variant: both byte orders, 4- and 8-byte record lengths, cells of all conventions, fixed atoms,
+//! velocities, a fourth dimension (skipped). Facts: CHARMM's `dynio` and the headers that the programs write.
+
+mod cell;
+mod header;
+
+use std::sync::Arc;
+
+use self::header::{DcdHeader, shown};
+use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::container::fortran::Layout;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockMut, Fields, Scales};
+use crate::index::{Index, UniformIndex};
+use crate::source::{Extent, MAX_GAP, Source};
+
+static INFO: FormatInfo = FormatInfo {
+    name: "DCD",
+    extensions: &["dcd", "veldcd"],
+    description: "CHARMM, NAMD, X-PLOR, OpenMM and LAMMPS binary trajectory",
+    reads: true,
+    writes: false,
+    fields: Fields::all_but_forces(),
+    length_unit: "angstrom",
+    time_unit: "ps (the header's AKMA units are converted at 0.04888821 ps)",
+    // velocities are in angstrom per AKMA unit of time
+    scales: Scales { length: 1.0, velocity: (1.0 / header::AKMA_PS) as f32, force: 1.0, time: 1.0 },
+    reference: "CHARMM source, dynio; NAMD dcdlib",
+};
+
+/// Frames up to this size are read whole: skipping inside them would save no time.
+const WHOLE_FRAME_BYTES: u64 = 4 * MAX_GAP;
+
+/// What a segment holds.
+mod part {
+    /// A whole frame.
+    pub const FRAME: u32 = 0;
+    /// The cell record and the record length before the x plane.
+    pub const HEAD: u32 = 1;
+    /// A run of atoms of the x plane; y and z follow.
+    pub const X: u32 = 2;
+}
+
+/// The DCD format.
+pub struct Dcd;
+
+impl Format for Dcd {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        header::kind(head).is_some()
+    }
+
+    fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        let dcd = DcdHeader::read(source)?;
+        let (index, _) = uniform(&dcd, source.len()?);
+        let header = dcd.describe(index.n_frames);
+        let mut decoder = DcdDecoder { header, dcd, fixed: None };
+        if decoder.dcd.free.is_some() {
+            decoder.fixed = Some(decoder.read_fixed(source)?);
+        }
+        Ok(Arc::new(decoder))
+    }
+}
+
+/// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.
+fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
+    let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
+    let stride = dcd.frame_len(dcd.stored_atoms(1));
+    let (n_frames, rest) = match size.checked_sub(first.end()) {
+        Some(behind) => (1 + behind / stride, behind % stride),
+        None => (0, size.saturating_sub(first.offset)),
+    };
+    let steps = Some((dcd.first_step, dcd.stride));
+    (UniformIndex { n_frames, first, stride, steps, times: Some(dcd.times) }, rest)
+}
+
+/// Coordinates of the atoms that later frames leave out.
+struct Fixed {
+    /// x, y, z of all atoms in frame 0, unscaled.
+    positions: Vec<[f32; 3]>,
+    /// Per atom its place in later frames, or `u32::MAX` where it is fixed.
+    slots: Vec<u32>,
+}
+
+struct DcdDecoder {
+    header: Header,
+    dcd: DcdHeader,
+    fixed: Option<Fixed>,
+}
+
+impl Decoder for DcdDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
+        let (index, rest) = uniform(&self.dcd, source.len()?);
+        let truncation = (rest > 0).then(|| {
+            let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
+            let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);
+            let what = format!("the last frame is incomplete, expected {expected} bytes, found {rest}");
+            Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(at)
+        });
+        Ok(Scan { index: Index::Uniform(index), truncation })
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        let n_atoms = self.dcd.n_atoms;
+        let runs = request.atoms.runs((MAX_GAP / 4) as u32);
+        let covered: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+        let marker = self.dcd.layout.marker_len();
+        let plane = self.dcd.layout.record_len(4 * u64::from(n_atoms));
+        for (i, one) in wanted.iter().enumerate() {
+            let frame = index.extent(one.frame);
+            let i = i as u32;
+            let mut push = |part: u32, atoms: std::ops::Range<u32>, extent: Extent| {
+                segments.push(Segment { wanted: i..i + 1, atoms, part, extent, whole: extent });
+            };
+            // most of the frame is needed anyway, or it is small, or atoms are not where their numbers say
+            if frame.len <= WHOLE_FRAME_BYTES || 4 * covered > 3 * u64::from(n_atoms) || self.fixed.is_some() {
+                push(part::FRAME, 0..n_atoms, frame);
+                continue;
+            }
+            let head = self.dcd.cell_len() + marker;
+            push(part::HEAD, 0..0, Extent { offset: frame.offset, len: head });
+            for axis in 0..3 {
+                let data = frame.offset + head + u64::from(axis) * plane;
+                for run in &runs {
+                    let offset = data + 4 * u64::from(run.start);
+                    let len = 4 * u64::from(run.end - run.start);
+                    push(part::X + axis, run.clone(), Extent { offset, len });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        _: &mut Scratch,
+    ) -> Result<Decoded> {
+        let one = wanted[segment.wanted.start as usize];
+        let frame = FrameBytes { decoder: self, bytes, frame: one.frame, offset: segment.extent.offset };
+        let row = one.row as usize;
+        match segment.part {
+            part::FRAME => {
+                frame.head(request, out, row)?;
+                let planes = frame.planes()?;
+                if let Some((scale, values)) = self.target(request, out, row) {
+                    self.gather(planes, one.frame, request, scale, values);
+                }
+            }
+            part::HEAD => frame.head(request, out, row)?,
+            axis => {
+                if let Some((scale, values)) = self.target(request, out, row) {
+                    gather_run(self.dcd.layout, bytes, (axis - part::X) as usize, segment, request, scale, values);
+                }
+            }
+        }
+        Ok(Decoded::Done)
+    }
+}
+
+impl DcdDecoder {
+    /// Where the planes go, and their factor; nothing when they are not wanted.
+    fn target<'b>(&self, request: &Request, out: &'b mut BlockMut<'_>, row: usize) -> Option<(f32, &'b mut [f32])> {
+        let width = 3 * out.n_selected;
+        let (field, scale, values) = if self.dcd.velocities {
+            (Fields::VELOCITIES, request.scales.velocity, &mut *out.velocities)
+        } else {
+            (Fields::POSITIONS, request.scales.length, &mut *out.positions)
+        };
+        request.fields.contains(field).then(|| (scale, &mut values[row * width..(row + 1) * width]))
+    }
+
+    /// Frame 0, and where the atoms that move are in later frames.
+    fn read_fixed(&self, source: &dyn Source) -> Result<Fixed> {
+        let (index, _) = uniform(&self.dcd, source.len()?);
+        // also the bound for what is allocated below: a whole frame of so many atoms is there
+        if index.n_frames == 0 {
+            let what = "frame 0 is incomplete, and it alone holds the fixed atoms";
+            return Err(Error::new(ErrorKind::Truncated, what).at_frame(0).at_byte(index.first.offset));
+        }
+        let mut slots = vec![u32::MAX; self.dcd.n_atoms as usize];
+        for (slot, &atom) in self.dcd.free.iter().flatten().enumerate() {
+            slots[atom as usize] = slot as u32;
+        }
+        let mut bytes = vec![0; index.first.len as usize];
+        source.read_exact_at(index.first.offset, &mut bytes)?;
+        let frame = FrameBytes { decoder: self, bytes: &bytes, frame: 0, offset: index.first.offset };
+        let [x, y, z] = frame.planes()?;
+        let float = |bytes: &[u8; 4]| self.dcd.layout.float(*bytes);
+        let positions = x.iter().zip(y).zip(z).map(|((x, y), z)| [float(x), float(y), float(z)]).collect();
+        Ok(Fixed { positions, slots })
+    }
+
+    /// The selected atoms of a whole frame, side by side.
+    fn gather(&self, planes: [&[[u8; 4]]; 3], frame: u64, request: &Request, scale: f32, values: &mut [f32]) {
+        let atoms = &request.atoms;
+        match (&self.fixed, frame) {
+            (Some(fixed), 1..) => {
+                let float = |bytes: [u8; 4]| self.dcd.layout.float(bytes);
+                for (out, atom) in values.as_chunks_mut::<3>().0.iter_mut().zip(atoms.iter()) {
+                    let slot = fixed.slots[atom as usize];
+                    let position = if slot == u32::MAX {
+                        fixed.positions[atom as usize]
+                    } else {
+                        planes.map(|plane| float(plane[slot as usize]))
+                    };
+                    *out = position.map(|value| value * scale);
+                }
+            }
+            _ if self.dcd.layout.big_endian => {
+                interleave(planes, atoms.indices(), values, |bytes| f32::from_be_bytes(bytes) * scale);
+            }
+            _ => interleave(planes, atoms.indices(), values, |bytes| f32::from_le_bytes(bytes) * scale),
+        }
+    }
+}
+
+/// Three planes into x, y, z, x, y, z, ...: all atoms, or those in `indices`.
+#[inline(always)]
+fn interleave(planes: [&[[u8; 4]]; 3], indices: Option<&[u32]>, values: &mut [f32], float: impl Fn([u8; 4]) -> f32) {
+    let [x, y, z] = planes;
+    let out = values.as_chunks_mut::<3>().0.iter_mut();
+    match indices {
+        None => {
+            for (((out, x), y), z) in out.zip(x).zip(y).zip(z) {
+                *out = [float(*x), float(*y), float(*z)];
+            }
+        }
+        Some(indices) => {
+            // one length for all three, so that one check serves three loads
+            let n = x.len().min(y.len()).min(z.len());
+            let (x, y, z) = (&x[..n], &y[..n], &z[..n]);
+            for (out, &atom) in out.zip(indices) {
+                let atom = atom as usize;
+                *out = [float(x[atom]), float(y[atom]), float(z[atom])];
+            }
+        }
+    }
+}
+
+/// One coordinate of the selected atoms in a run of one plane.
+fn gather_run(
+    layout: Layout,
+    bytes: &[u8],
+    axis: usize,
+    segment: &Segment,
+    request: &Request,
+    scale: f32,
+    values: &mut [f32],
+) {
+    let plane = bytes.as_chunks::<4>().0;
+    let first = segment.atoms.start;
+    let indices = request.atoms.indices().unwrap_or_default();
+    let from = indices.partition_point(|&atom| atom < first);
+    let columns = values.as_chunks_mut::<3>().0.iter_mut().zip(indices).skip(from);
+    for (out, &atom) in columns.take_while(|(_, atom)| **atom < segment.atoms.end) {
+        out[axis] = layout.float(plane[(atom - first) as usize]) * scale;
+    }
+}
+
+/// The bytes of a frame, or of its head, with their place.
+struct FrameBytes<'a> {
+    decoder: &'a DcdDecoder,
+    bytes: &'a [u8],
+    frame: u64,
+    offset: u64,
+}
+
+impl<'a> FrameBytes<'a> {
+    /// Checks one record length.
+    fn check(&self, at: u64, expected: u64, name: &str) -> Result<()> {
+        let found = self.bytes.get(at as usize..).and_then(|bytes| self.decoder.dcd.layout.marker(bytes));
+        if found == Some(expected) {
+            return Ok(());
+        }
+        let what = format!("record length of the {name}");
+        Err(Error::corrupt(&what, expected, shown(found)).at_frame(self.frame).at_byte(self.offset + at))
+    }
+
+    /// Checks the head and writes cell, step and time.
+    fn head(&self, request: &Request, out: &mut BlockMut<'_>, row: usize) -> Result<()> {
+        let dcd = &self.decoder.dcd;
+        let mut cell = [[0.0; 3]; 3];
+        if dcd.has_cell {
+            self.check(0, 48, "unit cell")?;
+            let at = dcd.layout.marker_len();
+            self.check(at + 48, 48, "unit cell")?;
+            let numbers = self.bytes.get(at as usize..).unwrap_or_default().as_chunks::<8>().0;
+            let mut six = [0.0; 6];
+            six.iter_mut().zip(numbers).for_each(|(value, bytes)| *value = dcd.layout.double(*bytes));
+            cell = cell::cell(six, dcd.version).ok_or_else(|| {
+                let what =
+                    format!("the unit cell {six:?} is neither lengths with angles or cosines nor a shape matrix");
+                Error::new(ErrorKind::Corrupt, what).at_frame(self.frame).at_byte(self.offset + at)
+            })?;
+            cell.iter_mut().flatten().for_each(|value| *value *= request.scales.length);
+        }
+        self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;
+        out.cells[row] = cell;
+        out.steps[row] = dcd.first_step.wrapping_add(dcd.stride.wrapping_mul(self.frame as i64));
+        out.times[row] = (dcd.times.0 + dcd.times.1 * self.frame as f64) * request.scales.time;
+        Ok(())
+    }
+
+    /// Checks the record lengths of a whole frame; its x, y and z planes.
+    fn planes(&self) -> Result<[&'a [[u8; 4]]; 3]> {
+        let dcd = &self.decoder.dcd;
+        let payload = 4 * dcd.stored_atoms(self.frame);
+        let marker = dcd.layout.marker_len();
+        let mut planes: [&[[u8; 4]]; 3] = [&[]; 3];
+        for (axis, (plane, name)) in planes.iter_mut().zip(["x plane", "y plane", "z plane"]).enumerate() {
+            let at = dcd.cell_len() + axis as u64 * dcd.layout.record_len(payload);
+            self.check(at, payload, name)?;
+            self.check(at + marker + payload, payload, name)?;
+            let data = (at + marker) as usize..(at + marker + payload) as usize;
+            *plane = self.bytes.get(data).unwrap_or_default().as_chunks::<4>().0;
+        }
+        Ok(planes)
+    }
+}

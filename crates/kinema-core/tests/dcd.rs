@@ -1,0 +1,270 @@
+//! DCD in all its variants, built here byte by byte.
+
+mod common;
+
+use common::{Random, read, read_damaged};
+use kinema_core::ErrorKind;
+use kinema_core::format::{Format, dcd::Dcd};
+use kinema_core::source::{MemorySource, RecordingSource, Source};
+
+/// Writes DCD files of any variant.
+#[derive(Clone)]
+struct Builder {
+    big_endian: bool,
+    wide: bool,
+    magic: &'static [u8; 4],
+    n_atoms: usize,
+    n_frames: usize,
+    free: Option<Vec<usize>>,
+    cell: Option<[f64; 6]>,
+    four_dimensional: bool,
+    version: i32,
+    claimed: i32,
+    bytes: Vec<u8>,
+}
+
+impl Builder {
+    fn new(n_atoms: usize, n_frames: usize) -> Self {
+        Self {
+            big_endian: false,
+            wide: false,
+            magic: b"CORD",
+            n_atoms,
+            n_frames,
+            free: None,
+            cell: None,
+            four_dimensional: false,
+            version: 24,
+            claimed: n_frames as i32,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn int(&self, value: i32) -> [u8; 4] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn float(&self, value: f32) -> [u8; 4] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn double(&self, value: f64) -> [u8; 8] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn record(&mut self, payload: &[u8]) {
+        let len = payload.len() as i32;
+        let marker = if self.wide {
+            let len = i64::from(len);
+            if self.big_endian { len.to_be_bytes().to_vec() } else { len.to_le_bytes().to_vec() }
+        } else {
+            self.int(len).to_vec()
+        };
+        self.bytes.extend_from_slice(&marker);
+        self.bytes.extend_from_slice(payload);
+        self.bytes.extend_from_slice(&marker);
+    }
+
+    /// The coordinate of an atom: every value differs.
+    fn value(&self, frame: usize, atom: usize, axis: usize) -> f32 {
+        let fixed = self.free.as_ref().is_some_and(|free| !free.contains(&atom));
+        let frame = if fixed { 0 } else { frame };
+        (frame * 1000 + atom) as f32 + 0.25 * axis as f32
+    }
+
+    fn build(mut self) -> Vec<u8> {
+        let mut words = [[0_u8; 4]; 20];
+        words[0] = self.int(self.claimed);
+        words[1] = self.int(100);
+        words[2] = self.int(10);
+        words[8] = self.int(self.free.as_ref().map_or(0, |free| (self.n_atoms - free.len()) as i32));
+        if self.version == 0 {
+            let delta = self.double(0.5);
+            words[9].copy_from_slice(&delta[..4]);
+            words[10].copy_from_slice(&delta[4..]);
+        } else {
+            words[9] = self.float(0.5);
+            words[10] = self.int(i32::from(self.cell.is_some()));
+            words[11] = self.int(i32::from(self.four_dimensional));
+        }
+        words[19] = self.int(self.version);
+        let header = [&self.magic[..], words.as_flattened()].concat();
+        self.record(&header);
+        let mut title = self.int(2).to_vec();
+        title.extend_from_slice(format!("{:80}{:80}", "REMARKS first", "REMARKS second").as_bytes());
+        self.record(&title);
+        let n_atoms = self.int(self.n_atoms as i32);
+        self.record(&n_atoms);
+        if let Some(free) = self.free.clone() {
+            let list: Vec<u8> = free.iter().flat_map(|&atom| self.int(atom as i32 + 1)).collect();
+            self.record(&list);
+        }
+        for frame in 0..self.n_frames {
+            if let Some(cell) = self.cell {
+                let numbers = cell.map(|value| self.double(value));
+                self.record(numbers.as_flattened());
+            }
+            let stored: Vec<usize> = match &self.free {
+                Some(free) if frame > 0 => free.clone(),
+                _ => (0..self.n_atoms).collect(),
+            };
+            for axis in 0..if self.four_dimensional { 4 } else { 3 } {
+                let plane: Vec<u8> =
+                    stored.iter().flat_map(|&atom| self.float(self.value(frame, atom, axis))).collect();
+                self.record(&plane);
+            }
+        }
+        self.bytes
+    }
+}
+
+fn variants() -> Vec<(&'static str, Builder)> {
+    let plain = Builder::new(7, 4);
+    let mut all = vec![("plain", plain.clone())];
+    for (big_endian, wide) in [(true, false), (false, true), (true, true)] {
+        all.push(("byte order and record lengths", Builder { big_endian, wide, ..plain.clone() }));
+    }
+    let cell = Some([50.0, 90.0, 60.0, 90.0, 90.0, 70.0]);
+    all.push(("cell", Builder { cell, ..plain.clone() }));
+    all.push(("big-endian cell", Builder { cell, big_endian: true, ..plain.clone() }));
+    all.push(("four-dimensional", Builder { four_dimensional: true, cell, ..plain.clone() }));
+    all.push(("X-PLOR", Builder { version: 0, ..plain.clone() }));
+    all.push(("velocities", Builder { magic: b"VELD", ..plain.clone() }));
+    let free = Some(vec![1, 4, 5]);
+    all.push(("fixed atoms", Builder { free: free.clone(), ..plain.clone() }));
+    all.push(("fixed atoms, wide, cell", Builder { free, cell, wide: true, big_endian: true, ..plain.clone() }));
+    all.push(("wrong frame count", Builder { claimed: 0, ..plain }));
+    all
+}
+
+#[test]
+fn every_variant_gives_the_values_written() {
+    for (name, builder) in variants() {
+        let source = MemorySource::new(name, builder.clone().build());
+        for atoms in [None, Some(vec![0, 2, 4, 6]), Some(vec![5])] {
+            for frames in [vec![0, 1, 2, 3], vec![2], vec![1, 3]] {
+                let got = read(&Dcd, &source, Some(&frames), atoms.clone()).unwrap().block;
+                let list = atoms.clone().unwrap_or_else(|| (0..7).collect());
+                let expected: Vec<f32> = frames
+                    .iter()
+                    .flat_map(|&frame| list.iter().map(move |&atom| (frame as usize, atom as usize)))
+                    .flat_map(|(frame, atom)| (0..3).map(move |axis| (frame, atom, axis)))
+                    .map(|(frame, atom, axis)| builder.value(frame, atom, axis))
+                    .collect();
+                let values = if builder.magic == b"VELD" { &got.velocities } else { &got.positions };
+                assert_eq!(*values, expected, "{name}");
+                for (row, &frame) in frames.iter().enumerate() {
+                    assert_eq!(got.steps[row], 100 + 10 * frame as i64);
+                    // MDAnalysis: (frame + istart / nsavc) * delta * nsavc * AKMA
+                    let time = (frame as f64 + 10.0) * 0.5 * 10.0 * 0.048_888_21;
+                    assert!((got.times[row] - time).abs() < 1e-12 * time, "{name}");
+                    let edge = if builder.cell.is_some() { 60.0 } else { 0.0 };
+                    assert_eq!(got.cells[row][1], [0.0, edge, 0.0], "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_header_is_described() {
+    let decoder = Dcd.open(&MemorySource::new("x", Builder { claimed: 0, ..Builder::new(7, 4) }.build())).unwrap();
+    let header = decoder.header();
+    assert_eq!(header.remarks, ["REMARKS first", "REMARKS second"]);
+    assert_eq!(header.warnings, ["the header says 0 frames, the file holds 4"]);
+    assert_eq!(header.variant, "CHARMM 24, little-endian");
+}
+
+#[test]
+fn ten_atoms_of_frame_seven_touch_only_their_bytes() {
+    let n_atoms = 50_000;
+    let bytes = Builder { cell: Some([50.0, 0.0, 60.0, 0.0, 0.0, 70.0]), ..Builder::new(n_atoms, 9) }.build();
+    let source = RecordingSource::new(MemorySource::new("large", bytes));
+    let frame_len = (56 + 3 * (4 * n_atoms + 8)) as u64;
+    let first = source.len().unwrap() - 9 * frame_len;
+    let atoms: Vec<u32> = (30_000..30_010).collect();
+    let decoder = Dcd.open(&source).unwrap();
+    source.take();
+    drop(decoder);
+    let got = read(&Dcd, &source, Some(&[7]), Some(atoms)).unwrap().block;
+    assert_eq!(got.positions[..3], [37_000.0, 37_000.25, 37_000.5]);
+    let frame = first + 7 * frame_len;
+    let data: Vec<_> = source.take().into_iter().filter(|extent| extent.offset >= first).collect();
+    let plane = (4 * n_atoms + 8) as u64;
+    let expected: Vec<(u64, u64)> =
+        std::iter::once((frame, 60)).chain((0..3).map(|axis| (frame + 60 + axis * plane + 120_000, 40))).collect();
+    assert_eq!(data.iter().map(|extent| (extent.offset, extent.len)).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn spread_atoms_of_a_large_frame_equal_the_whole() {
+    let source = MemorySource::new("large", Builder::new(40_000, 2).build());
+    let whole = read(&Dcd, &source, None, None).unwrap().block;
+    let mut random = Random(7);
+    for most in [3, 50, 3000] {
+        let mut atoms: Vec<u32> = (0..most).map(|_| random.below(40_000) as u32).collect();
+        atoms.sort_unstable();
+        atoms.dedup();
+        let part = read(&Dcd, &source, None, Some(atoms.clone())).unwrap().block;
+        for row in 0..2 {
+            for (column, &atom) in atoms.iter().enumerate() {
+                let (a, b) = (row * atoms.len() * 3 + column * 3, row * 120_000 + atom as usize * 3);
+                assert_eq!(part.positions[a..a + 3], whole.positions[b..b + 3]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_an_error_or_its_complete_frames() {
+    for (name, builder) in variants() {
+        let whole = builder.build();
+        for len in 0..whole.len() {
+            match read_damaged(&Dcd, &whole[..len]) {
+                Ok(got) => assert!(got.n_frames < 4 && (got.truncated || got.n_frames * 4 < 16), "{name} at {len}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt),
+                        "{name} at {len}: {error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_never_panic() {
+    let mut random = Random(2026);
+    for (_, builder) in variants() {
+        let whole = builder.build();
+        for _ in 0..2000 {
+            let mut damaged = whole.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(damaged.len() as u64) as usize;
+                damaged[at] ^= 1 << random.below(8);
+            }
+            // an error or other values: only a panic or an absurd allocation would fail here
+            let _ = read_damaged(&Dcd, &damaged);
+        }
+    }
+}
+
+#[test]
+fn absurd_sizes_are_refused_by_name() {
+    let whole = Builder::new(7, 4).build();
+    let n_atoms_at = 92 + 172 + 4;
+    for n in [i32::MAX, -1, 0, i32::MIN] {
+        let mut damaged = whole.clone();
+        damaged[n_atoms_at..n_atoms_at + 4].copy_from_slice(&n.to_le_bytes());
+        match read_damaged(&Dcd, &damaged) {
+            Ok(got) => assert_eq!((n, got.n_frames, got.truncated), (i32::MAX, 0, true)),
+            Err(error) => assert!(error.to_string().contains("number of atoms"), "{error}"),
+        }
+    }
+    let mut damaged = whole.clone();
+    let frame = n_atoms_at + 8;
+    damaged[frame..frame + 4].copy_from_slice(&29_i32.to_le_bytes());
+    let error = read_damaged(&Dcd, &damaged).err().unwrap();
+    assert_eq!(error.to_string(), "frame 0, byte 276: record length of the x plane, expected 28, found 29");
+}
