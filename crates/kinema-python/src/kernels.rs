@@ -1,0 +1,181 @@
+//! `Kernel`, `Transform`, `Partial`: the analyses and what they gather.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kinema_analysis::average::Average;
+use kinema_analysis::rgyr::Rgyr;
+use kinema_analysis::rmsd::{AtomsAndReference, Fit, Rmsd};
+use kinema_analysis::rmsf::Rmsf;
+use kinema_analysis::superpose::Superpose;
+use kinema_core::kernel::{AnyKernel, AnyPartial, ResultArray, Transform};
+use kinema_core::{Error, Result};
+use numpy::ndarray::{ArrayD, IxDyn};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arguments;
+use crate::errors::{invalid, to_python};
+
+fn checked<T>(result: Result<T>) -> PyResult<T> {
+    result.map_err(|error: Error| to_python(&error))
+}
+
+type Indices<'py> = Bound<'py, PyArray1<u32>>;
+type Coordinates<'py> = Bound<'py, PyArray2<f64>>;
+type Values<'py> = Bound<'py, PyArray1<f64>>;
+
+fn list(values: Option<&Values<'_>>) -> Option<Vec<f64>> {
+    values.map(|values| values.readonly().as_array().to_vec())
+}
+
+fn fitted(
+    n_atoms: u32,
+    atoms: &Indices<'_>,
+    reference: &Coordinates<'_>,
+    weights: Option<&Values<'_>>,
+) -> PyResult<AtomsAndReference> {
+    let coordinates: Vec<f64> = reference.readonly().as_array().iter().copied().collect();
+    let weights = list(weights);
+    checked(AtomsAndReference::new(arguments::atoms(atoms, n_atoms)?, &coordinates, weights.as_deref()))
+}
+
+/// An analysis kernel.
+#[pyclass(name = "Kernel", module = "kinema._core", frozen)]
+pub struct PyKernel {
+    pub(crate) inner: Arc<dyn AnyKernel>,
+}
+
+impl PyKernel {
+    fn of(kernel: impl AnyKernel + 'static) -> Self {
+        Self { inner: Arc::new(kernel) }
+    }
+}
+
+#[pymethods]
+impl PyKernel {
+    #[staticmethod]
+    #[pyo3(signature = (n_atoms, atoms, reference, weights=None, groups=Vec::new(), superposition=true))]
+    fn rmsd(
+        n_atoms: u32,
+        atoms: &Indices<'_>,
+        reference: &Coordinates<'_>,
+        weights: Option<&Values<'_>>,
+        groups: Vec<(Indices<'_>, Coordinates<'_>, Option<Values<'_>>)>,
+        superposition: bool,
+    ) -> PyResult<Self> {
+        let groups = groups
+            .iter()
+            .map(|(atoms, reference, weights)| fitted(n_atoms, atoms, reference, weights.as_ref()))
+            .collect::<PyResult<_>>()?;
+        let fit = if superposition { Fit::Superpose } else { Fit::None };
+        Ok(Self::of(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit)))
+    }
+
+    #[staticmethod]
+    fn rmsf(n_atoms: u32, atoms: &Indices<'_>) -> PyResult<Self> {
+        Ok(Self::of(checked(Rmsf::new(arguments::atoms(atoms, n_atoms)?))?))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (n_atoms, atoms, masses=None, axes=false))]
+    fn rgyr(n_atoms: u32, atoms: &Indices<'_>, masses: Option<&Values<'_>>, axes: bool) -> PyResult<Self> {
+        let masses = list(masses);
+        Ok(Self::of(checked(Rgyr::new(arguments::atoms(atoms, n_atoms)?, masses.as_deref(), axes))?))
+    }
+
+    #[staticmethod]
+    fn average(n_atoms: u32, atoms: &Indices<'_>) -> PyResult<Self> {
+        Ok(Self::of(checked(Average::new(arguments::atoms(atoms, n_atoms)?))?))
+    }
+
+    #[getter]
+    fn id(&self) -> &'static str {
+        self.inner.id()
+    }
+
+    fn empty(&self) -> PyPartial {
+        PyPartial::new(self.inner.clone(), self.inner.empty())
+    }
+
+    fn from_bytes(&self, data: &[u8]) -> PyResult<PyPartial> {
+        Ok(PyPartial::new(self.inner.clone(), checked(self.inner.from_bytes(data))?))
+    }
+}
+
+/// Changes frames before a kernel sees them.
+#[pyclass(name = "Transform", module = "kinema._core", frozen)]
+pub struct PyTransform {
+    pub(crate) inner: Arc<dyn Transform>,
+}
+
+#[pymethods]
+impl PyTransform {
+    #[staticmethod]
+    #[pyo3(signature = (n_atoms, atoms, reference, weights=None))]
+    fn superpose(
+        n_atoms: u32,
+        atoms: &Indices<'_>,
+        reference: &Coordinates<'_>,
+        weights: Option<&Values<'_>>,
+    ) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(Superpose::new(fitted(n_atoms, atoms, reference, weights)?)) })
+    }
+}
+
+/// What a kernel has gathered; empty once it was merged into another or finished.
+#[pyclass(name = "Partial", module = "kinema._core", frozen)]
+pub struct PyPartial {
+    kernel: Arc<dyn AnyKernel>,
+    gathered: Mutex<Option<AnyPartial>>,
+}
+
+impl PyPartial {
+    /// A partial of that kernel.
+    pub(crate) fn new(kernel: Arc<dyn AnyKernel>, gathered: AnyPartial) -> Self {
+        Self { kernel, gathered: Mutex::new(Some(gathered)) }
+    }
+
+    fn take(&self) -> PyResult<AnyPartial> {
+        let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        gathered.ok_or_else(|| invalid("this partial was used up by merge or finish"))
+    }
+}
+
+#[pymethods]
+impl PyPartial {
+    #[getter]
+    fn id(&self) -> &'static str {
+        self.kernel.id()
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        let gathered = gathered.as_ref().ok_or_else(|| invalid("this partial was used up by merge or finish"))?;
+        Ok(PyBytes::new(py, &checked(self.kernel.to_bytes(gathered))?))
+    }
+
+    fn merge(&self, later: &Self) -> PyResult<()> {
+        if std::ptr::eq(self, later) {
+            return Err(invalid("a partial cannot be merged with itself"));
+        }
+        if self.kernel.id() != later.kernel.id() {
+            return Err(invalid(format!("cannot merge a partial of {} into {}", later.kernel.id(), self.kernel.id())));
+        }
+        let mut gathered = self.take()?;
+        checked(self.kernel.merge(&mut gathered, later.take()?))?;
+        *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered);
+        Ok(())
+    }
+
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let gathered = self.take()?;
+        let results = checked(py.detach(|| self.kernel.finish(gathered)))?;
+        let named = PyDict::new(py);
+        for ResultArray { name, shape, values } in results {
+            let array = ArrayD::from_shape_vec(IxDyn(&shape), values).map_err(|error| invalid(error.to_string()))?;
+            named.set_item(name, array.into_pyarray(py))?;
+        }
+        Ok(named)
+    }
+}
