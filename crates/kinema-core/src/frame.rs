@@ -24,11 +24,6 @@ impl Fields {
     /// Time, ps.
     pub const TIME: Self = Self(32);
 
-    /// Everything but forces.
-    pub const fn all_but_forces() -> Self {
-        Self(Self::POSITIONS.0 | Self::VELOCITIES.0 | Self::CELL.0 | Self::STEP.0 | Self::TIME.0)
-    }
-
     const NAMES: [(Self, &'static str); 6] = [
         (Self::POSITIONS, "positions"),
         (Self::VELOCITIES, "velocities"),
@@ -41,6 +36,10 @@ impl Fields {
     /// Whether all of `other` is in this set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+    /// Both sets together, as `|`, for constants.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
     /// Whether the set is empty.
     pub fn is_empty(self) -> bool {

@@ -22,7 +22,7 @@ static INFO: FormatInfo = FormatInfo {
     description: "CHARMM, NAMD, X-PLOR, OpenMM and LAMMPS binary trajectory",
     reads: true,
     writes: false,
-    fields: Fields::all_but_forces(),
+    fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "angstrom",
     time_unit: "ps (the header's AKMA units are converted at 0.04888821 ps)",
     // velocities are in angstrom per AKMA unit of time
