@@ -236,7 +236,7 @@ impl PyTrajectory {
         request.frames.check(self.scanned(py)?.joined.n_frames).map_err(|error| to_python(&error))?;
         let asked = arguments::fields(&fields)?;
         let fill = Fill { trajectory: &self.inner, request: &request, asked, n_columns, out };
-        if wide { fill.read::<f64>(py, Vectors::F64) } else { fill.read::<f32>(py, Vectors::F32) }
+        if wide { fill.read::<f64>(py, |values| Vectors::F64(values)) } else { fill.read::<f32>(py, |values| Vectors::F32(values)) }
     }
 }
 
