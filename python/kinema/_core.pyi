@@ -181,8 +181,9 @@ class Plan:
     @property
     def workers(self) -> int:
         """Threads that the memory limit and the number of leaves leave."""
+    @property
+    def block_frames(self) -> int: ...
     def explain(self) -> str: ...
-    def to_bytes(self) -> bytes: ...
 
 class WorkerTimings(TypedDict):
     worker: int

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Decoder, Format, Header, ScanOptions};
+use crate::format::{self, Decoder, Format, Header, Scan, ScanOptions};
 use crate::frame::Scales;
 use crate::index::Index;
 use crate::index::fingerprint::Fingerprint;
@@ -293,10 +293,9 @@ impl Trajectory {
         let mut origin = IndexOrigin::Arithmetic;
         if matches!(scan.index, Index::Table(_)) {
             origin = if extended { IndexOrigin::Extended } else { IndexOrigin::Built };
-            // an index of a truncated file would call the next, whole version of it grown; it is cheap to rebuild
-            if self.options.index != IndexPolicy::Memory && scan.truncation.is_none() {
-                match store::save(&scan.index, &fingerprint, name, n_atoms, &path) {
-                    Ok(at) => index_path = Some(at),
+            if self.options.index != IndexPolicy::Memory {
+                match self.store_index(source, &scan, &fingerprint, name, n_atoms, &path) {
+                    Ok(at) => index_path = at,
                     Err(error) => note = Some(format!("the index could not be stored: {error}")),
                 }
             }
@@ -304,6 +303,25 @@ impl Trajectory {
         let truncation = scan.truncation.map(|error| error.in_format(name).at_path(&path));
         let index = scan.index;
         Ok(Part { path, format, decoder, index, size, fingerprint, origin, index_path, index_note: note, truncation })
+    }
+
+    /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
+    /// file, so that the next reader takes it for one that has grown and goes on behind it.
+    fn store_index(
+        &self,
+        source: &dyn Source,
+        scan: &Scan,
+        whole: &Fingerprint,
+        format: &str,
+        n_atoms: u32,
+        path: &Path,
+    ) -> Result<Option<PathBuf>> {
+        let Some(end) = scan.index.end() else { return Ok(None) };
+        let shorter = match scan.truncation {
+            Some(_) => Some(Fingerprint::of(source, end, &scan.index)?),
+            None => None,
+        };
+        store::save(&scan.index, shorter.as_ref().unwrap_or(whole), format, n_atoms, path).map(Some)
     }
 
     /// The open file of a part, opened if it is not.

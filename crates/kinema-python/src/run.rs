@@ -102,16 +102,12 @@ pub fn run<'py>(
         )));
     }
     let inner = &trajectory.inner;
-    let outcome = watched(py, progress, plan.frames.len(), |watch| {
-        engine::run(inner, plan, &work, 0..plan.n_leaves(), watch)
-    })?;
+    let outcome =
+        watched(py, progress, plan.frames.len(), |watch| engine::run(inner, plan, &work, 0..plan.n_leaves(), watch))?;
     let [root] = <[_; 1]>::try_from(outcome.nodes)
         .map_err(|_| to_python(&Error::new(ErrorKind::Internal, "the leaves did not merge into one root")))?;
-    let partials = work
-        .into_iter()
-        .zip(root.bundle)
-        .map(|(job, partial)| PyPartial::new(job.kernel, partial))
-        .collect();
+    let partials =
+        work.into_iter().zip(root.bundle).map(|(job, partial)| PyPartial::new(job.kernel, partial)).collect();
     Ok((partials, timings(py, &outcome.timings)?))
 }
 

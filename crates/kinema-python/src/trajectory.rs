@@ -192,7 +192,8 @@ impl PyTrajectory {
 
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
         let scanned = self.scanned(py)?;
-        Ok(py.detach(|| column(scanned, |part, frame| Some(part.index.time(frame)? * part.scales().time)))
+        Ok(py
+            .detach(|| column(scanned, |part, frame| Some(part.index.time(frame)? * part.scales().time)))
             .map(|times| times.into_pyarray(py)))
     }
 
@@ -236,7 +237,11 @@ impl PyTrajectory {
         request.frames.check(self.scanned(py)?.joined.n_frames).map_err(|error| to_python(&error))?;
         let asked = arguments::fields(&fields)?;
         let fill = Fill { trajectory: &self.inner, request: &request, asked, n_columns, out };
-        if wide { fill.read::<f64>(py, |values| Vectors::F64(values)) } else { fill.read::<f32>(py, |values| Vectors::F32(values)) }
+        if wide {
+            fill.read::<f64>(py, |values| Vectors::F64(values))
+        } else {
+            fill.read::<f32>(py, |values| Vectors::F32(values))
+        }
     }
 }
 

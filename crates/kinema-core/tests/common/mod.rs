@@ -1,6 +1,8 @@
 //! What the format tests share: whole reads through the public path, damage, and a small generator.
 #![allow(dead_code)] // each test binary uses a part
 
+pub mod dcd_builder;
+
 use std::path::PathBuf;
 
 use kinema_core::Result;
