@@ -37,6 +37,10 @@ impl Fields {
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
+    /// Both sets together, as `|`, for constants.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
     /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0

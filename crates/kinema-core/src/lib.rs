@@ -2,6 +2,7 @@
 //!
 //! `Source -> Index -> Plan -> Engine (read, decode, transform, kernel) -> merge`. No Python, no globals, no printing.
 
+pub mod container;
 pub mod error;
 pub mod format;
 pub mod frame;
