@@ -1,0 +1,399 @@
+//! Unpacks the bit stream of one XTC frame into scaled positions, all or selected; it parses no header.
+//!
+//! The stream is a row of groups: a full coordinate, a flag, and a run of up to ten small differences. A group needs
+//! nothing of the one before but the run length and the width of the differences, so that groups without selected
+//! atoms are stepped over by reading their flag alone.
+
+use super::header::Packing;
+use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
+
+/// Most atoms of one group: a full coordinate and ten differences.
+const MAX_GROUP: usize = 11;
+/// Bytes at the end of the data that are unpacked from a padded copy: a whole group (96 + 6 + 10 * 72 bits) and
+/// what its loads reach beyond it.
+const TAIL: usize = 160;
+/// Atoms that are converted from integers at once, while they are in the nearest cache.
+const CONVERT_ATOMS: usize = 512;
+
+/// Which instructions to use; the results are the same to the bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cpu {
+    /// Those that every machine of this architecture has.
+    Baseline,
+    /// AVX2 and BMI2 as well; only [`Cpu::detect`] makes this.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2Proof),
+}
+
+/// Evidence that the instructions were found on this machine.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Avx2Proof(());
+
+impl Cpu {
+    /// The best for this machine.
+    #[inline]
+    pub fn detect() -> Self {
+        // the macro keeps its findings: this is a load and a test
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("bmi1")
+            && std::arch::is_x86_feature_detected!("bmi2")
+            && std::arch::is_x86_feature_detected!("lzcnt")
+        {
+            return Self::Avx2(Avx2Proof(()));
+        }
+        Self::Baseline
+    }
+}
+
+/// What is to be unpacked, and how.
+pub(super) struct Job<'a> {
+    pub packing: Packing,
+    pub full: FullCoordinate,
+    pub n_atoms: usize,
+    /// The bit stream, or its beginning.
+    pub data: &'a [u8],
+    /// The atoms wanted, ascending; `None` for all.
+    pub selected: Option<&'a [u32]>,
+    /// Factor from nm.
+    pub length: f32,
+}
+
+/// How far unpacking came: what is carried from group to group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Bit of the stream at which the next group starts.
+    pub bit: u64,
+    /// First atom of the next group.
+    pub atom: usize,
+    /// Selected atoms written so far.
+    pub written: usize,
+    small: i32,
+    run: usize,
+}
+
+/// Why unpacking ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// All that is wanted is written.
+    Done,
+    /// The given data end before it.
+    Short,
+    /// A run goes beyond the last atom of the frame by this many.
+    RunTooLong(usize),
+    /// This place of the table of small differences does not exist.
+    NoSuchSmall(i32),
+}
+
+/// Unpacks into `out`, which holds one place for each wanted atom.
+pub(super) fn unpack(job: &Job<'_>, out: &mut [[f32; 3]], cpu: Cpu) -> (Stop, Progress) {
+    match cpu {
+        Cpu::Baseline => unpack_body(job, out),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Avx2Proof` is made by `Cpu::detect` alone, after it found all of these features.
+        // The safe twin is `unpack_body`, to which it is compared in the tests.
+        Cpu::Avx2(_) => unsafe { unpack_avx2(job, out) },
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn unpack_avx2(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, Progress) {
+    unpack_body(job, out)
+}
+
+#[inline(always)]
+fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, Progress) {
+    match job.full {
+        FullCoordinate::Narrow(full) => unpack_with(job, full, out),
+        FullCoordinate::Wide(full) => unpack_with(job, full, out),
+        FullCoordinate::Separate(full) => unpack_with(job, full, out),
+    }
+}
+
+#[inline(always)]
+fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, Progress) {
+    let mut progress = Progress { bit: 0, atom: 0, written: 0, small: job.packing.small, run: 0 };
+    // where no load can reach beyond the data, they are used as they are
+    let inner_bits = (job.data.len().saturating_sub(LOAD_REACH) as u64) * 8;
+    let stop = pass(job, full, job.data, inner_bits, &mut progress, out);
+    if stop != Stop::Short {
+        return (stop, progress);
+    }
+    // ... and the last groups come from a copy that is padded with zeros
+    let start = (progress.bit / 8) as usize;
+    let Some(rest) = job.data.get(start..) else {
+        return (Stop::Short, progress);
+    };
+    let mut tail = [0; TAIL + LOAD_REACH];
+    let kept = rest.len().min(TAIL);
+    let (Some(to), Some(from)) = (tail.get_mut(..kept), rest.get(..kept)) else {
+        return (Stop::Short, progress);
+    };
+    to.copy_from_slice(from);
+    progress.bit %= 8;
+    let stop = pass(job, full, &tail, kept as u64 * 8, &mut progress, out);
+    progress.bit += start as u64 * 8;
+    (stop, progress)
+}
+
+#[inline(always)]
+fn pass<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    progress: &mut Progress,
+    out: &mut [[f32; 3]],
+) -> Stop {
+    match job.selected {
+        None => all_groups(job, full, data, limit, progress, out),
+        Some(selected) => selected_groups(job, full, data, limit, progress, selected, out),
+    }
+}
+
+/// The flag of a group and what follows from it.
+struct Group {
+    /// Bit at which the differences start.
+    differences: u64,
+    /// Number of differences.
+    run: usize,
+    /// Change of the width for the groups behind.
+    change: i32,
+}
+
+/// Reads the flag of the group at `progress`; every atom of the group lies below `n_atoms`.
+#[inline(always)]
+fn group_at(data: &[u8], limit: u64, full_bits: u64, progress: &Progress, n_atoms: usize) -> Result<Group, Stop> {
+    let flag_at = progress.bit + full_bits;
+    let six = load(data, flag_at).ok_or(Stop::Short)? >> 58;
+    let flagged = six >> 5;
+    let differences = flag_at + 1 + 5 * flagged;
+    let five = (six & 31) as u32;
+    // 43 / 128 divides 0..32 by 3
+    let third = (five * 43) >> 7;
+    let (run, change) =
+        if flagged == 1 { (third as usize, five as i32 - 3 * third as i32 - 1) } else { (progress.run, 0) };
+    if differences > limit {
+        return Err(Stop::Short);
+    }
+    // the caller goes on only while there are atoms left
+    let left = n_atoms - progress.atom - 1;
+    if run > left {
+        return Err(Stop::RunTooLong(run - left));
+    }
+    Ok(Group { differences, run, change })
+}
+
+impl Progress {
+    #[inline(always)]
+    fn step_over(&mut self, group: &Group) {
+        // not negative: `small` was found in the table, or there is no run
+        self.bit = group.differences + group.run as u64 * u64::from(self.small.unsigned_abs());
+        self.atom += 1 + group.run;
+        self.run = group.run;
+        self.small = self.small.wrapping_add(group.change);
+    }
+}
+
+#[inline(always)]
+fn add(a: [i32; 3], b: [i32; 3]) -> [i32; 3] {
+    [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1]), a[2].wrapping_add(b[2])]
+}
+
+#[inline(always)]
+fn as_floats(integers: [i32; 3]) -> [f32; 3] {
+    integers.map(|integer| f32::from_bits(integer as u32))
+}
+
+/// Unpacks every atom: integers first, kept in the places of the floats, then converted in large runs.
+#[inline(always)]
+fn all_groups<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    progress: &mut Progress,
+    out: &mut [[f32; 3]],
+) -> Stop {
+    let mut converted = progress.atom;
+    let mut at = *progress;
+    let stop = loop {
+        if at.atom - converted >= CONVERT_ATOMS {
+            convert(job, out, converted, at.atom);
+            converted = at.atom;
+        }
+        if at.atom >= job.n_atoms {
+            break Stop::Done;
+        }
+        if let Err(stop) = whole_group(job, full, data, limit, &mut at, out) {
+            break stop;
+        }
+    };
+    convert(job, out, converted, at.atom);
+    at.written = at.atom;
+    *progress = at;
+    stop
+}
+
+/// Unpacks the group at `at` as integers in the places of floats, and goes behind it.
+#[inline(always)]
+fn whole_group<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    at: &mut Progress,
+    out: &mut [[f32; 3]],
+) -> Result<(), Stop> {
+    let group = group_at(data, limit, full.bits(), at, job.n_atoms)?;
+    let first = full.read(data, at.bit).ok_or(Stop::Short)?;
+    let first = add(first, job.packing.min);
+    if group.run == 0 {
+        *out.get_mut(at.atom).ok_or(Stop::Short)? = as_floats(first);
+        at.step_over(&group);
+        return Ok(());
+    }
+    let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let width = u64::from(at.small.unsigned_abs());
+    if group.differences + group.run as u64 * width > limit {
+        return Err(Stop::Short);
+    }
+    let places = out.get_mut(at.atom..at.atom + 1 + group.run).ok_or(Stop::Short)?;
+    let [place_0, place_1, places @ ..] = places else {
+        return Err(Stop::Short);
+    };
+    let half = [-half; 3];
+    let mut previous = add(first, half);
+    let mut bit = group.differences;
+    // the first two atoms of a run are exchanged, which packs water better
+    *place_1 = as_floats(first);
+    match small {
+        Small::Narrow(narrow) => {
+            let second = add(previous, narrow.read(data, bit).ok_or(Stop::Short)?);
+            *place_0 = as_floats(second);
+            previous = add(second, half);
+            for place in places {
+                bit += width;
+                let next = add(previous, narrow.read(data, bit).ok_or(Stop::Short)?);
+                *place = as_floats(next);
+                previous = add(next, half);
+            }
+        }
+        Small::Wide(wide) => {
+            let second = add(previous, wide.read(data, bit).ok_or(Stop::Short)?);
+            *place_0 = as_floats(second);
+            previous = add(second, half);
+            for place in places {
+                bit += width;
+                let next = add(previous, wide.read(data, bit).ok_or(Stop::Short)?);
+                *place = as_floats(next);
+                previous = add(next, half);
+            }
+        }
+    }
+    at.step_over(&group);
+    Ok(())
+}
+
+/// Makes floats of the integers that lie in `out[from..to]`, as libxdrf does: the single nearest to the integer,
+/// times the single nearest to 1 / precision; then the wanted unit.
+#[inline(always)]
+fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize) {
+    let inverse = 1.0 / job.packing.precision;
+    if let Some(run) = out.get_mut(from..to) {
+        for value in run.as_flattened_mut() {
+            *value = (value.to_bits() as i32) as f32 * inverse * job.length;
+        }
+    }
+}
+
+/// Unpacks the selected atoms only, and ends behind the last of them.
+#[inline(always)]
+fn selected_groups<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    progress: &mut Progress,
+    selected: &[u32],
+    out: &mut [[f32; 3]],
+) -> Stop {
+    let mut at = *progress;
+    let stop = loop {
+        let Some(&next) = selected.get(at.written) else {
+            break Stop::Done;
+        };
+        // beyond the frame: the caller's selection is of another trajectory
+        if at.atom >= job.n_atoms {
+            break Stop::Short;
+        }
+        let group = match group_at(data, limit, full.bits(), &at, job.n_atoms) {
+            Ok(group) => group,
+            Err(stop) => break stop,
+        };
+        if group.run > 0 && Small::at(at.small).is_none() {
+            break Stop::NoSuchSmall(at.small);
+        }
+        if (next as usize) <= at.atom + group.run {
+            match part_of_group(job, full, data, limit, &at, &group, selected, out) {
+                Ok(written) => at.written = written,
+                Err(stop) => break stop,
+            }
+        }
+        at.step_over(&group);
+    };
+    *progress = at;
+    stop
+}
+
+/// Unpacks the group up to its last selected atom; gives the number of selected atoms written so far.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
+fn part_of_group<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    at: &Progress,
+    group: &Group,
+    selected: &[u32],
+    out: &mut [[f32; 3]],
+) -> Result<usize, Stop> {
+    let end = at.atom + 1 + group.run;
+    let wanted = selected.get(at.written..).ok_or(Stop::Short)?;
+    let n_wanted = wanted.iter().take(MAX_GROUP).take_while(|&&atom| (atom as usize) < end).count();
+    let (Some(wanted), Some(places)) = (wanted.get(..n_wanted), out.get_mut(at.written..at.written + n_wanted)) else {
+        return Err(Stop::Short);
+    };
+    let last = wanted.last().map_or(0, |&atom| (atom as usize).saturating_sub(at.atom));
+    // atom 0 of a run comes from its first difference
+    let n_differences = last.max(1).min(group.run);
+    let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
+    let mut atoms = [[0; 3]; MAX_GROUP];
+    if n_differences == 0 {
+        atoms[0] = first;
+    } else {
+        let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+        let width = u64::from(at.small.unsigned_abs());
+        if group.differences + n_differences as u64 * width > limit {
+            return Err(Stop::Short);
+        }
+        let mut previous = first;
+        for i in 0..n_differences {
+            let difference = small.read(data, group.differences + i as u64 * width).ok_or(Stop::Short)?;
+            previous = add(add(previous, [-half; 3]), difference);
+            // place 1 is the full coordinate's
+            *atoms.get_mut(if i == 0 { 0 } else { i + 1 }).ok_or(Stop::Short)? = previous;
+        }
+        atoms[1] = first;
+    }
+    let inverse = 1.0 / job.packing.precision;
+    for (&atom, place) in wanted.iter().zip(places) {
+        let local = (atom as usize).saturating_sub(at.atom);
+        let integers = atoms.get(local).ok_or(Stop::Short)?;
+        *place = integers.map(|integer| integer as f32 * inverse * job.length);
+    }
+    Ok(at.written + n_wanted)
+}

@@ -1,0 +1,267 @@
+//! Finds the frames of an XTC file by hopping from header to header; it reads no coordinates on purpose.
+//!
+//! Big files are cut into byte ranges that are walked side by side: each walk begins at the first header found in its
+//! range and ends at the first header of the next. Where two walks do not meet, that range is walked again from where
+//! the one before ended, so that the index is that of a walk from the start whatever the bytes.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::header::{FrameHeader, HeaderFault, LONGEST_HEADER, PLAIN_HEADER};
+use super::{NAME, ends_early};
+use crate::container::xdr;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Scan, ScanOptions};
+use crate::index::{Index, TableBuilder, TableIndex};
+use crate::source::Source;
+
+/// From this many bytes on a scan with several workers is done in ranges: below, starting threads costs more.
+pub(super) const PARALLEL_FROM: u64 = 64 << 20;
+/// Frames up to this size are read with all that is between their headers: cheaper than a call for each.
+const SMALL_FRAME: u64 = 8 << 10;
+/// Bytes read at once where frames are small or a header is searched.
+const WINDOW: u64 = 256 << 10;
+/// Frames between two reports of progress.
+const REPORT_EVERY: u64 = 4096;
+/// Headers that must follow one another for the first to be believed.
+const CHAIN: usize = 3;
+
+/// Finds all frames; files of `parallel_from` bytes or more on several threads.
+pub(super) fn scan(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>, parallel_from: u64) -> Result<Scan> {
+    let len = source.len()?;
+    let mut builder = match &options.known {
+        Some(Index::Table(table)) if table_end(table) <= len => TableBuilder::extend(table.clone()),
+        // an index of a file that was longer, or of another kind, is of no use here
+        _ => TableBuilder::new(0),
+    };
+    let file = File { source, n_atoms, len };
+    let report = Report { done: AtomicU64::new(builder.end()), progress: options.progress };
+    let todo = builder.end()..len;
+    let parallel = options.workers > 1 && todo.end - todo.start >= parallel_from.max(1);
+    let end = if parallel {
+        file.walk_in_ranges(&mut builder, todo, options.workers, &report)?
+    } else {
+        file.walk(&mut builder, len, &report)?
+    };
+    let place = |error: Error, frame| error.at_frame(frame).in_format(NAME).at_path(source.path());
+    let truncation = match end {
+        End::Stopped => None,
+        End::Truncated(error) => Some(place(error, builder.n_frames())),
+        End::Corrupt(error) => return Err(place(error, builder.n_frames())),
+    };
+    (options.progress)(len)?;
+    Ok(Scan { index: Index::Table(builder.finish()), truncation })
+}
+
+fn table_end(table: &TableIndex) -> u64 {
+    table.n_frames().checked_sub(1).map_or(0, |last| table.extent(last).end())
+}
+
+/// Why a walk ended; errors lack their frame, which a walk from the middle does not know.
+enum End {
+    /// The next frame starts at or behind the place to stop at.
+    Stopped,
+    Truncated(Error),
+    Corrupt(Error),
+}
+
+/// Bytes walked by all threads together.
+struct Report<'a> {
+    done: AtomicU64,
+    progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
+}
+
+impl Report<'_> {
+    fn add(&self, bytes: u64) -> Result<()> {
+        let before = self.done.fetch_add(bytes, Ordering::Relaxed);
+        (self.progress)(before.saturating_add(bytes))
+    }
+}
+
+/// The frames of one byte range.
+struct Walked {
+    first: u64,
+    builder: TableBuilder,
+    end: End,
+}
+
+struct File<'a> {
+    source: &'a dyn Source,
+    n_atoms: u32,
+    len: u64,
+}
+
+/// A part of the file in memory.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// The bytes from `offset` on, at least `at_least` of them unless the file ends, else `len` are read.
+    fn at<'a>(&'a mut self, file: &File<'_>, offset: u64, at_least: usize, len: u64) -> Result<&'a [u8]> {
+        let left = file.len.saturating_sub(offset);
+        let at_least = left.min(at_least as u64);
+        let end = self.start + self.bytes.len() as u64;
+        if offset < self.start || offset.saturating_add(at_least) > end {
+            self.bytes.resize(left.min(len.max(at_least)) as usize, 0);
+            self.start = offset;
+            self.source_read(file)?;
+        }
+        Ok(self.bytes.get((offset - self.start) as usize..).unwrap_or_default())
+    }
+
+    fn source_read(&mut self, file: &File<'_>) -> Result<()> {
+        let read = file.source.read_exact_at(self.start, &mut self.bytes);
+        if read.is_err() {
+            // what is in the buffer is not of the file: it must not be taken for a window of it
+            self.bytes.clear();
+        }
+        read
+    }
+}
+
+impl File<'_> {
+    /// Adds the frames that start at `builder.end()` and before `stop`.
+    fn walk(&self, builder: &mut TableBuilder, stop: u64, report: &Report<'_>) -> Result<End> {
+        let mut window = Window::default();
+        let mut frame_len = 0;
+        let mut reported = builder.end();
+        while builder.end() < stop {
+            let offset = builder.end();
+            let ahead = if frame_len > 0 && frame_len <= SMALL_FRAME { WINDOW } else { LONGEST_HEADER as u64 };
+            let bytes = window.at(self, offset, LONGEST_HEADER, ahead)?;
+            let left = self.len - offset;
+            let header = match FrameHeader::parse(bytes, offset, Some(self.n_atoms)) {
+                Ok(header) => header,
+                Err(HeaderFault::Wrong(error)) => return Ok(End::Corrupt(error)),
+                Err(HeaderFault::Short(needs)) => {
+                    return Ok(End::Truncated(ends_early(offset, needs as u64, self.len)));
+                }
+            };
+            frame_len = header.frame_len();
+            if frame_len > left {
+                return Ok(End::Truncated(ends_early(offset, frame_len, self.len)));
+            }
+            builder
+                .push(frame_len, i64::from(header.step), f64::from(header.time))
+                .map_err(|e| self.place(e, offset))?;
+            if builder.n_frames().is_multiple_of(REPORT_EVERY) {
+                report.add(builder.end() - reported)?;
+                reported = builder.end();
+            }
+        }
+        report.add(builder.end() - reported)?;
+        Ok(End::Stopped)
+    }
+
+    fn place(&self, error: Error, offset: u64) -> Error {
+        error.at_byte(offset).in_format(NAME).at_path(self.source.path())
+    }
+
+    /// As [`File::walk`], on several threads over ranges of `todo`.
+    fn walk_in_ranges(
+        &self,
+        builder: &mut TableBuilder,
+        todo: Range<u64>,
+        workers: usize,
+        report: &Report<'_>,
+    ) -> Result<End> {
+        let ranges = cut(&todo, workers);
+        let walked: Vec<Result<Option<Walked>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = ranges
+                .iter()
+                .map(|range| {
+                    let first = range.start == todo.start;
+                    scope.spawn(move || self.walk_range(range.clone(), first, report))
+                })
+                .collect();
+            let died = |_| Err(Error::new(ErrorKind::Internal, "a thread of the scan died"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
+        });
+        for (range, walked) in ranges.into_iter().zip(walked) {
+            let end = match walked? {
+                Some(walked) if walked.first == builder.end() => {
+                    builder.append(&walked.builder.finish())?;
+                    walked.end
+                }
+                _ => self.walk(builder, range.end, report)?,
+            };
+            if !matches!(end, End::Stopped) {
+                return Ok(end);
+            }
+        }
+        Ok(End::Stopped)
+    }
+
+    /// Walks the frames that start in `range`; `None` where no header is found in it.
+    fn walk_range(&self, range: Range<u64>, known: bool, report: &Report<'_>) -> Result<Option<Walked>> {
+        let first = if known { Some(range.start) } else { self.find_header(&range)? };
+        let Some(first) = first else {
+            return Ok(None);
+        };
+        let mut builder = TableBuilder::new(first);
+        let end = self.walk(&mut builder, range.end, report)?;
+        Ok(Some(Walked { first, builder, end }))
+    }
+
+    /// The first place in `range` that looks like a header and is followed by others.
+    fn find_header(&self, range: &Range<u64>) -> Result<Option<u64>> {
+        let mut window = Window::default();
+        let mut probe = Window::default();
+        // headers lie at multiples of four bytes, for all items of XDR do
+        let mut offset = range.start.next_multiple_of(4);
+        while offset < range.end {
+            let bytes = window.at(self, offset, PLAIN_HEADER, WINDOW)?;
+            if bytes.len() < PLAIN_HEADER {
+                return Ok(None);
+            }
+            let candidates = (bytes.len() - PLAIN_HEADER) / 4 + 1;
+            for i in 0..candidates {
+                let candidate = offset + 4 * i as u64;
+                if candidate >= range.end {
+                    return Ok(None);
+                }
+                if self.looks_like_header(bytes, 4 * i) && self.is_chain(&mut probe, candidate)? {
+                    return Ok(Some(candidate));
+                }
+            }
+            offset += 4 * candidates as u64;
+        }
+        Ok(None)
+    }
+
+    fn looks_like_header(&self, bytes: &[u8], at: usize) -> bool {
+        let n_atoms = Some(self.n_atoms);
+        // the atom count first: it differs from noise more often than the first half of the magic number
+        xdr::int(bytes, at + 4).map(|n| n as u32) == n_atoms
+            && xdr::int(bytes, at + 52).map(|n| n as u32) == n_atoms
+            && matches!(xdr::int(bytes, at), Some(super::MAGIC_CLASSIC | super::MAGIC_LONG))
+    }
+
+    /// Whether [`CHAIN`] headers follow each other from `offset`, or as many as fit exactly into the file.
+    fn is_chain(&self, probe: &mut Window, mut offset: u64) -> Result<bool> {
+        for _ in 0..=CHAIN {
+            if offset == self.len {
+                return Ok(true);
+            }
+            let bytes = probe.at(self, offset, LONGEST_HEADER, LONGEST_HEADER as u64)?;
+            let Ok(header) = FrameHeader::parse(bytes, offset, Some(self.n_atoms)) else {
+                return Ok(false);
+            };
+            offset = offset.saturating_add(header.frame_len());
+            if offset > self.len {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// `n` neighbouring ranges of about equal length that make up `whole`, the empty ones left out.
+fn cut(whole: &Range<u64>, n: usize) -> Vec<Range<u64>> {
+    let len = u128::from(whole.end - whole.start);
+    let border = |i: usize| whole.start + (len * i as u128 / n as u128) as u64;
+    (0..n).map(|i| border(i)..border(i + 1)).filter(|range| !range.is_empty()).collect()
+}
