@@ -214,9 +214,9 @@ fn annihilate(a: &mut [[f64; 4]; 4], vectors: &mut [[f64; 4]; 4], p: usize, q: u
     for row in a.iter_mut() {
         (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
     }
-    for i in 0..4 {
-        (a[p][i], a[q][i]) = (c * a[p][i] - s * a[q][i], s * a[p][i] + c * a[q][i]);
-    }
+    let (upper, lower) = (a[p], a[q]);
+    a[p] = std::array::from_fn(|i| c * upper[i] - s * lower[i]);
+    a[q] = std::array::from_fn(|i| s * upper[i] + c * lower[i]);
     a[p][q] = 0.0;
     a[q][p] = 0.0;
     for row in vectors.iter_mut() {

@@ -276,8 +276,8 @@ impl<Q: Quad> Sums<Q> {
         let x = Registers::relative(group, origin);
         self.position.add(&x);
         self.square.add_product(&x, &x);
-        for c in 0..3 {
-            self.inner[c].add_product(&x, &Registers::load(&y[c]));
+        for (inner, y) in self.inner.iter_mut().zip(y) {
+            inner.add_product(&x, &Registers::load(y));
         }
     }
 
@@ -287,8 +287,8 @@ impl<Q: Quad> Sums<Q> {
         let weighted = x.times(&Registers::load(weights));
         self.position.add(&weighted);
         self.square.add_product(&weighted, &x);
-        for c in 0..3 {
-            self.inner[c].add_product(&x, &Registers::load(&y[c]));
+        for (inner, y) in self.inner.iter_mut().zip(y) {
+            inner.add_product(&x, &Registers::load(y));
         }
     }
 }

@@ -17,7 +17,9 @@ pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
         return Err(invalid(format!("wrong number of weights, expected {n_atoms}, found {}", weights.len())));
     }
     if let Some((atom, weight)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
-        return Err(invalid(format!("weight of atom {atom} of the set must be finite and not negative, found {weight}")));
+        return Err(invalid(format!(
+            "weight of atom {atom} of the set must be finite and not negative, found {weight}"
+        )));
     }
     let sum: f64 = weights.iter().sum();
     if !(sum > 0.0 && sum.is_finite()) {
