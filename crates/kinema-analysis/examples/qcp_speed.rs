@@ -1,12 +1,16 @@
-//! Times of the superposition and of each kernel on synthetic coordinates, thread time, best of several runs.
+//! Times of the superposition and of each kernel on synthetic coordinates: the least elapsed time of several runs on one thread.
 //!
 //! It asserts nothing: run it with `cargo run --release --example qcp_speed`.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use kinema_analysis::Cpu;
 use kinema_analysis::qcp::Reference;
+use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_core::Result;
+use kinema_core::frame::{Block, Fields};
+use kinema_core::kernel::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::selection::AtomSelection;
 
 /// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.
 fn chain(n_atoms: usize, frames: usize) -> Vec<f32> {
@@ -40,7 +44,7 @@ fn best(calls: usize, mut run: impl FnMut()) -> f64 {
     least * 1e9 / calls as f64
 }
 
-fn superpositions() -> kinema_core::Result<()> {
+fn superpositions() -> Result<()> {
     for n_atoms in [1_usize, 4, 214, 3000] {
         let frames = (400_000 / n_atoms).clamp(64, 2000);
         let rows = chain(n_atoms, frames);
@@ -75,6 +79,57 @@ fn superpositions() -> kinema_core::Result<()> {
     Ok(())
 }
 
-fn main() -> kinema_core::Result<()> {
-    superpositions()
+/// Time of a frame in one kernel, blocks of 32 rows that hold `held`.
+fn kernel_time<K: Kernel>(name: &str, kernel: &K, held: &AtomSelection) -> Result<()> {
+    let rows = 32;
+    let mut block = Block::default();
+    block.reset(0..rows as u64, held.len(), Fields::POSITIONS);
+    block.positions = chain(held.len(), rows);
+    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, held)).collect::<Result<Vec<_>>>()?;
+    let mut buffers = Buffers::default();
+    let blocks = 50;
+    let mut failure = None;
+    let time = best(rows * blocks, || {
+        let mut partial = kernel.empty();
+        for _ in 0..blocks {
+            let done = kernel.accumulate(&mut partial, black_box(&block.view()), &maps, &mut buffers);
+            failure = failure.take().or(done.err());
+        }
+        black_box(partial);
+    });
+    let n_atoms = kernel.needs().atom_sets.first().map_or(0, AtomSelection::len);
+    println!("{name:20} {n_atoms:5} of {:5} atoms: {time:9.1} ns/frame", held.len());
+    failure.map_or(Ok(()), Err)
+}
+
+fn kernels() -> Result<()> {
+    let whole = AtomSelection::all(3341);
+    let scattered = AtomSelection::from_sorted((0..214).map(|i| 4 + i * 15 + i % 5).collect(), 3341)?;
+    let most = AtomSelection::from_sorted((0..3341).filter(|i| i % 10 != 0).collect(), 3341)?;
+    for (set, held) in [(&scattered, &scattered), (&scattered, &whole), (&most, &most), (&most, &whole)] {
+        let reference: Vec<f64> = chain(set.len(), 1).iter().map(|x| f64::from(*x + x.sin())).collect();
+        let fitted = AtomsAndReference::new(set.clone(), &reference, None)?;
+        kernel_time("rmsd", &Rmsd::new(fitted.clone(), vec![], Fit::Superpose), held)?;
+        kernel_time("rmsd and one group", &Rmsd::new(fitted.clone(), vec![fitted.clone()], Fit::Superpose), held)?;
+        kernel_time("rgyr", &Rgyr::new(set.clone(), Some(&vec![12.0; set.len()]), true)?, held)?;
+        kernel_time("rmsf", &Rmsf::new(set.clone())?, held)?;
+        kernel_time("average", &Average::new(set.clone())?, held)?;
+        let (transform, maps) = (Superpose::new(fitted), [AtomMap::new(set, held)?]);
+        let (mut row, mut buffers) = (chain(held.len(), 1), Buffers::default());
+        let mut failure = None;
+        let time = best(1000, || {
+            for _ in 0..1000 {
+                let done = transform.apply(black_box(&mut row), &maps, &mut buffers);
+                failure = failure.take().or(done.err());
+            }
+        });
+        println!("{:20} {:5} of {:5} atoms: {time:9.1} ns/frame", "superpose", set.len(), held.len());
+        failure.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    superpositions()?;
+    kernels()
 }

@@ -119,6 +119,7 @@ impl KeyMatrix {
     /// The rotation (mobile onto reference, determinant 1) that belongs to the largest eigenvalue.
     ///
     /// Where several rotations are equally good (collinear atoms, mirror images), it is one of them.
+    #[inline(always)]
     pub(crate) fn rotation(&self, m: &Matrix3, bound: f64) -> (f64, Matrix3) {
         match self.newton(m, bound) {
             Some(eigenvalue) => (eigenvalue, rotation_of(self.adjoint_column(eigenvalue))),
@@ -130,6 +131,7 @@ impl KeyMatrix {
     }
 
     /// The column of the adjoint matrix of `K - l` with the largest diagonal entry: a multiple of the eigenvector.
+    #[inline(always)]
     fn adjoint_column(&self, l: f64) -> [f64; 4] {
         let (d, u, v) = self.minors(l);
         let (k01, k02, k03, k12, k13, k23) = (self.k01, self.k02, self.k03, self.k12, self.k13, self.k23);

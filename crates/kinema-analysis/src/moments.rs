@@ -18,6 +18,9 @@ use crate::lanes::Quad;
 /// Coordinates whose sums stay in registers while all rows of a block are added.
 const TILE: usize = 16;
 
+/// Rows that are gathered before they are added together, as each tile is loaded and stored once for all of them.
+const GATHERED_ROWS: usize = 16;
+
 /// Which sums are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -72,9 +75,15 @@ impl Moments {
             // A set as large as the block that holds it is the block.
             self.add_rows(cpu, block.positions, block.rows());
         } else {
-            for row in 0..block.rows() {
-                let row = blocks::gather(of.id, of.map, block.positions_of(row), &mut buffers.first)?;
-                self.add_rows(cpu, row, 1);
+            for start in (0..block.rows()).step_by(GATHERED_ROWS) {
+                let rows = start..block.rows().min(start + GATHERED_ROWS);
+                let n_rows = rows.len();
+                buffers.second.clear();
+                for row in rows {
+                    let row = blocks::gather(of.id, of.map, block.positions_of(row), &mut buffers.first)?;
+                    buffers.second.extend_from_slice(row);
+                }
+                self.add_rows(cpu, &buffers.second, n_rows);
             }
         }
         if self.first.iter().all(|sum| sum.is_finite()) { Ok(()) } else { Err(of.not_finite(buffers)) }
@@ -89,7 +98,7 @@ impl Moments {
             self.first = vec![0.0; width];
             self.second = if self.order == Order::Second { vec![0.0; width] } else { Vec::new() };
         }
-        self.n_frames += n_rows as u64;
+        self.n_frames = self.n_frames.saturating_add(n_rows as u64);
         let second = (self.order == Order::Second).then_some(&mut self.second[..]);
         dispatch!(cpu, (), add_tiles, (
             rows: &[f32] = rows,
@@ -121,7 +130,8 @@ impl Moments {
                 *square += right_square + apart * (2.0 * right_sum + n * apart);
             }
         }
-        self.n_frames += right.n_frames;
+        // Counts from bytes may be any; sums over so many frames are not, so nothing is hidden by stopping at the end.
+        self.n_frames = self.n_frames.saturating_add(right.n_frames);
     }
 
     /// Number of coordinates and of frames, then the sums.

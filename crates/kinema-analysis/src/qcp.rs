@@ -206,16 +206,29 @@ impl Reference {
         if square < CANCELLED * norms { self.root(self.summed(motion, row)) } else { self.root(square) }
     }
 
+    /// The best motion alone, likewise.
+    pub(crate) fn best_motion(&self, row: &[f32]) -> Option<Motion> {
+        let pass = self.pass(row);
+        pass.norm.is_finite().then(|| self.superposing(&pass).1)
+    }
+
     /// The motion that shifts the row's centre to the reference's, without a rotation.
     pub(crate) fn centring(&self, row: &[f32]) -> Option<Motion> {
         let pass = self.pass(row);
         pass.norm.is_finite().then_some(Motion { rotation: IDENTITY, from: pass.centre, to: self.centre })
     }
 
+    /// Largest eigenvalue and best motion.
+    fn superposing(&self, pass: &Pass) -> (f64, Motion) {
+        let bound = 0.5 * (pass.norm + self.norm);
+        let (eigenvalue, rotation) =
+            dispatch!(self.cpu, (f64, Matrix3), rotation, (m: &Matrix3 = &pass.inner, bound: f64 = bound));
+        (eigenvalue, Motion { rotation, from: pass.centre, to: self.centre })
+    }
+
     fn superposed(&self, pass: &Pass, row: &[f32]) -> Option<(f64, Motion)> {
         let norms = pass.norm + self.norm;
-        let (eigenvalue, rotation) = KeyMatrix::new(&pass.inner).rotation(&pass.inner, 0.5 * norms);
-        let motion = Motion { rotation, from: pass.centre, to: self.centre };
+        let (eigenvalue, motion) = self.superposing(pass);
         let mut square = norms - 2.0 * eigenvalue;
         if square < CANCELLED * norms {
             square = self.summed(&motion, row);
@@ -261,6 +274,12 @@ pub(crate) fn first_not_finite(row: &[f32]) -> Option<usize> {
 #[inline(always)]
 fn eigenvalue<Q: Quad>(m: &Matrix3, bound: f64) -> f64 {
     KeyMatrix::new(m).largest_eigenvalue(m, bound)
+}
+
+/// As [`eigenvalue`], with the rotation.
+#[inline(always)]
+fn rotation<Q: Quad>(m: &Matrix3, bound: f64) -> (f64, Matrix3) {
+    KeyMatrix::new(m).rotation(m, bound)
 }
 
 /// Sums of one pass, a lane for each coordinate of four atoms.

@@ -87,21 +87,23 @@ impl Rgyr {
 fn gather<Q: Quad>(row: &[f32], weights: &[Lanes]) -> ([f64; 3], [f64; 3]) {
     let first = row.first_chunk::<3>().copied().unwrap_or_default();
     let origin = Registers::<Q>::load(&Lanes::repeat(first.map(f64::from)));
-    let (mut position, mut square) = (Registers::<Q>::zero(), Registers::<Q>::zero());
-    let mut add = |group: &[f32; 12], weights: &Lanes| {
-        let x = Registers::relative(group, &origin);
-        let weighted = x.times(&Registers::load(weights));
-        position.add(&weighted);
-        square.add_product(&weighted, &x);
-    };
+    let mut sums = [Registers::<Q>::zero(); 2];
     let (groups, tail) = row.as_chunks::<12>();
     for (group, weights) in groups.iter().zip(weights) {
-        add(group, weights);
+        add(&mut sums, group, &origin, weights);
     }
     if let (false, Some(weights)) = (tail.is_empty(), weights.last()) {
-        add(&fill_up(tail, first), weights);
+        add(&mut sums, &fill_up(tail, first), &origin, weights);
     }
-    (position.fold(), square.fold())
+    (sums[0].fold(), sums[1].fold())
+}
+
+#[inline(always)]
+fn add<Q: Quad>(sums: &mut [Registers<Q>; 2], group: &[f32; 12], origin: &Registers<Q>, weights: &Lanes) {
+    let x = Registers::relative(group, origin);
+    let weighted = x.times(&Registers::load(weights));
+    sums[0].add(&weighted);
+    sums[1].add_product(&weighted, &x);
 }
 
 impl Kernel for Rgyr {

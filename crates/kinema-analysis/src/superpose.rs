@@ -35,8 +35,8 @@ impl Transform for Superpose {
         blocks::check_maps(ID, maps, &[self.fitted.atoms()])?;
         for map in maps {
             let gathered = blocks::gather(ID, map, row, &mut buffers.first)?;
-            let moved = self.fitted.reference().least_motion(gathered);
-            let (_, motion) = moved.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), gathered))?;
+            let motion = self.fitted.reference().best_motion(gathered);
+            let motion = motion.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), gathered))?;
             for atom in row.as_chunks_mut::<3>().0 {
                 *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
             }

@@ -63,6 +63,7 @@ fn run<K: Kernel>(kernel: &K, block: &Block) -> Vec<ResultArray> {
 /// The greatest difference between a column of values and the golden ones, which must stay below `most`.
 fn compare(what: &str, found: &[f64], expected: &[f64], most: f64) {
     assert_eq!(found.len(), expected.len(), "{what}");
+    assert!(found.iter().chain(expected).all(|value| value.is_finite()), "{what}");
     let greatest = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     println!("{what}: greatest difference {greatest:.2e}");
     assert!(greatest < most, "{what}: {greatest:e}");
