@@ -1,0 +1,135 @@
+//! Times of the superposition and of each kernel on synthetic coordinates: the least elapsed time of several runs on one thread.
+//!
+//! It asserts nothing: run it with `cargo run --release --example qcp_speed`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use kinema_analysis::qcp::Reference;
+use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_core::Result;
+use kinema_core::frame::{Block, Fields};
+use kinema_core::kernel::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::selection::AtomSelection;
+
+/// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.
+fn chain(n_atoms: usize, frames: usize) -> Vec<f32> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32) / (1 << 24) as f32 - 0.5
+    };
+    let mut base = vec![30.0_f32; 3];
+    for i in 3..n_atoms * 3 {
+        let before = base[i - 3];
+        base.push(before * 0.97 + 1.0 + 6.0 * next());
+    }
+    let mut all = Vec::with_capacity(frames * base.len());
+    for _ in 0..frames {
+        all.extend(base.iter().map(|x| x + 2.0 * next()));
+    }
+    all
+}
+
+/// The least time of one call, in nanoseconds.
+fn best(calls: usize, mut run: impl FnMut()) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..25 {
+        let start = Instant::now();
+        run();
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    least * 1e9 / calls as f64
+}
+
+fn superpositions() -> Result<()> {
+    for n_atoms in [1_usize, 4, 214, 3000] {
+        let frames = (400_000 / n_atoms).clamp(64, 2000);
+        let rows = chain(n_atoms, frames);
+        let width = n_atoms * 3;
+        let reference: Vec<f64> = rows[..width].iter().map(|x| f64::from(*x)).collect();
+        let masses: Vec<f64> = (0..n_atoms).map(|i| 12.0 + (i % 5) as f64).collect();
+        for (name, cpu, weights) in [
+            ("wide", Cpu::detect(), None),
+            ("wide, weighted", Cpu::detect(), Some(&masses[..])),
+            ("baseline", Cpu::baseline(), None),
+        ] {
+            let reference = Reference::for_cpu(cpu, &reference, weights)?;
+            // One frame that stays in the first cache, as a decoder leaves it, and many from memory.
+            let hot = best(frames, || {
+                for _ in 0..frames {
+                    black_box(reference.rmsd(black_box(&rows[width..2 * width]))).ok();
+                }
+            });
+            let all = best(frames, || {
+                for row in rows.chunks_exact(width) {
+                    black_box(reference.rmsd(black_box(row))).ok();
+                }
+            });
+            let motion = best(frames, || {
+                for row in rows.chunks_exact(width) {
+                    black_box(reference.superpose(black_box(row))).ok();
+                }
+            });
+            println!("{n_atoms:5} atoms, {name:15} rmsd {hot:9.1} ns hot {all:9.1} ns; with motion {motion:9.1} ns");
+        }
+    }
+    Ok(())
+}
+
+/// Time of a frame in one kernel, blocks of 32 rows that hold `held`.
+fn kernel_time<K: Kernel>(name: &str, kernel: &K, held: &AtomSelection) -> Result<()> {
+    let rows = 32;
+    let mut block = Block::default();
+    block.reset(0..rows as u64, held.len(), Fields::POSITIONS);
+    block.positions = chain(held.len(), rows);
+    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, held)).collect::<Result<Vec<_>>>()?;
+    let mut buffers = Buffers::default();
+    let blocks = 50;
+    let mut failure = None;
+    let time = best(rows * blocks, || {
+        let mut partial = kernel.empty();
+        for _ in 0..blocks {
+            let done = kernel.accumulate(&mut partial, black_box(&block.view()), &maps, &mut buffers);
+            failure = failure.take().or(done.err());
+        }
+        black_box(partial);
+    });
+    let n_atoms = kernel.needs().atom_sets.first().map_or(0, AtomSelection::len);
+    println!("{name:20} {n_atoms:5} of {:5} atoms: {time:9.1} ns/frame", held.len());
+    failure.map_or(Ok(()), Err)
+}
+
+fn kernels() -> Result<()> {
+    let whole = AtomSelection::all(3341);
+    let scattered = AtomSelection::from_sorted((0..214).map(|i| 4 + i * 15 + i % 5).collect(), 3341)?;
+    let most = AtomSelection::from_sorted((0..3341).filter(|i| i % 10 != 0).collect(), 3341)?;
+    for (set, held) in [(&scattered, &scattered), (&scattered, &whole), (&most, &most), (&most, &whole)] {
+        let reference: Vec<f64> = chain(set.len(), 1).iter().map(|x| f64::from(*x + x.sin())).collect();
+        let fitted = AtomsAndReference::new(set.clone(), &reference, None)?;
+        kernel_time("rmsd", &Rmsd::new(fitted.clone(), vec![], Fit::Superpose), held)?;
+        kernel_time("rmsd and one group", &Rmsd::new(fitted.clone(), vec![fitted.clone()], Fit::Superpose), held)?;
+        kernel_time("rgyr", &Rgyr::new(set.clone(), Some(&vec![12.0; set.len()]), true)?, held)?;
+        kernel_time("rmsf", &Rmsf::new(set.clone())?, held)?;
+        kernel_time("average", &Average::new(set.clone())?, held)?;
+        let (transform, maps) = (Superpose::new(fitted), [AtomMap::new(set, held)?]);
+        let (mut row, mut buffers) = (chain(held.len(), 1), Buffers::default());
+        let mut failure = None;
+        let time = best(1000, || {
+            for _ in 0..1000 {
+                let done = transform.apply(black_box(&mut row), &maps, &mut buffers);
+                failure = failure.take().or(done.err());
+            }
+        });
+        println!("{:20} {:5} of {:5} atoms: {time:9.1} ns/frame", "superpose", set.len(), held.len());
+        failure.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    superpositions()?;
+    kernels()
+}

@@ -1,0 +1,233 @@
+//! Twelve-lane arithmetic over packed coordinates: four atoms `x y z x y z x y z x y z` are three vectors of four.
+//!
+//! It knows no analysis. Sums stay separate for each lane until the end, so no value is ever shuffled. [`Plain`] and
+//! [`Wide`] do the same IEEE operations, so they give the same bits.
+
+/// Atoms in one group of lanes.
+pub(crate) const ATOMS: usize = 4;
+
+/// One `f64` for each coordinate of four atoms; aligned so that no vector straddles a cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+pub(crate) struct Lanes(pub(crate) [f64; 12]);
+
+impl Lanes {
+    /// The same x, y, z for each of the four atoms.
+    #[inline(always)]
+    pub(crate) fn repeat(xyz: [f64; 3]) -> Self {
+        let [x, y, z] = xyz;
+        Self([x, y, z, x, y, z, x, y, z, x, y, z])
+    }
+
+    /// One value for all three coordinates of an atom.
+    pub(crate) fn each_atom(values: [f64; ATOMS]) -> Self {
+        let mut lanes = [0.0; 12];
+        for (of_atom, value) in lanes.as_chunks_mut::<3>().0.iter_mut().zip(values) {
+            *of_atom = [value; 3];
+        }
+        Self(lanes)
+    }
+
+    /// The sum over the four atoms, for x, y and z.
+    #[inline(always)]
+    pub(crate) fn fold(&self) -> [f64; 3] {
+        let l = &self.0;
+        [(l[0] + l[3]) + (l[6] + l[9]), (l[1] + l[4]) + (l[7] + l[10]), (l[2] + l[5]) + (l[8] + l[11])]
+    }
+}
+
+/// Four lanes of `f64` with the few operations that the kernels need.
+pub(crate) trait Quad: Copy {
+    /// The values as they are.
+    fn load(values: &[f64; 4]) -> Self;
+    /// The values converted, which is exact.
+    fn widen(values: &[f32; 4]) -> Self;
+    /// The values back.
+    fn store(self) -> [f64; 4];
+    fn add(self, other: Self) -> Self;
+    fn subtract(self, other: Self) -> Self;
+    fn multiply(self, other: Self) -> Self;
+    /// `self * factor + sum`, rounded once.
+    fn multiply_add(self, factor: Self, sum: Self) -> Self;
+}
+
+/// Plain Rust, for every processor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain([f64; 4]);
+
+impl Quad for Plain {
+    #[inline(always)]
+    fn load(values: &[f64; 4]) -> Self {
+        Self(*values)
+    }
+    #[inline(always)]
+    fn widen(values: &[f32; 4]) -> Self {
+        Self(values.map(f64::from))
+    }
+    #[inline(always)]
+    fn store(self) -> [f64; 4] {
+        self.0
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+    #[inline(always)]
+    fn subtract(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] - other.0[i]))
+    }
+    #[inline(always)]
+    fn multiply(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+    #[inline(always)]
+    fn multiply_add(self, factor: Self, sum: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul_add(factor.0[i], sum.0[i])))
+    }
+}
+
+/// One AVX2 register; the compiler does not find these by itself in so large a body.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wide(std::arch::x86_64::__m256d);
+
+/// A `Wide` is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls where `Cpu::detect` has
+/// found both: the reason why each intrinsic below may be called. Its safe twin is [`Plain`].
+#[cfg(target_arch = "x86_64")]
+impl Quad for Wide {
+    #[inline(always)]
+    fn load(values: &[f64; 4]) -> Self {
+        // SAFETY: AVX is present (see above); the 32 bytes read are those of `values`, of any alignment.
+        Self(unsafe { std::arch::x86_64::_mm256_loadu_pd(values.as_ptr()) })
+    }
+    #[inline(always)]
+    fn widen(values: &[f32; 4]) -> Self {
+        // SAFETY: AVX is present (see above); the 16 bytes read are those of `values`, of any alignment.
+        Self(unsafe { std::arch::x86_64::_mm256_cvtps_pd(std::arch::x86_64::_mm_loadu_ps(values.as_ptr())) })
+    }
+    #[inline(always)]
+    fn store(self) -> [f64; 4] {
+        let mut values = [0.0; 4];
+        // SAFETY: AVX is present (see above); the 32 bytes written are those of `values`, of any alignment.
+        unsafe { std::arch::x86_64::_mm256_storeu_pd(values.as_mut_ptr(), self.0) };
+        values
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_add_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn subtract(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_sub_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn multiply(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_mul_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn multiply_add(self, factor: Self, sum: Self) -> Self {
+        // SAFETY: FMA is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_fmadd_pd(self.0, factor.0, sum.0) })
+    }
+}
+
+/// Lanes in registers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registers<Q>([Q; 3]);
+
+impl<Q: Quad> Registers<Q> {
+    #[inline(always)]
+    pub(crate) fn zero() -> Self {
+        Self([Q::load(&[0.0; 4]); 3])
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(lanes: &Lanes) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = &lanes.0;
+        Self([Q::load(&[*a, *b, *c, *d]), Q::load(&[*e, *f, *g, *h]), Q::load(&[*i, *j, *k, *l])])
+    }
+
+    /// Coordinates relative to an origin; exact for coordinates of like size.
+    #[inline(always)]
+    pub(crate) fn relative(group: &[f32; 12], origin: &Self) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = group;
+        Self([
+            Q::widen(&[*a, *b, *c, *d]).subtract(origin.0[0]),
+            Q::widen(&[*e, *f, *g, *h]).subtract(origin.0[1]),
+            Q::widen(&[*i, *j, *k, *l]).subtract(origin.0[2]),
+        ])
+    }
+
+    /// Lane by lane product.
+    #[inline(always)]
+    pub(crate) fn times(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].multiply(other.0[i])))
+    }
+
+    /// `self += a`
+    #[inline(always)]
+    pub(crate) fn add(&mut self, a: &Self) {
+        for i in 0..3 {
+            self.0[i] = self.0[i].add(a.0[i]);
+        }
+    }
+
+    /// `self += a * b`, rounded once.
+    #[inline(always)]
+    pub(crate) fn add_product(&mut self, a: &Self, b: &Self) {
+        for i in 0..3 {
+            self.0[i] = a.0[i].multiply_add(b.0[i], self.0[i]);
+        }
+    }
+
+    /// The sum over the four atoms, for x, y and z.
+    #[inline(always)]
+    pub(crate) fn fold(&self) -> [f64; 3] {
+        let [a, b, c, d] = self.0[0].store();
+        let [e, f, g, h] = self.0[1].store();
+        let [i, j, k, l] = self.0[2].store();
+        Lanes([a, b, c, d, e, f, g, h, i, j, k, l]).fold()
+    }
+}
+
+/// The last atoms of a row, filled up with copies of an atom that is the origin, so that they add nothing.
+#[inline(always)]
+pub(crate) fn fill_up(tail: &[f32], origin: [f32; 3]) -> [f32; 12] {
+    let [x, y, z] = origin;
+    let mut group = [x, y, z, x, y, z, x, y, z, x, y, z];
+    for (value, &given) in group.iter_mut().zip(tail) {
+        *value = given;
+    }
+    group
+}
+
+/// Per-atom values as lanes, one entry for each started group of four atoms; missing atoms are zero.
+pub(crate) fn atoms_as_lanes(values: &[f64]) -> Vec<Lanes> {
+    let in_group = |group: &[f64]| std::array::from_fn(|i| group.get(i).copied().unwrap_or(0.0));
+    values.chunks(ATOMS).map(|group| Lanes::each_atom(in_group(group))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_fold_by_component() {
+        let mut sum = Registers::<Plain>::zero();
+        let group: [f32; 12] = std::array::from_fn(|i| i as f32);
+        sum.add(&Registers::relative(&group, &Registers::load(&Lanes::repeat([0.0, 1.0, 2.0]))));
+        assert_eq!(sum.fold(), [18.0, 18.0, 18.0]);
+    }
+
+    #[test]
+    fn a_tail_is_filled_up_with_the_origin() {
+        let group = fill_up(&[1.0, 2.0, 3.0], [7.0, 8.0, 9.0]);
+        assert_eq!(group, [1.0, 2.0, 3.0, 7.0, 8.0, 9.0, 7.0, 8.0, 9.0, 7.0, 8.0, 9.0]);
+        let lanes = atoms_as_lanes(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(lanes.len(), 2);
+        assert_eq!(lanes[1].0, [5.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+}

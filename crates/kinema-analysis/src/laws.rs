@@ -1,0 +1,125 @@
+//! The laws that every kernel keeps, as one check for tests of this and of other crates.
+//!
+//! It knows no expected value: whether results are right is each kernel's own test.
+
+use std::ops::Range;
+
+use kinema_core::frame::BlockView;
+use kinema_core::kernel::{AtomMap, Buffers, Kernel};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind, Result};
+
+/// Rows up to which every way of cutting a leaf into blocks is tried; beyond, only every single cut.
+const ALL_CUTS: usize = 8;
+
+fn broken(id: &str, law: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("{id} breaks a law: {law}"))
+}
+
+/// The rows `range` of a block; `range` must lie within it.
+fn part<'a>(block: &BlockView<'a>, range: Range<usize>) -> BlockView<'a> {
+    let width = block.n_selected * 3;
+    let coordinates = |all: &'a [f32]| if all.is_empty() { all } else { &all[range.start * width..range.end * width] };
+    BlockView {
+        n_selected: block.n_selected,
+        frames: &block.frames[range.clone()],
+        positions: coordinates(block.positions),
+        velocities: coordinates(block.velocities),
+        forces: coordinates(block.forces),
+        cells: &block.cells[range.clone()],
+        steps: &block.steps[range.clone()],
+        times: &block.times[range],
+    }
+}
+
+/// Checks the laws of `kernel` on a block of `atoms` with at least two rows.
+///
+/// `empty` is neutral on both sides of `merge`; a leaf cut into blocks gives the same bits as in one; bytes make the
+/// round trip, and are refused when cut short, too long or of another kernel; blocks of one row and of none are taken;
+/// nothing gathered is an error of `finish`.
+///
+/// # Errors
+/// `Internal`, naming the broken law; and whatever the kernel answers.
+pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
+    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, atoms)).collect::<Result<Vec<_>>>()?;
+    let gather = |parts: &[Range<usize>]| -> Result<K::Partial> {
+        let mut buffers = Buffers::default();
+        let mut partial = kernel.empty();
+        for range in parts {
+            kernel.accumulate(&mut partial, &part(block, range.clone()), &maps, &mut buffers)?;
+        }
+        Ok(partial)
+    };
+    let one = |range: Range<usize>| gather(std::slice::from_ref(&range));
+    let rows = block.rows();
+    let whole = kernel.to_bytes(&one(0..rows)?);
+    let law = |holds: bool, law: &str| if holds { Ok(()) } else { Err(broken(kernel.id(), law)) };
+
+    for parts in cuts(rows) {
+        law(kernel.to_bytes(&gather(&parts)?) == whole, "a leaf in several blocks gives the same bits as in one")?;
+    }
+    law(kernel.to_bytes(&gather(&[0..0, 0..rows, rows..rows])?) == whole, "a block of no rows adds nothing")?;
+
+    let mut left = kernel.empty();
+    kernel.merge(&mut left, one(0..rows)?);
+    law(kernel.to_bytes(&left) == whole, "the empty partial is neutral on the left")?;
+    kernel.merge(&mut left, kernel.empty());
+    law(kernel.to_bytes(&left) == whole, "the empty partial is neutral on the right")?;
+
+    for range in [0..0, 0..1.min(rows), 0..rows] {
+        let bytes = kernel.to_bytes(&one(range)?);
+        law(kernel.to_bytes(&kernel.from_bytes(&bytes)?) == bytes, "bytes make the round trip")?;
+    }
+    // A partial that has travelled as bytes goes on gathering and merging like one that has not.
+    let middle = rows / 2;
+    let mut merged = one(0..middle)?;
+    kernel.merge(&mut merged, one(middle..rows)?);
+    let mut travelled = kernel.from_bytes(&kernel.to_bytes(&one(0..middle)?))?;
+    kernel.merge(&mut travelled, kernel.from_bytes(&kernel.to_bytes(&one(middle..rows)?))?);
+    law(kernel.to_bytes(&merged) == kernel.to_bytes(&travelled), "merging bytes' partials gives the same bits")?;
+    let results = kernel.finish(travelled)?;
+    law(kernel.finish(merged)? == results, "the same partial gives the same results")?;
+    let shaped = results.iter().all(|array| array.shape.iter().product::<usize>() == array.values.len());
+    law(shaped, "results have as many values as their shape says")?;
+    let names: std::collections::BTreeSet<_> = results.iter().map(|array| array.name).collect();
+    law(names.len() == results.len(), "results have names of their own")?;
+
+    let refused = kernel.finish(kernel.empty()).err().map(|error| error.kind());
+    law(refused == Some(ErrorKind::InvalidArgument), "nothing gathered is an invalid argument of finish")?;
+    check_corrupt(kernel, &whole)
+}
+
+/// Every ordered way to cut `rows` rows, or every single cut where there are many.
+fn cuts(rows: usize) -> Vec<Vec<Range<usize>>> {
+    let by_points = |points: &[usize]| -> Vec<Range<usize>> {
+        let ends = points.iter().copied().chain([rows]);
+        let starts = [0].into_iter().chain(points.iter().copied());
+        starts.zip(ends).map(|(start, end)| start..end).collect()
+    };
+    if rows > ALL_CUTS {
+        let single = (1..rows).map(|at| by_points(&[at]));
+        return single.chain([by_points(&(1..rows).collect::<Vec<_>>())]).collect();
+    }
+    let patterns = 0..1_u32 << rows.saturating_sub(1);
+    patterns
+        .map(|pattern| by_points(&(1..rows).filter(|at| pattern >> (at - 1) & 1 == 1).collect::<Vec<_>>()))
+        .collect()
+}
+
+fn check_corrupt<K: Kernel>(kernel: &K, whole: &[u8]) -> Result<()> {
+    let refuses = |bytes: &[u8]| kernel.from_bytes(bytes).err().is_some_and(|error| error.kind() == ErrorKind::Corrupt);
+    let mut bad: Vec<Vec<u8>> = (0..whole.len().min(200)).map(|end| whole[..end].to_vec()).collect();
+    bad.push(whole[..whole.len().saturating_sub(1)].to_vec());
+    bad.push([whole, &[0]].concat());
+    // Name, version and width stand at the beginning: none of them may be believed.
+    let name = 1 + kernel.id().len();
+    for at in (0..name).chain((name..name + 8).filter(|at| *at < whole.len())) {
+        let mut changed = whole.to_vec();
+        changed[at] ^= 0x81;
+        bad.push(changed);
+    }
+    match bad.iter().position(|bytes| !refuses(bytes)) {
+        Some(i) => Err(broken(kernel.id(), &format!("corrupt bytes are refused as such (case {i})"))),
+        None => Ok(()),
+    }
+}

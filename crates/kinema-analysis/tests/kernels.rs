@@ -1,0 +1,155 @@
+//! The laws of every kernel, and what kernels answer to arguments and blocks that do not fit.
+
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, laws};
+use kinema_core::frame::{Block, Fields};
+use kinema_core::kernel::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind, Result};
+
+const ATOMS: usize = 23;
+
+fn block(rows: usize) -> Block {
+    let mut block = Block::default();
+    block.reset((0..rows as u64).map(|i| 100 + 3 * i), ATOMS, Fields::POSITIONS);
+    let mut state = 99_u64;
+    for x in &mut block.positions {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *x = (state >> 40) as f32 / 4e5 + 50.0;
+    }
+    for (i, time) in block.times.iter_mut().enumerate() {
+        *time = i as f64 * 0.1;
+    }
+    block
+}
+
+/// The block's atoms are every second of the trajectory's, from 10.
+fn all() -> AtomSelection {
+    AtomSelection::from_sorted((0..ATOMS as u32).map(|i| 10 + 2 * i).collect(), 1000).unwrap()
+}
+
+fn some() -> AtomSelection {
+    AtomSelection::from_sorted(vec![12, 16, 18, 30, 52], 1000).unwrap()
+}
+
+fn with_reference(atoms: AtomSelection, weighted: bool) -> AtomsAndReference {
+    let reference: Vec<f64> = (0..atoms.len() * 3).map(|i| ((i * 7) % 11) as f64 * 1.3).collect();
+    let weights: Vec<f64> = (0..atoms.len()).map(|i| 1.0 + i as f64).collect();
+    AtomsAndReference::new(atoms, &reference, weighted.then_some(&weights[..])).unwrap()
+}
+
+fn check<K: Kernel>(kernel: &K) {
+    for rows in [2, 6, 19] {
+        laws::check(kernel, &block(rows).view(), &all()).unwrap();
+    }
+}
+
+#[test]
+fn every_kernel_keeps_the_laws() {
+    for atoms in [all(), some()] {
+        check(&Rmsf::new(atoms.clone()).unwrap());
+        check(&Average::new(atoms.clone()).unwrap());
+        check(&Rgyr::new(atoms.clone(), None, false).unwrap());
+        check(&Rgyr::new(atoms.clone(), Some(&vec![2.0; atoms.len()]), true).unwrap());
+        for fit in [Fit::None, Fit::Centre, Fit::Superpose] {
+            check(&Rmsd::new(with_reference(atoms.clone(), true), vec![], fit));
+            check(&Rmsd::new(
+                with_reference(some(), false),
+                vec![with_reference(atoms.clone(), true), with_reference(some(), false)],
+                fit,
+            ));
+        }
+    }
+}
+
+fn run<K: Kernel>(kernel: &K, block: &Block) -> Result<Vec<f64>> {
+    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, &all())).collect::<Result<Vec<_>>>()?;
+    let mut partial = kernel.empty();
+    kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default())?;
+    Ok(kernel.finish(partial)?.pop().map(|array| array.values).unwrap_or_default())
+}
+
+#[test]
+fn a_position_that_is_not_finite_is_named_with_its_frame() {
+    let mut bad = block(5);
+    // The fifth atom of the block is atom 18 of the trajectory.
+    bad.positions[3 * ATOMS * 3 + 4 * 3 + 1] = f32::NAN;
+    let expect = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(error.to_string(), "frame 109: position of atom 18 is not finite");
+    };
+    for atoms in [all(), some()] {
+        expect(run(&Rmsf::new(atoms.clone()).unwrap(), &bad).unwrap_err());
+        expect(run(&Average::new(atoms.clone()).unwrap(), &bad).unwrap_err());
+        expect(run(&Rgyr::new(atoms.clone(), None, true).unwrap(), &bad).unwrap_err());
+        expect(run(&Rmsd::new(with_reference(atoms.clone(), true), vec![], Fit::Superpose), &bad).unwrap_err());
+        expect(run(&Rmsd::new(with_reference(atoms, true), vec![], Fit::None), &bad).unwrap_err());
+    }
+    let others = AtomSelection::from_sorted(vec![10, 12, 50], 1000).unwrap();
+    run(&Rmsd::new(with_reference(others.clone(), false), vec![], Fit::Superpose), &bad).unwrap();
+    let grouped = Rmsd::new(with_reference(others, false), vec![with_reference(some(), false)], Fit::Superpose);
+    expect(run(&grouped, &bad).unwrap_err());
+}
+
+#[test]
+fn useless_arguments_are_refused_in_words() {
+    let none = AtomSelection::from_sorted(vec![], 1000).unwrap();
+    let refused = [
+        Rmsf::new(none.clone()).err(),
+        Average::new(none.clone()).err(),
+        Rgyr::new(none.clone(), None, false).err(),
+        Rgyr::new(some(), Some(&[1.0; 4]), false).err(),
+        Rgyr::new(some(), Some(&[0.0; 5]), false).err(),
+        AtomsAndReference::new(none, &[], None).err(),
+        AtomsAndReference::new(some(), &[0.0; 14], None).err(),
+        AtomsAndReference::new(some(), &[f64::NAN; 15], None).err(),
+        AtomsAndReference::new(some(), &[0.0; 15], Some(&[1.0, 1.0, -1.0, 1.0, 1.0])).err(),
+    ];
+    for (i, error) in refused.into_iter().enumerate() {
+        assert_eq!(error.unwrap_or_else(|| panic!("case {i}")).kind(), ErrorKind::InvalidArgument, "case {i}");
+    }
+    let error = AtomsAndReference::new(some(), &[0.0; 14], None).unwrap_err();
+    assert_eq!(error.what(), "wrong size of the reference, expected 5 atoms x 3, found 14 values");
+}
+
+#[test]
+fn blocks_that_do_not_fit_are_refused() {
+    let kernel = Rmsf::new(some()).unwrap();
+    let block = block(3);
+    let mut partial = kernel.empty();
+    let wrong = AtomMap::new(&all(), &all()).unwrap();
+    for maps in [vec![], vec![wrong]] {
+        let error = kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+    }
+    let mut without = block.clone();
+    without.reset([0, 1], ATOMS, Fields::NONE);
+    let maps = [AtomMap::new(&some(), &all()).unwrap()];
+    let error = kernel.accumulate(&mut partial, &without.view(), &maps, &mut Buffers::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn superposed_rows_need_no_further_superposition() {
+    let fitted = with_reference(some(), true);
+    let transform = Superpose::new(fitted.clone());
+    let maps = [AtomMap::new(&some(), &all()).unwrap()];
+    let mut moved = block(4);
+    let before = run(&Rmsd::new(fitted.clone(), vec![with_reference(all(), false)], Fit::Superpose), &moved).unwrap();
+    for row in moved.positions.chunks_exact_mut(ATOMS * 3) {
+        transform.apply(row, &maps, &mut Buffers::default()).unwrap();
+    }
+    let after = run(&Rmsd::new(fitted, vec![with_reference(all(), false)], Fit::None), &moved).unwrap();
+    for (before, after) in before.iter().zip(&after) {
+        assert!((before - after).abs() < 1e-5, "{before} {after}");
+    }
+}
+
+#[test]
+fn a_transform_refuses_positions_of_its_set_that_are_not_finite() {
+    let transform = Superpose::new(with_reference(some(), true));
+    let maps = [AtomMap::new(&some(), &all()).unwrap()];
+    let mut bad = block(1);
+    bad.positions[4 * 3] = f32::INFINITY;
+    let error = transform.apply(&mut bad.positions, &maps, &mut Buffers::default()).unwrap_err();
+    assert_eq!(error.what(), "position of atom 18 is not finite");
+}
