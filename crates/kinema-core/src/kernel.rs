@@ -41,11 +41,10 @@ impl AtomMap {
         let Some(positions) = &self.positions else {
             return row;
         };
-        buffer.clear();
-        buffer.reserve(positions.len() * 3);
-        for &position in positions.iter() {
-            let at = position as usize * 3;
-            buffer.extend_from_slice(&row[at..at + 3]);
+        buffer.resize(positions.len() * 3, 0.0);
+        let triples = row.as_chunks::<3>().0;
+        for (out, &position) in buffer.as_chunks_mut::<3>().0.iter_mut().zip(positions.iter()) {
+            *out = triples[position as usize];
         }
         buffer
     }
@@ -107,6 +106,7 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Errors
     /// `Corrupt` when the bytes are not of this kernel and version.
+    #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
 }
 
@@ -160,6 +160,7 @@ pub trait AnyKernel: Send + Sync {
     ///
     /// # Errors
     /// As there.
+    #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial>;
 }
 

@@ -88,7 +88,7 @@ impl AtomSelection {
     /// The selection as runs of atoms; neighbours that leave out at most `gap` atoms share a run.
     pub fn runs(&self, gap: u32) -> Vec<Range<u32>> {
         let Some(indices) = &self.indices else {
-            return if self.n_atoms == 0 { Vec::new() } else { vec![0..self.n_atoms] };
+            return std::iter::once(0..self.n_atoms).filter(|all| !all.is_empty()).collect();
         };
         let mut runs: Vec<Range<u32>> = Vec::new();
         for &atom in indices.iter() {

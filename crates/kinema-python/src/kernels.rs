@@ -98,6 +98,7 @@ impl PyKernel {
         PyPartial::new(self.inner.clone(), self.inner.empty())
     }
 
+    #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, data: &[u8]) -> PyResult<PyPartial> {
         Ok(PyPartial::new(self.inner.clone(), checked(self.inner.from_bytes(data))?))
     }

@@ -73,11 +73,13 @@ pub fn save_in(
     let bytes = encode(table, fingerprint, format, n_atoms);
     let mut failure = Error::new(ErrorKind::Io, "no folder to store the index in");
     for (i, place) in places.iter().enumerate() {
-        if let (true, Some(folder)) = (i > 0, place.parent()) {
-            if let Err(error) = fs::create_dir_all(folder) {
-                failure = Error::io("cannot make the folder", &error).at_path(folder);
-                continue;
-            }
+        // the folder of the trajectory is there; that of the cache may have to be made
+        if i > 0
+            && let Some(folder) = place.parent()
+            && let Err(error) = fs::create_dir_all(folder)
+        {
+            failure = Error::io("cannot make the folder", &error).at_path(folder);
+            continue;
         }
         match write_whole(place, &bytes) {
             Ok(()) => return Ok(place.clone()),

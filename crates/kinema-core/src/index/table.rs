@@ -144,10 +144,14 @@ impl TableBuilder {
     /// # Errors
     /// `Unsupported` unless `len` is a positive multiple of 4 below 16 GiB.
     pub fn push(&mut self, len: u64, step: i64, time: f64) -> Result<()> {
-        let words = u32::try_from(len / 4).ok().filter(|&words| words > 0 && len % 4 == 0).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("frame of {len} bytes, expected a multiple of 4 below 16 GiB"))
-        })?;
-        if self.table.words.len() % FRAMES_PER_ANCHOR == 0 {
+        let words =
+            u32::try_from(len / 4).ok().filter(|&words| words > 0 && len.is_multiple_of(4)).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Unsupported,
+                    format!("frame of {len} bytes, expected a multiple of 4 below 16 GiB"),
+                )
+            })?;
+        if self.table.words.len().is_multiple_of(FRAMES_PER_ANCHOR) {
             self.table.anchors.push(self.end);
         }
         self.table.words.push(words);
