@@ -397,3 +397,52 @@ fn part_of_group<F: Full>(
     }
     Ok(at.written + n_wanted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::xtc::header::FrameHeader;
+
+    /// The safe twin of the AVX2 path, and its results, on frames of every kind.
+    #[test]
+    fn all_instruction_sets_give_the_same_bits() {
+        let files: [&[u8]; 5] = [
+            include_bytes!("../../../tests/data/xtc/mixed.xtc"),
+            include_bytes!("../../../tests/data/xtc/precisions.xtc"),
+            include_bytes!("../../../tests/data/xtc/wide.xtc"),
+            include_bytes!("../../../tests/data/xtc/separate.xtc"),
+            include_bytes!("../../../tests/data/xtc/wide_small.xtc"),
+        ];
+        for mut bytes in files {
+            while !bytes.is_empty() {
+                let header = FrameHeader::parse(bytes, 0, None).expect("sound");
+                let packing = header.packing.expect("packed");
+                let sizes = [0, 1, 2].map(|i| (i64::from(packing.max[i]) - i64::from(packing.min[i]) + 1) as u64);
+                let n_atoms = header.n_atoms as usize;
+                let every_seventh: Vec<u32> = (0..header.n_atoms).step_by(7).collect();
+                for selected in [None, Some(&every_seventh[..])] {
+                    for cut in [packing.n_bytes as usize, 40] {
+                        let job = Job {
+                            packing,
+                            full: FullCoordinate::new(sizes).expect("sound"),
+                            n_atoms,
+                            data: &bytes[header.len()..][..cut],
+                            selected,
+                            length: 10.0,
+                        };
+                        let n_places = selected.map_or(n_atoms, <[u32]>::len);
+                        let mut places = [vec![[0.0; 3]; n_places], vec![[0.0; 3]; n_places]];
+                        let [plain, fast] = &mut places;
+                        let expected = unpack(&job, plain, Cpu::Baseline);
+                        assert_eq!(unpack(&job, fast, Cpu::detect()), expected);
+                        assert_eq!(expected.0, if cut == 40 { Stop::Short } else { Stop::Done });
+                        let [plain, fast] =
+                            places.map(|p| p.into_flattened().into_iter().map(f32::to_bits).collect::<Vec<_>>());
+                        assert_eq!(plain, fast);
+                    }
+                }
+                bytes = &bytes[header.frame_len() as usize..];
+            }
+        }
+    }
+}

@@ -145,7 +145,7 @@ fn foreign_magic(magic: i32) -> Error {
 }
 
 impl Packing {
-    /// Checks what decoding needs and a hop from frame to frame does not: precision and range of the integers.
+    /// Checks what decoding needs and a hop from frame to frame does not: precision, first width, range of the integers.
     ///
     /// # Errors
     /// `Corrupt` with the byte offset in the file; `offset` is that of the frame.
@@ -153,6 +153,11 @@ impl Packing {
         if !(self.precision > 0.0 && self.precision.is_finite()) {
             let error = Error::corrupt("wrong precision", "a positive number", self.precision);
             return Err(error.at_byte(offset.saturating_add(56)));
+        }
+        // 73 is one beyond the table: libxdrf writes it where all atoms are far apart, which is sound without runs
+        if !(9..=73).contains(&self.small) {
+            let error = Error::corrupt("wrong width of small differences", "9 to 73", self.small);
+            return Err(error.at_byte(offset.saturating_add(84)));
         }
         for axis in 0..3 {
             if self.min[axis] > self.max[axis] {
@@ -226,6 +231,10 @@ mod tests {
         for precision in [0.0, -1.0, f32::NAN, f32::INFINITY] {
             assert_eq!(Packing { precision, ..good }.check(8).map_err(|e| e.offset()), Err(Some(64)));
         }
+        for small in [i32::MIN, -1, 8, 74, i32::MAX] {
+            assert_eq!(Packing { small, ..good }.check(8).map_err(|e| e.offset()), Err(Some(92)));
+        }
+        assert!(Packing { small: 73, ..good }.check(0).is_ok());
         assert_eq!(Packing { max: [-1, -1, 1], ..good }.check(8).map_err(|e| e.offset()), Err(Some(72)));
     }
 }

@@ -260,7 +260,8 @@ fn packed(
     if stop == Stop::Short && data.len() < whole {
         return Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &progress, request)));
     }
-    let at = start.saturating_add(header.len() as u64).saturating_add(progress.bit / 8);
+    // a group that was stepped over may have ended behind the stream
+    let at = start.saturating_add(header.len() as u64).saturating_add((progress.bit / 8).min(packing.n_bytes));
     match stop {
         Stop::Done => Ok(Decoded::Done),
         Stop::Short => Err(Error::corrupt(

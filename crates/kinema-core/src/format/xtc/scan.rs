@@ -265,3 +265,87 @@ fn cut(whole: &Range<u64>, n: usize) -> Vec<Range<u64>> {
     let border = |i: usize| whole.start + (len * i as u128 / n as u128) as u64;
     (0..n).map(|i| border(i)..border(i + 1)).filter(|range| !range.is_empty()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{MemorySource, RecordingSource};
+
+    const MIXED: &[u8] = include_bytes!("../../../tests/data/xtc/mixed.xtc");
+    const N_ATOMS: u32 = 540;
+
+    fn scanned(bytes: &[u8], workers: usize, known: Option<Index>) -> Result<Scan> {
+        let source = MemorySource::new("test.xtc", bytes.to_vec());
+        scan(&source, N_ATOMS, &ScanOptions { known, workers, progress: &|_| Ok(()) }, 1)
+    }
+
+    /// Both scans have the same index, and end for the same reason at the same place.
+    fn same(bytes: &[u8]) {
+        let serial = scanned(bytes, 1, None);
+        for workers in [2, 3, 7, 40] {
+            match (&serial, scanned(bytes, workers, None)) {
+                (Ok(serial), Ok(parallel)) => {
+                    assert_eq!(serial.index, parallel.index);
+                    let texts = [&serial.truncation, &parallel.truncation].map(|e| e.as_ref().map(Error::to_string));
+                    assert_eq!(texts[0], texts[1]);
+                }
+                (Err(serial), Err(parallel)) => assert_eq!(serial.to_string(), parallel.to_string()),
+                (serial, parallel) => panic!("{serial:?} but with {workers} workers {parallel:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_give_the_index_of_a_walk() {
+        let bytes = MIXED.repeat(5);
+        same(&bytes);
+        for cut in [MIXED.len() - 1, bytes.len() - 1, bytes.len() - 2000, MIXED.len() * 4 + 30, 60] {
+            same(&bytes[..cut]);
+        }
+        for broken_at in [MIXED.len(), 2 * MIXED.len() + 4, 4 * MIXED.len() + 88] {
+            let mut broken = bytes.clone();
+            broken[broken_at] ^= 0x80;
+            same(&broken);
+            assert!(scanned(&broken, 3, None).is_err());
+        }
+    }
+
+    #[test]
+    fn headers_within_a_frame_do_not_mislead() {
+        // a frame whose bit stream is itself a trajectory: a search finds headers there, a walk does not
+        let inner = MIXED.repeat(4);
+        let mut outer = MIXED[..92].to_vec();
+        outer[88..92].copy_from_slice(&(inner.len() as i32).to_be_bytes());
+        let bytes = [MIXED, &outer, &inner, MIXED].concat();
+        same(&bytes);
+        assert_eq!(scanned(&bytes, 4, None).expect("sound").index.n_frames(), 9);
+    }
+
+    #[test]
+    fn a_known_index_is_extended() {
+        let bytes = MIXED.repeat(3);
+        let whole = scanned(&bytes, 1, None).expect("sound").index;
+        for cut in [0, MIXED.len(), bytes.len() - 5, bytes.len()] {
+            let known = scanned(&bytes[..cut], 1, None).expect("sound").index;
+            let source = RecordingSource::new(MemorySource::new("test.xtc", bytes.clone()));
+            let start = known.end().unwrap_or(0);
+            let options = ScanOptions { known: Some(known), workers: 1, progress: &|_| Ok(()) };
+            assert_eq!(scan(&source, N_ATOMS, &options, 1).expect("sound").index, whole);
+            assert!(source.take().iter().all(|read| read.offset >= start));
+        }
+        // of no use once the file is shorter
+        let shorter = scanned(MIXED, 1, Some(whole)).expect("sound").index;
+        assert_eq!(shorter.n_frames(), 4);
+    }
+
+    #[test]
+    fn an_error_of_progress_ends_the_scan() {
+        let source = MemorySource::new("test.xtc", MIXED.repeat(2000));
+        let cancel = |_| Err(Error::new(ErrorKind::Cancelled, "cancelled"));
+        for workers in [1, 2] {
+            let options = ScanOptions { known: None, workers, progress: &cancel };
+            let error = scan(&source, N_ATOMS, &options, 1).expect_err("cancelled");
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+        }
+    }
+}
