@@ -5,7 +5,9 @@ mod common;
 use common::dcd_builder::Builder;
 use common::{Random, read, read_damaged};
 use kinema_core::ErrorKind;
-use kinema_core::format::{Format, dcd::Dcd};
+use kinema_core::format::{Format, Request, ScanOptions, Scratch, Wanted, dcd::Dcd};
+use kinema_core::frame::{Block, Fields, Scales};
+use kinema_core::selection::AtomSelection;
 use kinema_core::source::{MemorySource, RecordingSource, Source};
 
 fn variants() -> Vec<(&'static str, Builder)> {
@@ -147,14 +149,120 @@ fn absurd_sizes_are_refused_by_name() {
     for n in [i32::MAX, -1, 0, i32::MIN] {
         let mut damaged = whole.clone();
         damaged[n_atoms_at..n_atoms_at + 4].copy_from_slice(&n.to_le_bytes());
-        match read_damaged(&Dcd, &damaged) {
-            Ok(got) => assert_eq!((n, got.n_frames, got.truncated), (i32::MAX, 0, true)),
-            Err(error) => assert!(error.to_string().contains("number of atoms"), "{error}"),
-        }
+        let error = read_damaged(&Dcd, &damaged).err().unwrap();
+        let expected = if n == i32::MAX { "records beyond 2 GiB" } else { "number of atoms" };
+        assert!(error.to_string().contains(expected), "{error}");
     }
     let mut damaged = whole.clone();
     let frame = n_atoms_at + 8;
     damaged[frame..frame + 4].copy_from_slice(&29_i32.to_le_bytes());
     let error = read_damaged(&Dcd, &damaged).err().unwrap();
     assert_eq!(error.to_string(), "frame 0, byte 276: record length of the x plane, expected 28, found 29");
+}
+
+#[test]
+fn variants_that_are_not_read_are_refused_by_name() {
+    let whole = Builder::new(7, 4).build();
+    let mut unknown = whole.clone();
+    unknown[4..8].copy_from_slice(b"FORC");
+    let error = read_damaged(&Dcd, &unknown).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.what(), "unknown kind of DCD file, expected CORD or VELD, found FORC");
+    assert!(!Dcd.sniff(&unknown));
+    for bytes in [&[164, 0, 0, 0][..], &[0, 0, 0, 164]] {
+        let wide_integers = [bytes, &whole[4..]].concat();
+        let error = read_damaged(&Dcd, &wide_integers).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.what().contains("8-byte integers"), "{error}");
+        assert!(Dcd.sniff(&wide_integers), "or its name would not be told");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_meant_are_told() {
+    let whole = Builder::new(7, 4).build();
+    let with = |at: usize, word: [u8; 4]| {
+        let mut bytes = whole.clone();
+        bytes[8 + 4 * at..12 + 4 * at].copy_from_slice(&word);
+        MemorySource::new("odd", bytes)
+    };
+    let source = with(2, 0_i32.to_le_bytes());
+    assert_eq!(Dcd.open(&source).unwrap().header().warnings, ["the header says 0 steps between frames, taken as 1"]);
+    assert_eq!(read(&Dcd, &source, None, None).unwrap().block.steps, [100, 101, 102, 103]);
+    let source = with(9, f32::NAN.to_le_bytes());
+    let decoder = Dcd.open(&source).unwrap();
+    assert_eq!(decoder.header().warnings, ["the header says a time step of NaN, so the frames have no times"]);
+    assert!(!decoder.header().fields.contains(Fields::TIME));
+    assert!(read(&Dcd, &source, None, None).unwrap().block.times.iter().all(|time| time.is_nan()));
+    // CHARMM's flags are "yes" with any number but 0
+    let builder = Builder { cell: Some([50.0, 90.0, 60.0, 90.0, 90.0, 70.0]), ..Builder::new(7, 4) };
+    let mut bytes = builder.build();
+    bytes[48..52].copy_from_slice(&(-1_i32).to_le_bytes());
+    assert!(Dcd.open(&MemorySource::new("flag", bytes)).unwrap().header().fields.contains(Fields::CELL));
+}
+
+#[test]
+fn the_fourth_plane_is_not_read() {
+    let source = RecordingSource::new(MemorySource::new(
+        "4d",
+        Builder { four_dimensional: true, ..Builder::new(30_000, 2) }.build(),
+    ));
+    let plane = 4 * 30_000 + 8_u64;
+    let size = source.len().unwrap();
+    read(&Dcd, &source, Some(&[1]), None).unwrap();
+    let ends = source.take().iter().map(|extent| extent.end()).max();
+    assert_eq!(ends, Some(size - plane));
+}
+
+#[test]
+fn cells_alone_need_only_the_heads() {
+    let n_atoms = 30_000;
+    let cell = Some([50.0, 0.0, 60.0, 0.0, 0.0, 70.0]);
+    let free = Some((0..20_000).collect());
+    for builder in [Builder { cell, ..Builder::new(n_atoms, 3) }, Builder { cell, free, ..Builder::new(n_atoms, 3) }] {
+        let source = MemorySource::new("cells", builder.build());
+        let decoder = Dcd.open(&source).unwrap();
+        let index =
+            decoder.scan(&source, &ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) }).unwrap().index;
+        let request =
+            Request { fields: Fields::CELL, atoms: AtomSelection::all(n_atoms as u32), scales: Scales::NATIVE };
+        let wanted: Vec<Wanted> = (0..3).map(|i| Wanted { frame: i, row: i as u32 }).collect();
+        let mut segments = Vec::new();
+        decoder.segments(&index, &wanted, &request, &mut segments).unwrap();
+        assert_eq!(segments.iter().map(|segment| segment.extent.len).collect::<Vec<_>>(), [60; 3]);
+        let mut block = Block::default();
+        block.reset(0..3, n_atoms, request.fields);
+        for segment in &segments {
+            let mut bytes = vec![0; 60];
+            source.read_exact_at(segment.extent.offset, &mut bytes).unwrap();
+            let mut scratch = Scratch::default();
+            decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch).unwrap();
+        }
+        assert_eq!(block.cells, [[[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]]; 3]);
+    }
+}
+
+#[test]
+fn any_selection_is_a_slice_of_the_whole() {
+    let mut random = Random(11);
+    let free: Vec<usize> = (0..20_000).filter(|atom| atom % 3 != 1).collect();
+    for builder in [
+        Builder { big_endian: true, wide: true, ..Builder::new(20_000, 3) },
+        Builder { free: Some(free), cell: Some([50.0, 0.0, 60.0, 0.0, 0.0, 70.0]), ..Builder::new(20_000, 3) },
+    ] {
+        let source = MemorySource::new("large", builder.clone().build());
+        for _ in 0..20 {
+            let (start, most) = (random.below(15_000), 1 + random.below(4_000));
+            let mut atoms: Vec<u32> = (0..most).map(|_| (start + random.below(5_000)) as u32).collect();
+            atoms.sort_unstable();
+            atoms.dedup();
+            let got = read(&Dcd, &source, None, Some(atoms.clone())).unwrap().block;
+            let expected: Vec<f32> = (0..3)
+                .flat_map(|frame| atoms.iter().map(move |&atom| (frame, atom as usize)))
+                .flat_map(|(frame, atom)| (0..3).map(move |axis| (frame, atom, axis)))
+                .map(|(frame, atom, axis)| builder.value(frame, atom, axis))
+                .collect();
+            assert!(got.positions == expected);
+        }
+    }
 }

@@ -91,11 +91,8 @@ pub fn save_in(
 
 /// Writes a file so that it appears whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let unique = format!("{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-    let temporary = path.with_extension(unique);
-    let write = || {
-        let mut file = File::create_new(&temporary)?;
+    let (mut file, temporary) = create_beside(path)?;
+    let mut write = || {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)
@@ -104,6 +101,23 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // the first error is the one to tell; a left-over temporary file harms nobody
         let _ = fs::remove_file(&temporary);
     })
+}
+
+/// A new file of a name of its own in the folder of `path`.
+///
+/// A name may be taken: by a process of the same number on another node, or by a run that was killed.
+fn create_beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let mut attempts = 0;
+    loop {
+        let unique = format!("{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let temporary = path.with_extension(unique);
+        match File::create_new(&temporary) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempts < 100 => attempts += 1,
+            Err(error) => return Err(error),
+            Ok(file) => return Ok((file, temporary)),
+        }
+    }
 }
 
 /// Looks for a stored index and checks it against the file. A wrong index is no error: it is rebuilt.
@@ -221,6 +235,9 @@ fn decode(bytes: &[u8], format: &str, n_atoms: u32) -> std::result::Result<(Tabl
     }
     let fingerprint = Fingerprint::from_bytes(rest.array()?);
     let first = u64::from_le_bytes(rest.array()?);
+    if first > fingerprint.size {
+        return Err("its frames begin beyond the file".to_owned());
+    }
     let n = usize::try_from(u64::from_le_bytes(rest.array()?)).map_err(|_| "its frame count is absurd")?;
     let words = rest.values(n, u32::from_le_bytes)?;
     let steps = match rest.array::<1>()? {

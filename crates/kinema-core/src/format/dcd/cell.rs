@@ -9,22 +9,26 @@ const SHAPE_MATRIX_SINCE: i32 = 25;
 ///
 /// CHARMM from version 25 on stores `xx, xy, yy, xz, yz, zz` of a symmetric matrix instead, which is kept as it is (its
 /// rows are the cell vectors in the frame of the coordinates). Its version is not trusted alone, as other programs
-/// copy that number: the matrix must be positive definite, which lengths with angles in degrees are not. Angles that
-/// all lie in -1..=1 are cosines (NAMD, VMD). Lengths of zero mean "no cell". `None`: none of these.
+/// copy that number: the matrix must be positive definite, and its three off-diagonal numbers not all exactly 90, which
+/// are right angles (of edges beyond 90 angstrom they are a positive definite matrix as well). Before version 25, and
+/// for X-PLOR, angles that all lie in -1..=1 are cosines (NAMD, VMD), those in 0..=180 are degrees, and a matrix is
+/// taken only where they are neither. A length of zero means "no cell", as in MDAnalysis. `None`: none of these, or
+/// not a finite cell with a volume.
 pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
     let [a, gamma, b, beta, alpha, c] = numbers;
     if numbers.iter().any(|number| !number.is_finite()) {
         return None;
     }
-    if a == 0.0 && b == 0.0 && c == 0.0 {
+    if a == 0.0 || b == 0.0 || c == 0.0 {
         return Some([[0.0; 3]; 3]);
     }
     let angles = [alpha, beta, gamma];
     let cosines = angles.iter().all(|angle| (-1.0..=1.0).contains(angle));
     let degrees = angles.iter().all(|angle| (0.0..=180.0).contains(angle));
-    if (version >= SHAPE_MATRIX_SINCE || !(cosines || degrees)) && positive_definite(numbers) {
+    let claimed = version >= SHAPE_MATRIX_SINCE && angles != [90.0; 3];
+    if (claimed || !(cosines || degrees)) && positive_definite(numbers) {
         let [xx, xy, yy, xz, yz, zz] = numbers.map(|value| value as f32);
-        return Some([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]);
+        return finite([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]);
     }
     if !(cosines || degrees) || a < 0.0 || b < 0.0 || c < 0.0 {
         return None;
@@ -54,10 +58,16 @@ fn from_lengths([a, b, c]: [f64; 3], [cos_alpha, cos_beta, cos_gamma]: [f64; 3])
     let (bx, by) = (b * cos_gamma, b * sin_gamma);
     let (cx, cy) = (c * cos_beta, c * (cos_alpha - cos_beta * cos_gamma) / sin_gamma);
     let cz = (c * c - cx * cx - cy * cy).sqrt();
-    if cz.is_nan() {
+    // a flat cell has no volume, and angles that no cell can have give NaN
+    if cz.is_nan() || cz == 0.0 {
         return None;
     }
-    Some([[a as f32, 0.0, 0.0], [bx as f32, by as f32, 0.0], [cx as f32, cy as f32, cz as f32]])
+    finite([[a as f32, 0.0, 0.0], [bx as f32, by as f32, 0.0], [cx as f32, cy as f32, cz as f32]])
+}
+
+/// `None` for a cell beyond single precision.
+fn finite(cell: Cell) -> Option<Cell> {
+    cell.iter().flatten().all(|value| value.is_finite()).then_some(cell)
 }
 
 #[cfg(test)]
@@ -93,5 +103,42 @@ mod tests {
         assert_eq!(cell([-5.0, 90.0, 5.0, 90.0, 90.0, 5.0], 24), None);
         assert_eq!(cell([5.0, 170.0, 5.0, 20.0, 20.0, 5.0], 24), None);
         assert_eq!(cell([5.0, 500.0, 5.0, 90.0, 90.0, 5.0], 24), None);
+        assert_eq!(cell([5.0, 60.0, 5.0, 60.0, 120.0, 5.0], 24), None, "flat");
+        assert_eq!(cell([1e300, 90.0, 1e300, 90.0, 90.0, 1e300], 24), None, "beyond single precision");
+    }
+
+    #[test]
+    fn right_angles_of_long_edges_are_no_matrix() {
+        let expected = [[100.0, 0.0, 0.0], [0.0, 110.0, 0.0], [0.0, 0.0, 120.0]];
+        for version in [24, 36] {
+            assert_eq!(cell([100.0, 90.0, 110.0, 90.0, 90.0, 120.0], version), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_small_shear_is_a_cosine_only_before_the_version_that_writes_matrices() {
+        let numbers = [50.0, 0.5, 50.0, 0.0, 0.0, 50.0];
+        assert_eq!(cell(numbers, 36), Some([[50.0, 0.5, 0.0], [0.5, 50.0, 0.0], [0.0, 0.0, 50.0]]));
+        assert_eq!(cell(numbers, 24), Some([[50.0, 0.0, 0.0], [25.0, 43.301_27, 0.0], [0.0, 0.0, 50.0]]));
+    }
+
+    #[test]
+    fn degrees_and_cosines_give_the_cell_of_mdanalysis() {
+        // MDAnalysis 2.11.0: triclinic_vectors([81.1, 82.2, 83.3, 75, 80, 85])
+        let expected = [[81.1, 0.0, 0.0], [7.164_202, 81.887_21, 0.0], [14.464_893, 20.376_467, 79.463_554]];
+        let cosine = |angle: f64| angle.to_radians().cos();
+        for [alpha, beta, gamma] in [[75.0, 80.0, 85.0], [75.0, 80.0, 85.0].map(cosine)] {
+            let found = cell([81.1, gamma, 82.2, beta, alpha, 83.3], 24).unwrap();
+            for (a, b) in found.iter().flatten().zip(expected.iter().flatten()) {
+                assert!((a - b).abs() <= 1e-5_f32, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_of_zero_is_no_cell() {
+        for numbers in [[0.0, 90.0, 0.0, 90.0, 90.0, 0.0], [50.0, 90.0, 60.0, 90.0, 90.0, 0.0]] {
+            assert_eq!(cell(numbers, 24), Some([[0.0; 3]; 3]));
+        }
     }
 }

@@ -13,6 +13,9 @@ pub const AKMA_PS: f64 = 0.048_888_21;
 /// Bytes of the first record: "CORD" and twenty integers.
 pub const FIRST_RECORD: u32 = 84;
 
+/// The same where integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
+const FIRST_RECORD_OF_8_BYTE_INTEGERS: u32 = 164;
+
 /// Remarks beyond this many bytes are skipped: a header may claim any length.
 const MAX_REMARKS: u64 = 64 * 1024;
 
@@ -29,8 +32,8 @@ pub struct DcdHeader {
     pub first_step: i64,
     /// Steps between frames.
     pub stride: i64,
-    /// Time of frame 0 and between frames, ps.
-    pub times: (f64, f64),
+    /// Time of frame 0 and between frames, ps; `None` where the header's time step is not finite.
+    pub times: Option<(f64, f64)>,
     /// Atoms.
     pub n_atoms: u32,
     /// Atoms that move, where some are fixed: later frames hold only these.
@@ -43,6 +46,8 @@ pub struct DcdHeader {
     pub version: i32,
     /// Title lines.
     pub remarks: Vec<String>,
+    /// Numbers of the header that cannot be meant, and what was made of them.
+    pub warnings: Vec<String>,
     /// Where frame 0 begins.
     pub first_frame: u64,
 }
@@ -89,15 +94,51 @@ pub fn shown(marker: Option<u64>) -> String {
     marker.map_or_else(|| "a negative length".to_owned(), |len| len.to_string())
 }
 
-/// Whether a file begins as a DCD does; the layout, and whether it holds velocities.
-pub fn kind(head: &[u8]) -> Option<(Layout, bool)> {
-    let layout = Layout::detect(head, FIRST_RECORD)?;
-    let magic = head.get(layout.marker_len() as usize..)?.first_chunk::<4>()?;
-    match magic {
-        b"CORD" => Some((layout, false)),
-        b"VELD" => Some((layout, true)),
-        _ => None,
+/// What a file begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A DCD file that can be read, and whether it holds velocities.
+    Dcd(Layout, bool),
+    /// A DCD file whose integers have 8 bytes.
+    WideIntegers,
+    /// A first record of the right length, of another name.
+    Unknown([u8; 4]),
+    /// Anything else.
+    Other,
+}
+
+/// How a file begins, from its first 12 bytes or more.
+pub fn kind(head: &[u8]) -> Kind {
+    let tag =
+        |layout: Layout| head.get(layout.marker_len() as usize..).and_then(|rest| rest.first_chunk::<4>()).copied();
+    if let Some(layout) = Layout::detect(head, FIRST_RECORD) {
+        return match tag(layout) {
+            Some([b'C', b'O', b'R', b'D']) => Kind::Dcd(layout, false),
+            Some([b'V', b'E', b'L', b'D']) => Kind::Dcd(layout, true),
+            Some(tag) => Kind::Unknown(tag),
+            None => Kind::Other,
+        };
     }
+    match Layout::detect(head, FIRST_RECORD_OF_8_BYTE_INTEGERS).and_then(tag) {
+        Some(tag) if [*b"CORD", *b"VELD"].contains(&tag) => Kind::WideIntegers,
+        _ => Kind::Other,
+    }
+}
+
+/// The layout of a file that begins with `head`, and whether it holds velocities.
+fn readable(head: &[u8]) -> Result<(Layout, bool)> {
+    let error = match kind(head) {
+        Kind::Dcd(layout, velocities) => return Ok((layout, velocities)),
+        Kind::WideIntegers => {
+            Error::new(ErrorKind::Unsupported, "a DCD file of 8-byte integers (CHARMM compiled with -i8) is not read")
+        }
+        Kind::Unknown(tag) => {
+            let what = format!("unknown kind of DCD file, expected CORD or VELD, found {}", tag.escape_ascii());
+            Error::new(ErrorKind::Unsupported, what)
+        }
+        Kind::Other => Error::new(ErrorKind::Corrupt, "not a DCD file: it does not begin with a CORD or VELD record"),
+    };
+    Err(error.at_byte(0))
 }
 
 impl DcdHeader {
@@ -109,52 +150,44 @@ impl DcdHeader {
         let size = source.len()?;
         let mut head = vec![0; size.min(16) as usize];
         source.read_exact_at(0, &mut head)?;
-        let (layout, velocities) = kind(&head).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "not a DCD file: it does not begin with a CORD or VELD record").at_byte(0)
-        })?;
+        let (layout, velocities) = readable(&head)?;
         let mut records = Records { source, layout, at: 0, size };
         let control = control_words(&records.next("first")?, &records)?;
         let word = |i: usize| control.get(i).copied().unwrap_or_default();
         let version = word(19);
         let remarks = remarks(&records.next("title")?, &records)?;
-        let counted = records.next("atom count")?;
-        if counted.len != 4 {
-            return Err(Error::corrupt("length of the atom count record", 4, counted.len).at_byte(counted.offset));
-        }
-        let n_atoms = records.ints(counted)?.first().copied().unwrap_or_default();
-        let n_atoms = u32::try_from(n_atoms)
-            .ok()
-            .filter(|&n| n > 0)
-            .ok_or_else(|| Error::corrupt("number of atoms", "a positive number", n_atoms).at_byte(counted.offset))?;
+        let n_atoms = atom_count(&mut records)?;
         let free = match word(8) {
             0 => None,
             fixed => Some(free_atoms(fixed, n_atoms, &mut records)?),
         };
-        let delta = if version == 0 {
-            // X-PLOR: one float64 in two words, in the order of the file
-            let bytes = |i: usize| if layout.big_endian { word(i).to_be_bytes() } else { word(i).to_le_bytes() };
-            let mut double = [0; 8];
-            double[..4].copy_from_slice(&bytes(9));
-            double[4..].copy_from_slice(&bytes(10));
-            layout.double(double)
-        } else {
-            f64::from(f32::from_bits(word(9).cast_unsigned()))
-        };
+        let mut warnings = Vec::new();
         let stride = i64::from(word(2)).max(1);
+        if word(2) < 1 {
+            warnings.push(format!("the header says {} steps between frames, taken as 1", word(2)));
+        }
+        let delta = time_step(layout, version, [word(9), word(10)]);
         let dt = delta * stride as f64 * AKMA_PS;
+        let first = f64::from(word(1)) / stride as f64 * dt;
+        let times = (first.is_finite() && dt.is_finite()).then_some((first, dt));
+        if times.is_none() {
+            warnings.push(format!("the header says a time step of {delta}, so the frames have no times"));
+        }
         Ok(Self {
             layout,
             velocities,
             claimed_frames: word(0),
             first_step: i64::from(word(1)),
             stride,
-            times: (f64::from(word(1)) / stride as f64 * dt, dt),
+            times,
             n_atoms,
             free,
-            has_cell: version != 0 && word(10) == 1,
-            four_dimensional: version != 0 && word(11) == 1,
+            // any number but 0 is "yes", as in the programs that write it
+            has_cell: version != 0 && word(10) != 0,
+            four_dimensional: version != 0 && word(11) != 0,
             version,
             remarks,
+            warnings,
             first_frame: records.at,
         })
     }
@@ -163,6 +196,11 @@ impl DcdHeader {
     pub fn frame_len(&self, n: u64) -> u64 {
         let planes = if self.four_dimensional { 4 } else { 3 };
         self.cell_len() + planes * self.layout.record_len(4 * n)
+    }
+
+    /// Bytes at the end of a frame that are never needed: the fourth plane.
+    pub fn skipped_len(&self, frame: u64) -> u64 {
+        if self.four_dimensional { self.layout.record_len(4 * self.stored_atoms(frame)) } else { 0 }
     }
 
     /// Bytes of the cell record.
@@ -197,18 +235,47 @@ impl DcdHeader {
         }
         let vectors = if self.velocities { Fields::VELOCITIES } else { Fields::POSITIONS };
         let cell = if self.has_cell { Fields::CELL } else { Fields::NONE };
-        let mut warnings = Vec::new();
+        let mut warnings = self.warnings.clone();
         if i64::from(self.claimed_frames) != frames_in_file as i64 {
             warnings.push(format!("the header says {} frames, the file holds {frames_in_file}", self.claimed_frames));
         }
         Header {
             n_atoms: self.n_atoms,
-            fields: vectors | cell | Fields::STEP | Fields::TIME,
+            fields: vectors | cell | Fields::STEP | self.times.map_or(Fields::NONE, |_| Fields::TIME),
             remarks: self.remarks.clone(),
             variant: variant.join(", "),
             warnings,
         }
     }
+}
+
+/// The integration time step, AKMA units.
+fn time_step(layout: Layout, version: i32, words: [i32; 2]) -> f64 {
+    if version != 0 {
+        return f64::from(f32::from_bits(words[0].cast_unsigned()));
+    }
+    // X-PLOR: one float64 in two words, in the order of the file
+    let bytes = words.map(|word| if layout.big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
+    let mut double = [0; 8];
+    double.copy_from_slice(bytes.as_flattened());
+    layout.double(double)
+}
+
+fn atom_count(records: &mut Records<'_>) -> Result<u32> {
+    let counted = records.next("atom count")?;
+    if counted.len != 4 {
+        return Err(Error::corrupt("length of the atom count record", 4, counted.len).at_byte(counted.offset));
+    }
+    let count = records.ints(counted)?.first().copied().unwrap_or_default();
+    let n_atoms = u32::try_from(count)
+        .ok()
+        .filter(|&n| n > 0)
+        .ok_or_else(|| Error::corrupt("number of atoms", "a positive number", count).at_byte(counted.offset))?;
+    if !records.layout.wide_markers && 4 * u64::from(n_atoms) > i32::MAX as u64 {
+        let what = format!("{n_atoms} atoms: records beyond 2 GiB, which Fortran splits, are not read");
+        return Err(Error::new(ErrorKind::Unsupported, what).at_byte(counted.offset));
+    }
+    Ok(n_atoms)
 }
 
 fn control_words(payload: &Extent, records: &Records<'_>) -> Result<Vec<i32>> {

@@ -8,7 +8,7 @@ mod header;
 
 use std::sync::Arc;
 
-use self::header::{DcdHeader, shown};
+use self::header::{DcdHeader, Kind, shown};
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,7 +52,8 @@ impl Format for Dcd {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        header::kind(head).is_some()
+        // those that are refused by name are recognised as well, or the name would not be told
+        matches!(header::kind(head), Kind::Dcd(..) | Kind::WideIntegers)
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
@@ -76,7 +77,7 @@ fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
         None => (0, size.saturating_sub(first.offset)),
     };
     let steps = Some((dcd.first_step, dcd.stride));
-    (UniformIndex { n_frames, first, stride, steps, times: Some(dcd.times) }, rest)
+    (UniformIndex { n_frames, first, stride, steps, times: dcd.times }, rest)
 }
 
 /// Coordinates of the atoms that later frames leave out.
@@ -111,25 +112,35 @@ impl Decoder for DcdDecoder {
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let n_atoms = self.dcd.n_atoms;
+        let wants_planes = request.fields.contains(self.field());
         let runs = request.atoms.runs((MAX_GAP / 4) as u32);
         let covered: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
         let marker = self.dcd.layout.marker_len();
         let plane = self.dcd.layout.record_len(4 * u64::from(n_atoms));
         for (i, one) in wanted.iter().enumerate() {
-            let frame = index.extent(one.frame);
+            let mut frame = index.extent(one.frame);
+            if one.frame >= index.n_frames() || frame.len != self.dcd.frame_len(self.dcd.stored_atoms(one.frame)) {
+                let what = format!("the index does not fit the file at frame {}", one.frame);
+                return Err(Error::new(ErrorKind::Internal, what));
+            }
+            frame.len -= self.dcd.skipped_len(one.frame);
             let i = i as u32;
             let mut push = |part: u32, atoms: std::ops::Range<u32>, extent: Extent| {
                 segments.push(Segment { wanted: i..i + 1, atoms, part, extent, whole: extent });
             };
+            let head = Extent { offset: frame.offset, len: self.dcd.cell_len() + marker };
+            if !wants_planes {
+                push(part::HEAD, 0..0, head);
+                continue;
+            }
             // most of the frame is needed anyway, or it is small, or atoms are not where their numbers say
             if frame.len <= WHOLE_FRAME_BYTES || 4 * covered > 3 * u64::from(n_atoms) || self.fixed.is_some() {
                 push(part::FRAME, 0..n_atoms, frame);
                 continue;
             }
-            let head = self.dcd.cell_len() + marker;
-            push(part::HEAD, 0..0, Extent { offset: frame.offset, len: head });
+            push(part::HEAD, 0..0, head);
             for axis in 0..3 {
-                let data = frame.offset + head + u64::from(axis) * plane;
+                let data = head.end() + u64::from(axis) * plane;
                 for run in &runs {
                     let offset = data + 4 * u64::from(run.start);
                     let len = 4 * u64::from(run.end - run.start);
@@ -149,6 +160,9 @@ impl Decoder for DcdDecoder {
         out: &mut BlockMut<'_>,
         _: &mut Scratch,
     ) -> Result<Decoded> {
+        if (bytes.len() as u64) < segment.whole.len {
+            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+        }
         let one = wanted[segment.wanted.start as usize];
         let frame = FrameBytes { decoder: self, bytes, frame: one.frame, offset: segment.extent.offset };
         let row = one.row as usize;
@@ -172,15 +186,20 @@ impl Decoder for DcdDecoder {
 }
 
 impl DcdDecoder {
+    /// The field that the planes hold.
+    fn field(&self) -> Fields {
+        if self.dcd.velocities { Fields::VELOCITIES } else { Fields::POSITIONS }
+    }
+
     /// Where the planes go, and their factor; nothing when they are not wanted.
     fn target<'b>(&self, request: &Request, out: &'b mut BlockMut<'_>, row: usize) -> Option<(f32, &'b mut [f32])> {
         let width = 3 * out.n_selected;
-        let (field, scale, values) = if self.dcd.velocities {
-            (Fields::VELOCITIES, request.scales.velocity, &mut *out.velocities)
+        let (scale, values) = if self.dcd.velocities {
+            (request.scales.velocity, &mut *out.velocities)
         } else {
-            (Fields::POSITIONS, request.scales.length, &mut *out.positions)
+            (request.scales.length, &mut *out.positions)
         };
-        request.fields.contains(field).then(|| (scale, &mut values[row * width..(row + 1) * width]))
+        request.fields.contains(self.field()).then(|| (scale, &mut values[row * width..(row + 1) * width]))
     }
 
     /// Frame 0, and where the atoms that move are in later frames.
@@ -311,7 +330,8 @@ impl<'a> FrameBytes<'a> {
         self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;
         out.cells[row] = cell;
         out.steps[row] = dcd.first_step.wrapping_add(dcd.stride.wrapping_mul(self.frame as i64));
-        out.times[row] = (dcd.times.0 + dcd.times.1 * self.frame as f64) * request.scales.time;
+        let time = dcd.times.map_or(f64::NAN, |(first, by)| first + by * self.frame as f64);
+        out.times[row] = time * request.scales.time;
         Ok(())
     }
 
