@@ -44,7 +44,7 @@ test-rust: $(VENV)/.stamp-packages
 	cargo test --workspace --quiet
 
 test-python: setup
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, error messages
 	cargo fmt --all --check

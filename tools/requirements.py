@@ -1,6 +1,6 @@
 """Prints the requirements of pyproject.toml: build system, package and the extras named as arguments.
 
-It does not install anything: `make setup` hands the list to pip, so that dependencies need no build of Kinema.
+It does not install anything: `make setup` hands the list to pip, so dependencies need no build of Kinema.
 """
 
 import sys
