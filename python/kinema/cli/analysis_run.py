@@ -17,6 +17,7 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import OnTruncated, Overlap
 from kinema.errors import ArgumentError
 from kinema.output import check_plot_path, check_writable
+from kinema.peak_memory import peak_memory
 from kinema.time_window import frames_between
 
 
@@ -142,6 +143,9 @@ def _summary(
         "seconds": timings.wall,
         "cpu_seconds": timings.cpu,
         "frames_per_second": timings.frames_per_second,
+        "bytes_read": timings.bytes_read,
+        "reads": timings.reads,
+        "peak_memory": peak_memory(),
         "outputs": [str(path) for path in (outputs.values, outputs.plot) if path is not None],
     }
 
