@@ -1,0 +1,170 @@
+"""Frames in memory: `Frame`, `Block` of several, and the descriptions of a trajectory's files.
+
+It reads nothing; `Trajectory` fills these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Block", "Frame", "Gap", "Part", "frame_bytes"]
+
+# cell (9 float32), step, time, number (8 bytes each)
+_STAMP_BYTES = 9 * 4 + 3 * 8
+
+
+def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
+    """Bytes of one frame in memory."""
+    return n_atoms * 3 * item_bytes * n_fields + _STAMP_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One frame.
+
+    Attributes
+    ----------
+    positions : (atoms, 3) float32 in angstrom, or None where the file has none
+    velocities : (atoms, 3) in angstrom/ps, or None
+    forces : (atoms, 3) in kJ/(mol angstrom), or None
+    cell : (3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    step : int, number of the simulation's step
+    time : float, ps
+    frame : int, number in the whole trajectory
+    """
+
+    positions: NDArray[Any] | None
+    velocities: NDArray[Any] | None
+    forces: NDArray[Any] | None
+    cell: NDArray[np.float32]
+    step: int
+    time: float
+    frame: int
+
+    def __repr__(self) -> str:
+        return f"<Frame {self.frame}: step {self.step}, {self.time:g} ps>"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive frames of what was asked for.
+
+    Attributes
+    ----------
+    positions, velocities, forces : (frames, atoms, 3) or None where not asked for
+    cells : (frames, 3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    steps : (frames,) int64
+    times : (frames,) float64, ps
+    frames : (frames,) uint64, numbers in the whole trajectory
+    """
+
+    positions: NDArray[Any] | None
+    velocities: NDArray[Any] | None
+    forces: NDArray[Any] | None
+    cells: NDArray[np.float32]
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64]
+    frames: NDArray[np.uint64]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
+        """A block of the arrays that the core's `read` gave for `fields`."""
+        vectors = {name: arrays[name] if name in fields else None for name in ("positions", "velocities", "forces")}
+        return cls(
+            **vectors,
+            cells=arrays["cells"],
+            steps=arrays["steps"],
+            times=arrays["times"],
+            frames=arrays["frames"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, i: int) -> Frame:
+        """Frame `i` of the block; its arrays are views."""
+
+        def of(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None else values[i]
+
+        return Frame(
+            positions=of(self.positions),
+            velocities=of(self.velocities),
+            forces=of(self.forces),
+            cell=self.cells[i],
+            step=int(self.steps[i]),
+            time=float(self.times[i]),
+            frame=int(self.frames[i]),
+        )
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<Block of 0 frames>"
+        return f"<Block of {len(self)} frames, {int(self.frames[0])} to {int(self.frames[-1])}>"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a trajectory.
+
+    Attributes
+    ----------
+    path, format, variant : str
+    remarks, warnings : list of str
+        Titles in the file's header; what is odd about it.
+    size : int, bytes
+    fields : list of str
+    file_frames : int
+        Whole frames in the file.
+    kept : (start, stop)
+        Which of them belong to the trajectory.
+    first_frame : int
+        Number of the first kept one in the trajectory.
+    first_step, last_step, first_time, last_time : of the file's first and last frame, ps; None where unknown
+    fingerprint : str, hexadecimal
+    index : {"arithmetic", "stored", "extended", "built"}
+    index_path, index_note : str or None
+        Where the index is stored; why it was not used or not stored.
+    truncation : str or None
+        What on_truncated="drop" left out.
+    """
+
+    path: str
+    format: str
+    variant: str
+    remarks: list[str]
+    warnings: list[str]
+    size: int
+    fields: list[str]
+    file_frames: int
+    kept: tuple[int, int]
+    first_frame: int
+    first_step: int | None
+    last_step: int | None
+    first_time: float | None
+    last_time: float | None
+    fingerprint: str
+    index: str
+    index_path: str | None
+    index_note: str | None
+    truncation: str | None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Frames that are missing between two files: part `part` begins at trajectory frame `frame`, after the gap."""
+
+    part: int
+    frame: int
+    time_before: float | None
+    time_after: float | None
+    step_before: int | None
+    step_after: int | None

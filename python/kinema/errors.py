@@ -1,0 +1,160 @@
+"""The exceptions of Kinema, each also one of Python's own.
+
+It does not decide what is an error: the Rust half names a kind and `make` finds the class for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ArgumentError",
+    "CancelledError",
+    "CorruptFileError",
+    "Error",
+    "FileAccessError",
+    "FileIOError",
+    "FileNotFound",
+    "InternalError",
+    "MemoryLimitError",
+    "OutOfRangeError",
+    "TruncatedFileError",
+    "UnsupportedFormatError",
+    "make",
+]
+
+
+class Error(Exception):
+    """Anything that Kinema itself reports; one line, lower case, with its place.
+
+    Attributes
+    ----------
+    path : str or None
+        The file concerned.
+    format : str or None
+        Its format, "XTC".
+    frame : int or None
+        The frame of the file, from 0.
+    offset : int or None
+        The byte of the file at which it went wrong.
+    """
+
+    path: str | None
+    format: str | None
+    frame: int | None
+    offset: int | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        format: str | None = None,
+        frame: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.format = format
+        self.frame = frame
+        self.offset = offset
+
+    def __str__(self) -> str:
+        # OSError and KeyError print their arguments in ways of their own
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        place = (self.path, self.format, self.frame, self.offset)
+        return _restore, (type(self), self.args[0], *place)
+
+
+class FileNotFound(Error, FileNotFoundError):
+    """A file does not exist."""
+
+
+class FileAccessError(Error, PermissionError):
+    """A file may not be read, or a folder not be written."""
+
+
+class FileIOError(Error, OSError):
+    """The operating system failed to read or write."""
+
+
+class TruncatedFileError(Error, EOFError):
+    """A file ends in the middle of a frame or header; `on_truncated="drop"` reads the whole frames before."""
+
+
+class CorruptFileError(Error, ValueError):
+    """The bytes of a file contradict its format, or coordinates are not numbers."""
+
+
+class UnsupportedFormatError(Error, ValueError):
+    """A format, or a variant of one, that Kinema does not read or write."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument cannot be used; the message says what to give instead."""
+
+
+class OutOfRangeError(Error, IndexError):
+    """A frame or an atom beyond the trajectory."""
+
+
+class MemoryLimitError(Error, MemoryError):
+    """Not even one frame fits in the stated memory limit."""
+
+
+class CancelledError(Error):
+    """The caller asked to stop."""
+
+
+class InternalError(Error, RuntimeError):
+    """A defect of Kinema itself; please report it with the message."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "NotFound": FileNotFound,
+    "PermissionDenied": FileAccessError,
+    "Io": FileIOError,
+    "Truncated": TruncatedFileError,
+    "Corrupt": CorruptFileError,
+    "Unsupported": UnsupportedFormatError,
+    "InvalidArgument": ArgumentError,
+    "OutOfRange": OutOfRangeError,
+    "MemoryLimit": MemoryLimitError,
+    "Cancelled": CancelledError,
+    "Internal": InternalError,
+}
+
+
+def make(
+    kind: str,
+    message: str,
+    path: str | None = None,
+    format: str | None = None,
+    frame: int | None = None,
+    offset: int | None = None,
+) -> Error:
+    """The exception for an `ErrorKind` of the Rust half, to be raised by the caller.
+
+    An unknown kind gives `InternalError`, so that a newer core never hides an error.
+    """
+    return _CLASSES.get(kind, InternalError)(message, path=path, format=format, frame=frame, offset=offset)
+
+
+def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
+    """The exception for an operating system's error, as `{path}: {doing}: {reason}`."""
+    kind = "Io"
+    if isinstance(error, FileNotFoundError):
+        kind = "NotFound"
+    elif isinstance(error, PermissionError):
+        kind = "PermissionDenied"
+    reason = (error.strerror or str(error)).lower()
+    place = f"{path}: " if path is not None else ""
+    return make(kind, f"{place}{doing}: {reason}", path=path)
+
+
+def _restore(
+    cls: type[Error], message: str, path: str | None, format: str | None, frame: int | None, offset: int | None
+) -> Error:
+    return cls(message, path=path, format=format, frame=frame, offset=offset)

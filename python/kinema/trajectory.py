@@ -1,0 +1,509 @@
+"""`open` and `Trajectory`: files as one sequence of frames, to be read whole, in blocks or frame by frame.
+
+It analyses nothing and writes nothing but the frame index, which the Rust half keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields as dataclass_fields
+from types import MappingProxyType
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema import _core, blocks, frames, selection
+from kinema.blocks import Block, Frame, Gap, Part
+from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.frames import FrameChoice, ResolvedFrames
+from kinema.index_file import read_group
+from kinema.progress import ProgressChoice, reporting
+from kinema.resources import parse_memory, worker_count
+from kinema.selection import AtomChoice, Selection
+from kinema.topology import Topology, is_atom_group, is_universe
+
+__all__ = ["UNITS", "Trajectory", "open"]
+
+# of everything that `read`, `blocks` and frames give, whatever the file's own units are
+UNITS: Mapping[str, str] = MappingProxyType(
+    {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}
+)
+_VECTOR_FIELDS = ("positions", "velocities", "forces")
+_ITERATION_MEMORY = 32 << 20
+
+
+def open(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
+    topology: str | os.PathLike[str] | Any | None = None,
+    *,
+    format: str | None = None,
+    overlap: str = "last",
+    on_truncated: str = "error",
+    index: str = "auto",
+    max_open_files: int = 64,
+) -> Trajectory:
+    """Opens one or several trajectory files as one trajectory. Only the first file's header is read now.
+
+    Parameters
+    ----------
+    paths : path, list of paths, or MDAnalysis Universe
+        The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology.
+    topology : path or MDAnalysis Universe, optional
+        For selection strings and masses; anything that MDAnalysis reads. It is read when first needed.
+    format : str, optional
+        "XTC", "DCD", ...; by default found from the file's first bytes.
+    overlap : {"last", "first", "all"}
+        Which frames to keep where a part begins before its predecessor ends, as restarted simulations write.
+    on_truncated : {"error", "drop"}
+        Whether an incomplete last frame of a file is an error or is left out.
+    index : {"auto", "memory", "rebuild"}
+        "auto" loads, extends or builds the frame index and stores it; "memory" never stores it.
+    max_open_files : int
+        How many files may be open at once; parts are opened when touched and closed again.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
+    """
+    if is_universe(paths):
+        if topology is None:
+            topology = paths
+        paths = _files_of_universe(paths)
+    elif is_atom_group(paths):
+        raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
+    names = _file_names(paths)
+    for option, value, allowed in (
+        ("overlap", overlap, ("last", "first", "all")),
+        ("on_truncated", on_truncated, ("error", "drop")),
+        ("index", index, ("auto", "memory", "rebuild")),
+    ):
+        if value not in allowed:
+            raise ArgumentError(f"{option} must be one of {', '.join(map(repr, allowed))}, found {value!r}")
+    if max_open_files < 1:
+        raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
+    known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
+    core = _core.Trajectory(
+        names,
+        format=format,
+        overlap=overlap,
+        on_truncated=on_truncated,
+        index=index,
+        max_open_files=max_open_files,
+    )
+    return Trajectory(core, known)
+
+
+class Trajectory:
+    """A sequence of frames, or of some of them: slicing gives another Trajectory over the same files.
+
+    Made by `kinema.open`. Frames are found when their number is first needed. Lengths are in angstrom, times in ps.
+    """
+
+    def __init__(
+        self, core: _core.Trajectory, topology: Topology | None = None, view: ResolvedFrames | None = None
+    ) -> None:
+        self._core = core
+        self._topology = topology
+        self._view = view
+        self._topology_fits = False
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms in every frame."""
+        return self._core.n_atoms
+
+    @property
+    def n_frames(self) -> int:
+        """Number of frames; finds all frames of all files if that has not been done."""
+        return self._core.n_frames if self._view is None else frames.count(self._view)
+
+    def __len__(self) -> int:
+        return self.n_frames
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What the files hold for each frame: "positions", "cell", "step", "time", ..."""
+        return tuple(self._core.fields)
+
+    @property
+    def format(self) -> str:
+        """The first file's format: "XTC"."""
+        return self._core.format
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Units of the arrays that Kinema gives; the same for every format."""
+        return UNITS
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in order."""
+        return tuple(self._core.paths)
+
+    @property
+    def core(self) -> _core.Trajectory:
+        """The Rust half, shared by all views of the same files; for runners."""
+        return self._core
+
+    @property
+    def frame_numbers(self) -> NDArray[np.uint64]:
+        """(frames,) numbers of this view's frames in the whole trajectory."""
+        return frames.numbers(self._frames(None))
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """(frames,) in ps; from the index, or read from the frames where a format's index has none."""
+        known = self._core.times()
+        return self._read_stamps()["times"] if known is None else self._of_view(known)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """(frames,) numbers of the simulation's steps; from the index, or read where a format's index has none."""
+        known = self._core.steps()
+        return self._read_stamps()["steps"] if known is None else self._of_view(known)
+
+    @property
+    def dt(self) -> float | None:
+        """Time between the first two frames in ps; None where there are fewer than two."""
+        if self.n_frames < 2:
+            return None
+        first, second = self[:2].times
+        return float(second - first)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The files of the whole trajectory with what is kept of each; also of a view."""
+        self._core.scan()
+        return tuple(Part(**_only(Part, info)) for info in self._core.parts())
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Where a file begins later than one frame after its predecessor's end."""
+        self._core.scan()
+        return tuple(Gap(**_only(Gap, info)) for info in self._core.gaps())
+
+    @property
+    def topology(self) -> Topology | None:
+        """The topology, with its atom count checked; None if there is none.
+
+        Raises ArgumentError where it has another number of atoms.
+        """
+        if self._topology is not None and not self._topology_fits:
+            found = self._topology.n_atoms
+            if found != self.n_atoms:
+                raise ArgumentError(
+                    f"topology {self._topology.name} has {found} atoms, but trajectory {self.paths[0]} has "
+                    f"{self.n_atoms}; give the topology of the system that was written"
+                )
+            self._topology_fits = True
+        return self._topology
+
+    @property
+    def topology_name(self) -> str | None:
+        """Name of the topology without reading it."""
+        return None if self._topology is None else self._topology.name
+
+    def scan(self, *, workers: int | None = None, progress: ProgressChoice = False) -> None:
+        """Finds all frames of all files now; does nothing when that is done."""
+        if self._core.scanned:
+            return
+        total = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
+        with reporting(progress, "finding frames", total, "bytes") as report:
+            self._core.scan(worker_count(workers), report)
+
+    def __repr__(self) -> str:
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        known = self._view is not None or self._core.scanned
+        number = f"{self.n_frames} frames of " if known else ""
+        return f"<Trajectory {self.paths[0]}{more}: {self.format}, {number}{self.n_atoms} atoms>"
+
+    # -- atoms --------------------------------------------------------------------------------------------------
+
+    def select(
+        self,
+        select: AtomChoice = None,
+        *,
+        index_file: str | os.PathLike[str] | None = None,
+        group: str | None = None,
+    ) -> Selection:
+        """The atoms that `select` names, or a group of a GROMACS index file.
+
+        Parameters
+        ----------
+        select : str, AtomGroup, indices, mask, Selection or None
+            A selection string in MDAnalysis' language; indices from 0 in any order; a boolean mask; None: all.
+        index_file : path, optional
+            A GROMACS index file (.ndx), instead of `select`.
+        group : str, optional
+            Name of its group; may be left out where the file has only one.
+
+        Raises
+        ------
+        ArgumentError
+            For no atoms at all, for negative indices, for a string without a topology, and for a selection that
+            changes with the frame ("around 5 protein").
+        OutOfRangeError
+            For an atom beyond the trajectory.
+        """
+        if index_file is not None:
+            if select is not None:
+                raise ArgumentError("select and index_file cannot be combined; give one of them")
+            name, atoms = read_group(index_file, group)
+            return selection.from_indices(atoms, self.n_atoms, f"group {name!r} of {os.fspath(index_file)}")
+        if group is not None:
+            raise ArgumentError("group names a group of an index file; give index_file as well")
+        # a string (but for "all") needs the topology; nothing else reads it
+        needs_topology = isinstance(select, str) and select.strip() != "all"
+        return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, key: int) -> Frame: ...
+    @overload
+    def __getitem__(
+        self, key: slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]
+    ) -> Trajectory: ...
+    def __getitem__(self, key: Any) -> Frame | Trajectory:
+        """`traj[i]` is a Frame; slices, lists, arrays and masks give a Trajectory of those frames."""
+        if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
+            fields = self._vector_fields()
+            whole = self._core.read(self._frames(int(key)), fields=fields, workers=1)
+            return Block.from_arrays(whole, fields)[0]
+        if isinstance(key, (slice, range, Sequence, np.ndarray)) and not isinstance(key, (str, bytes)):
+            view = Trajectory(self._core, self._topology, self._frames(key))
+            view._topology_fits = self._topology_fits
+            return view
+        raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Frame by frame, in order; blocks of frames are read at a time."""
+        for block in self.blocks(memory=self._iteration_memory(), fields=self._vector_fields()):
+            yield from block
+
+    @overload
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        fields: str = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        *,
+        fields: Sequence[str],
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> dict[str, NDArray[Any]]: ...
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        fields: str | Sequence[str] = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> NDArray[Any] | dict[str, NDArray[Any]]:
+        """Reads frames into memory.
+
+        Parameters
+        ----------
+        frames : slice, range, int, list, array, mask or None
+            Which frames, in any order; None: all.
+        select : as `Trajectory.select`
+            Which atoms, in any order; None: all.
+        fields : str or list of str
+            "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
+            (frames, 3, 3), "steps", "times" and "frames" (frames,).
+        dtype : float32 or float64
+        out : array, optional
+            C-contiguous, (frames, atoms, 3) of `dtype`; filled and returned for the first field.
+        workers : int, optional
+            Threads; by default as many as this process may use.
+        memory : int or str, optional
+            Limit of working memory besides the result, "64 MiB".
+
+        Returns
+        -------
+        (frames, atoms, 3) array in angstrom (angstrom/ps, kJ/(mol angstrom)), or a dict of arrays.
+
+        Raises
+        ------
+        OutOfRangeError, ArgumentError, CorruptFileError, TruncatedFileError, MemoryLimitError
+        """
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self._check_fields(names)
+        chosen = self._frames(frames)
+        atoms = self._atoms(select)
+        kind = _float_name(dtype)
+        if out is not None:
+            n_atoms = self.n_atoms if atoms is None else len(atoms)
+            _check_out(out, (_count(chosen), n_atoms, 3), kind)
+        found = self._core.read(
+            chosen,
+            atoms=atoms,
+            fields=names,
+            dtype=kind,
+            out=out,
+            workers=worker_count(workers),
+            memory=0 if memory is None else parse_memory(memory),
+        )
+        return found[fields] if isinstance(fields, str) else found
+
+    def blocks(
+        self,
+        memory: int | str = "256 MiB",
+        select: AtomChoice = None,
+        frames: FrameChoice = None,
+        fields: str | Sequence[str] = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        workers: int | None = None,
+    ) -> Iterator[Block]:
+        """Yields the frames in blocks that keep within `memory`; every block has arrays of its own.
+
+        `memory` covers the block in use, the next one while it is read, and the reader's working memory. The other
+        arguments are those of `read`. Raises MemoryLimitError where not even one frame fits.
+        """
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self._check_fields(names)
+        kind = _float_name(dtype)
+        chosen, atoms = self._frames(frames), self._atoms(select)
+        n_atoms = self.n_atoms if atoms is None else len(atoms)
+        frame_bytes = blocks.frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
+        share = parse_memory(memory) // 3
+        if share < frame_bytes:
+            raise MemoryLimitError(
+                f"one frame of {n_atoms} atoms needs {3 * frame_bytes} bytes, memory allows {3 * share}; "
+                "raise memory= or select fewer atoms"
+            )
+        # arguments are checked above, at the call; a generator would check them at the first block
+        return self._blocks(chosen, share // frame_bytes, atoms, names, kind, worker_count(workers), share)
+
+    def _blocks(
+        self,
+        chosen: ResolvedFrames,
+        length: int,
+        atoms: NDArray[np.uint32] | None,
+        names: tuple[str, ...],
+        kind: str,
+        workers: int,
+        memory: int,
+    ) -> Iterator[Block]:
+        for run in frames.split(chosen, length):
+            found = self._core.read(
+                run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory
+            )
+            yield Block.from_arrays(found, names)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _frames(self, choice: FrameChoice) -> ResolvedFrames:
+        """What `choice` names within this view, in numbers of the whole trajectory."""
+        inner = frames.resolve(choice, self.n_frames)
+        return inner if self._view is None else frames.compose(self._view, inner)
+
+    def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
+        return None if select is None else self.select(select).indices
+
+    def _of_view(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self._view is None else values[frames.numbers(self._view).astype(np.int64)]
+
+    def _read_stamps(self) -> dict[str, NDArray[Any]]:
+        first_atom = np.zeros(1, dtype=np.uint32)
+        return self._core.read(self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None))
+
+    def _vector_fields(self) -> tuple[str, ...]:
+        return tuple(name for name in _VECTOR_FIELDS if name in self._core.fields)
+
+    def _check_fields(self, names: tuple[str, ...]) -> None:
+        if not names:
+            raise ArgumentError("fields names nothing to read; give 'positions'")
+        for name in names:
+            if name not in _VECTOR_FIELDS:
+                raise ArgumentError(f"field {name!r} is none of {', '.join(_VECTOR_FIELDS)}")
+            if name not in self._core.fields:
+                raise ArgumentError(f"{self.paths[0]}: has no {name}; it holds {', '.join(self.fields)}")
+
+    def _iteration_memory(self) -> int:
+        needed = blocks.frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
+        return max(_ITERATION_MEMORY, 6 * needed)
+
+
+def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: info[field.name] for field in dataclass_fields(cls)}
+
+
+def _count(chosen: ResolvedFrames) -> int:
+    return frames.count(chosen)
+
+
+def _file_names(paths: Any) -> list[str]:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    if isinstance(given, bytes) or not isinstance(given, Sequence):
+        raise ArgumentError(f"open takes file names or an MDAnalysis Universe, found {type(paths).__name__}")
+    if not given:
+        raise ArgumentError("open was given no files; name at least one")
+    for path in given:
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
+    return [str(os.fspath(path)) for path in given]
+
+
+def _files_of_universe(universe: Any) -> list[str]:
+    """The trajectory files of a Universe; ArgumentError where what it shows is not what its files hold."""
+    reader = getattr(universe, "trajectory", None)
+    if reader is None:
+        raise ArgumentError("the universe has no trajectory; load one, or open the trajectory file itself")
+    if getattr(reader, "transformations", None):
+        raise ArgumentError(
+            "the universe transforms its frames on the fly, which its files do not hold; open the files themselves "
+            "to read them untransformed"
+        )
+    names = getattr(reader, "filenames", None)
+    if names is None:
+        names = [getattr(reader, "filename", None)]
+    found = [name for name in names if isinstance(name, (str, os.PathLike))]
+    if len(found) != len(names) or not found:
+        raise ArgumentError(
+            f"the universe's trajectory ({type(reader).__name__}) is not in files but in memory; "
+            "write it to a file and open that"
+        )
+    return [str(os.fspath(name)) for name in found]
+
+
+def _float_name(dtype: DTypeLike) -> str:
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in ("float32", "float64"):
+        raise ArgumentError(f"dtype must be float32 or float64, found {name}")
+    return name
+
+
+def _check_out(out: NDArray[Any], shape: tuple[int, int, int], kind: str) -> None:
+    if not isinstance(out, np.ndarray):
+        raise ArgumentError(f"out must be a numpy array, found {type(out).__name__}")
+    if out.shape != shape:
+        raise ArgumentError(f"out has the wrong shape, expected {shape}, found {out.shape}")
+    if out.dtype.name != kind or not out.dtype.isnative:
+        raise ArgumentError(f"out has the wrong dtype, expected {kind}, found {out.dtype}")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ArgumentError("out must be C-contiguous and writeable; pass a fresh np.empty(...)")
