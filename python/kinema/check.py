@@ -35,7 +35,7 @@ class Problem:
 
     Attributes
     ----------
-    kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump"}
+    kind : {"truncated", "corrupt", "header", "atoms", "gap", "order", "duplicate", "nan", "jump"}
     path : str
     frame : int or None
         Number in the file, from 0.
@@ -171,7 +171,7 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
     if facts.truncation:
         yield Problem("truncated", facts.path, facts.file_frames, facts.truncation)
     for warning in facts.warnings:
-        yield Problem("corrupt", facts.path, None, warning)
+        yield Problem("header", facts.path, None, warning)
     times = part.times
     spacing = np.diff(times)
     if spacing.size == 0:
@@ -182,7 +182,9 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
         yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {times[0]:g} ps")
         return
     for i in np.flatnonzero(spacing == 0):
-        yield Problem("duplicate", facts.path, int(i) + 1, f"time {times[i]:g} ps is that of the frame before")
+        yield Problem(
+            "duplicate", facts.path, int(i) + 1, f"time {times[i]:g} ps is that of the frame before"
+        )
     for i in np.flatnonzero(spacing < 0):
         message = f"time goes back from {times[i]:g} to {times[i + 1]:g} ps"
         yield Problem("order", facts.path, int(i) + 1, message)

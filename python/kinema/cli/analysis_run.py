@@ -113,7 +113,9 @@ def _frames(trajectory: kn.Trajectory, window: Window) -> dict[str, Any]:
     by_time = any(value is not None for value in (window.begin, window.end, window.every))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
     if by_time and by_number:
-        raise ArgumentError("-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one")
+        raise ArgumentError(
+            "-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one"
+        )
     if by_time:
         return {"frames": frames_between(trajectory, window.begin, window.end, window.every)}
     return {"start": window.start, "stop": window.stop, "step": window.step}
@@ -162,4 +164,8 @@ def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs:
         f"{timings.frames_per_second:,.0f} frames/s on {timings.n_workers} workers"
     )
     written = [str(path) for path in (outputs.values, outputs.plot) if path is not None]
-    print(f"written: {', '.join(written)}" if written else "values are written with -o FILE, a picture with --plot FILE")
+    print(
+        f"written: {', '.join(written)}"
+        if written
+        else "values are written with -o FILE, a picture with --plot FILE"
+    )

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def demo(
     context: typer.Context,
-    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")] = Path(
-        "demo-output"
-    ),
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")
+    ] = Path("demo-output"),
     frames: Annotated[int, typer.Option("--frames", help="Frames; fewer where the disk is small.")] = 100_000,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
@@ -76,7 +76,15 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
     )
     table.add_column("program")
     table.add_column("format")
-    for name in ("cores", "frames", "frames/s", "x MDAnalysis", "of plain read", "peak MiB", "largest diff. (Å)"):
+    for name in (
+        "cores",
+        "frames",
+        "frames/s",
+        "x MDAnalysis",
+        "of plain read",
+        "peak MiB",
+        "largest diff. (Å)",
+    ):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*_cells(row, rows))

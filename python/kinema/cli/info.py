@@ -47,7 +47,12 @@ def _lines(traj: Any) -> list[str]:
     lines = [f"{traj.n_frames:,} frames of {traj.n_atoms:,} atoms{step}", f"fields: {', '.join(traj.fields)}"]
     for part in traj.parts:
         start, stop = part.kept
-        lines += ["", part.path, f"  format   {part.format}, {part.variant}", f"  size     {part.size:,} bytes"]
+        lines += [
+            "",
+            part.path,
+            f"  format   {part.format}, {part.variant}",
+            f"  size     {part.size:,} bytes",
+        ]
         kept = "" if stop - start == part.file_frames else f", {stop - start:,} of them used"
         lines.append(f"  frames   {part.file_frames:,}{kept}")
         if part.first_time is not None and part.last_time is not None:

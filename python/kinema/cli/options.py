@@ -29,7 +29,9 @@ _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
 
-Files = Annotated[list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)]
+Files = Annotated[
+    list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)
+]
 Topology = Annotated[
     Path | None,
     typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, ...): atom names, masses."),
@@ -37,7 +39,10 @@ Topology = Annotated[
 Trajectories = Annotated[
     list[Path],
     typer.Option(
-        "-f", "--trajectory", help="Trajectory; several files are its parts: -f a.xtc b.xtc.", show_default=False
+        "-f",
+        "--trajectory",
+        help="Trajectory; several files are its parts: -f a.xtc b.xtc.",
+        show_default=False,
     ),
 ]
 Select = Annotated[
@@ -52,7 +57,9 @@ ReferenceFrame = Annotated[
 Reference = Annotated[
     Path | None, typer.Option("--reference", help="Structure file to superpose on, instead of a frame.")
 ]
-Begin = Annotated[float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)]
+Begin = Annotated[
+    float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)
+]
 End = Annotated[float | None, typer.Option("-e", "--end", help="Last time, ps.", rich_help_panel=_FRAMES)]
 Every = Annotated[
     float | None, typer.Option("--dt", help="Time between the frames used, ps.", rich_help_panel=_FRAMES)
@@ -63,7 +70,11 @@ Step = Annotated[int | None, typer.Option("--step", help="Take each n-th frame."
 Workers = Annotated[
     int | None,
     typer.Option(
-        "-j", "--workers", help="Threads; all allowed cores by default.", show_default=False, rich_help_panel=_READING
+        "-j",
+        "--workers",
+        help="Threads; all allowed cores by default.",
+        show_default=False,
+        rich_help_panel=_READING,
     ),
 ]
 Memory = Annotated[
@@ -71,11 +82,14 @@ Memory = Annotated[
     typer.Option("--memory", help='Working memory: "256 MiB".', show_default=False, rich_help_panel=_READING),
 ]
 OverlapOption = Annotated[
-    Overlap, typer.Option("--overlap", help="Frames that count where parts overlap.", rich_help_panel=_READING)
+    Overlap,
+    typer.Option("--overlap", help="Frames that count where parts overlap.", rich_help_panel=_READING),
 ]
 OnTruncatedOption = Annotated[
     OnTruncated,
-    typer.Option("--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING),
+    typer.Option(
+        "--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING
+    ),
 ]
 Output = Annotated[
     Path | None,

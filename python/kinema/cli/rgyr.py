@@ -25,7 +25,9 @@ def rgyr(
     weights: Annotated[
         Weights | None,
         typer.Option(
-            "--weights", help="Weight of an atom; mass by default where there is a topology.", show_default=False
+            "--weights",
+            help="Weight of an atom; mass by default where there is a topology.",
+            show_default=False,
         ),
     ] = None,
     axes: Annotated[bool, typer.Option("--axes", help="Also the radii about the x, y and z axis.")] = False,

@@ -24,10 +24,12 @@ def rmsf(
     index_file: options.IndexFile = None,
     group: options.Group = None,
     align: Annotated[
-        Align, typer.Option("--align", help="Superpose frames on the average structure or on the reference first.")
+        Align,
+        typer.Option("--align", help="Superpose frames on the average structure or on the reference first."),
     ] = Align.none,
     align_select: Annotated[
-        str | None, typer.Option("--align-select", help="Atoms to superpose on; those of --select by default.")
+        str | None,
+        typer.Option("--align-select", help="Atoms to superpose on; those of --select by default."),
     ] = None,
     ref_frame: options.ReferenceFrame = None,
     reference: options.Reference = None,

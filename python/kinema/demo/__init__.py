@@ -110,4 +110,3 @@ def _kinema(case: Case, path: Path, name: str, cores: int, output: Path, referen
     difference = float(np.abs(values - reference).max())
     rate = best["frames_per_second"]
     return Row("Kinema", name, cores, case.n_frames, rate, max(t["peak_memory"] for t in tries), difference)
-
