@@ -74,9 +74,7 @@ class Block:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
         """A block of the arrays that the core's `read` gave for `fields`."""
-        vectors = {
-            name: arrays[name] if name in fields else None for name in ("positions", "velocities", "forces")
-        }
+        vectors = {name: arrays[name] if name in fields else None for name in ("positions", "velocities", "forces")}
         return cls(
             **vectors,
             cells=arrays["cells"],

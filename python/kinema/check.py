@@ -182,9 +182,7 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
         yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {times[0]:g} ps")
         return
     for i in np.flatnonzero(spacing == 0):
-        yield Problem(
-            "duplicate", facts.path, int(i) + 1, f"time {times[i]:g} ps is that of the frame before"
-        )
+        yield Problem("duplicate", facts.path, int(i) + 1, f"time {times[i]:g} ps is that of the frame before")
     for i in np.flatnonzero(spacing < 0):
         message = f"time goes back from {times[i]:g} to {times[i + 1]:g} ps"
         yield Problem("order", facts.path, int(i) + 1, message)

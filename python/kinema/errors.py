@@ -155,11 +155,6 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
 
 
 def _restore(
-    cls: type[Error],
-    message: str,
-    path: str | None,
-    format: str | None,
-    frame: int | None,
-    offset: int | None,
+    cls: type[Error], message: str, path: str | None, format: str | None, frame: int | None, offset: int | None
 ) -> Error:
     return cls(message, path=path, format=format, frame=frame, offset=offset)

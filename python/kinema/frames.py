@@ -57,9 +57,7 @@ def choose(
         if n_frames == 0:
             raise ArgumentError("the trajectory has no frames")
         said = f"start={start}, stop={stop}, step={step}" if sliced else "frames"
-        raise ArgumentError(
-            f"{said} names no frame; the trajectory has {n_frames} frames (0 to {n_frames - 1})"
-        )
+        raise ArgumentError(f"{said} names no frame; the trajectory has {n_frames} frames (0 to {n_frames - 1})")
     return chosen
 
 
@@ -109,16 +107,12 @@ def _from_array(given: NDArray[Any], n_frames: int) -> ResolvedFrames:
         raise ArgumentError(f"frames must have one dimension, found {given.ndim}")
     if given.dtype == np.bool_:
         if len(given) != n_frames:
-            raise ArgumentError(
-                f"a mask needs one value a frame, expected {n_frames} values, found {len(given)}"
-            )
+            raise ArgumentError(f"a mask needs one value a frame, expected {n_frames} values, found {len(given)}")
         return np.flatnonzero(given).astype(np.uint64)
     if given.size == 0:
         return 0, 1, 0
     if not np.issubdtype(given.dtype, np.integer):
-        raise ArgumentError(
-            f"frames are whole numbers, a slice or a mask, found values of type {given.dtype}"
-        )
+        raise ArgumentError(f"frames are whole numbers, a slice or a mask, found values of type {given.dtype}")
     beyond = (given >= n_frames) | (given < -n_frames)
     if beyond.any():
         bad = int(given[beyond.argmax()])

@@ -35,9 +35,7 @@ def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:
         text = line.split(";", 1)[0].strip()
         if text.startswith("["):
             if not text.endswith("]"):
-                raise CorruptFileError(
-                    f"{name}: line {number}: group name without closing bracket", path=name
-                )
+                raise CorruptFileError(f"{name}: line {number}: group name without closing bracket", path=name)
             found: list[int] = []
             groups.setdefault(text[1:-1].strip(), found)
             current = found
@@ -61,9 +59,7 @@ def read_group(path: str | os.PathLike[str], group: str | None = None) -> tuple[
     listed = ", ".join(repr(name) for name in list(groups)[:20]) + (", ..." if len(groups) > 20 else "")
     if group is None:
         if len(groups) > 1:
-            raise ArgumentError(
-                f"{os.fspath(path)}: has {len(groups)} groups, say which with group=: {listed}"
-            )
+            raise ArgumentError(f"{os.fspath(path)}: has {len(groups)} groups, say which with group=: {listed}")
         group = next(iter(groups))
     if group not in groups:
         raise ArgumentError(f"{os.fspath(path)}: has no group {group!r}, its groups are {listed}")

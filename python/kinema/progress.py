@@ -21,9 +21,7 @@ ProgressChoice = bool | None | Report
 
 
 @contextmanager
-def reporting(
-    choice: ProgressChoice, description: str, total: int, unit: str = "frames"
-) -> Iterator[Report | None]:
+def reporting(choice: ProgressChoice, description: str, total: int, unit: str = "frames") -> Iterator[Report | None]:
     """The function to report to while the context lasts, or None where nobody looks.
 
     A function of the user's is called from the thread that started the work, about ten times a second.

@@ -68,9 +68,7 @@ def default_workers() -> int:
     """As many threads as this process may run at once: the least of its CPU affinity, the CPU limit of its
     control group (versions 1 and 2) and SLURM_CPUS_PER_TASK."""
     limits = [_affinity()]
-    limits += [
-        limit for limit in (_cgroup_limit(Path("/sys/fs/cgroup")), _slurm_limit()) if limit is not None
-    ]
+    limits += [limit for limit in (_cgroup_limit(Path("/sys/fs/cgroup")), _slurm_limit()) if limit is not None]
     return max(1, min(limits))
 
 

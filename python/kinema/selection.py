@@ -68,9 +68,7 @@ def from_indices(
         raise ArgumentError(f"atom indices must have one dimension, found {array.ndim}")
     if array.dtype == np.bool_:
         if len(array) != n_atoms:
-            raise ArgumentError(
-                f"a mask needs one value an atom, expected {n_atoms} values, found {len(array)}"
-            )
+            raise ArgumentError(f"a mask needs one value an atom, expected {n_atoms} values, found {len(array)}")
         array = np.flatnonzero(array)
         description = description or f"mask of {len(array)} atoms"
     if array.size == 0:

@@ -40,9 +40,7 @@ class Topology:
             self.name = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the universe"
             return
         if isinstance(source, bytes) or not isinstance(source, (str, os.PathLike)):
-            raise ArgumentError(
-                f"topology is a file name or an MDAnalysis Universe, found {type(source).__name__}"
-            )
+            raise ArgumentError(f"topology is a file name or an MDAnalysis Universe, found {type(source).__name__}")
         self.name = os.fspath(source)
         _check_readable(self.name)
 
@@ -67,8 +65,7 @@ class Topology:
             masses = np.asarray(self.universe.atoms.masses, dtype=np.float64)[indices]
         except AttributeError:  # MDAnalysis' NoDataError is one
             raise ArgumentError(
-                f"{self.name} has no masses; give weights=None or an array of one weight an atom",
-                path=self.name,
+                f"{self.name} has no masses; give weights=None or an array of one weight an atom", path=self.name
             ) from None
         if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
             raise ArgumentError(
@@ -100,9 +97,7 @@ class Topology:
         refuse_changing(selection)
         try:
             return np.asarray(self.universe.select_atoms(selection).indices, dtype=np.int64)
-        except (
-            Exception
-        ) as error:  # SelectionError, ValueError, NoDataError, ...: MDAnalysis has no common base
+        except Exception as error:  # SelectionError, ValueError, NoDataError, ...: MDAnalysis has no common base
             raise _not_understood(selection, error) from None
 
     def _attribute(self, name: str, indices: NDArray[Any]) -> NDArray[np.str_] | None:

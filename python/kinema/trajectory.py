@@ -72,9 +72,7 @@ def open(
             topology = paths
         paths = _files_of_universe(paths)
     elif is_atom_group(paths):
-        raise ArgumentError(
-            "open takes file names or a Universe, found an AtomGroup; pass it as select= instead"
-        )
+        raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     names = _file_names(paths)
     for option, value, allowed in (
         ("overlap", overlap, ("last", "first", "all")),
@@ -429,9 +427,7 @@ class Trajectory:
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
         first_atom = np.zeros(1, dtype=np.uint32)
-        return self._core.read(
-            self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None)
-        )
+        return self._core.read(self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None))
 
     def _vector_fields(self) -> tuple[str, ...]:
         return tuple(name for name in _VECTOR_FIELDS if name in self._core.fields)

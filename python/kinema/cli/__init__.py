@@ -45,9 +45,7 @@ def _run(command: Command) -> int:
         message = _bad_input(error)
         if message is not None:
             return _failed(command, message, EXIT_BAD_INPUT)
-        message = (
-            f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
-        )
+        message = f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
         return _failed(command, message, EXIT_DEFECT)
 
 

@@ -113,9 +113,7 @@ def _frames(trajectory: kn.Trajectory, window: Window) -> dict[str, Any]:
     by_time = any(value is not None for value in (window.begin, window.end, window.every))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
     if by_time and by_number:
-        raise ArgumentError(
-            "-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one"
-        )
+        raise ArgumentError("-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one")
     if by_time:
         return {"frames": frames_between(trajectory, window.begin, window.end, window.every)}
     return {"start": window.start, "stop": window.stop, "step": window.step}
@@ -156,16 +154,12 @@ def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs:
     """What a person reads: the values in one line, the speed in another, the files."""
     found = _statistics(quantity.values(analysis))
     timings = analysis.timings
-    print(
-        f"{quantity.name}: mean {found['mean']:.4f}, min {found['min']:.4f}, max {found['max']:.4f} {quantity.unit}"
-    )
+    print(f"{quantity.name}: mean {found['mean']:.4f}, min {found['min']:.4f}, max {found['max']:.4f} {quantity.unit}")
     print(
         f"{timings.frames:,} frames of {trajectory.n_atoms:,} atoms ({trajectory.format}) in {timings.wall:.2f} s, "
         f"{timings.frames_per_second:,.0f} frames/s on {timings.n_workers} workers"
     )
     written = [str(path) for path in (outputs.values, outputs.plot) if path is not None]
     print(
-        f"written: {', '.join(written)}"
-        if written
-        else "values are written with -o FILE, a picture with --plot FILE"
+        f"written: {', '.join(written)}" if written else "values are written with -o FILE, a picture with --plot FILE"
     )

@@ -17,9 +17,7 @@ def check(
     topology: options.Topology = None,
     jump: Annotated[
         float,
-        typer.Option(
-            "--jump", help="Call a step a jump that is this many times the usual step of the atoms."
-        ),
+        typer.Option("--jump", help="Call a step a jump that is this many times the usual step of the atoms."),
     ] = 10.0,
     headers_only: Annotated[
         bool, typer.Option("--headers-only", help="Look at frame headers only, not at coordinates.")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def demo(
     context: typer.Context,
-    folder: Annotated[
-        Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")
-    ] = Path("demo-output"),
+    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")] = Path(
+        "demo-output"
+    ),
     frames: Annotated[int, typer.Option("--frames", help="Frames; fewer where the disk is small.")] = 100_000,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
@@ -46,8 +46,7 @@ def demo(
         print(f"picture: {plot}, made by\n  {words}\n")
         print("the same for files of your own:")
         print(
-            '  kinema rmsd -s topology.psf -f trajectory.xtc --select "protein and name CA" '
-            "-o rmsd.csv --plot rmsd.png"
+            '  kinema rmsd -s topology.psf -f trajectory.xtc --select "protein and name CA" -o rmsd.csv --plot rmsd.png'
         )
 
 

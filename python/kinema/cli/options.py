@@ -29,9 +29,7 @@ _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
 
-Files = Annotated[
-    list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)
-]
+Files = Annotated[list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)]
 Topology = Annotated[
     Path | None,
     typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, ...): atom names, masses."),
@@ -45,9 +43,7 @@ Trajectories = Annotated[
         show_default=False,
     ),
 ]
-Select = Annotated[
-    str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')
-]
+Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
 IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
 Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
 ReferenceFrame = Annotated[
@@ -57,13 +53,9 @@ ReferenceFrame = Annotated[
 Reference = Annotated[
     Path | None, typer.Option("--reference", help="Structure file to superpose on, instead of a frame.")
 ]
-Begin = Annotated[
-    float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)
-]
+Begin = Annotated[float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)]
 End = Annotated[float | None, typer.Option("-e", "--end", help="Last time, ps.", rich_help_panel=_FRAMES)]
-Every = Annotated[
-    float | None, typer.Option("--dt", help="Time between the frames used, ps.", rich_help_panel=_FRAMES)
-]
+Every = Annotated[float | None, typer.Option("--dt", help="Time between the frames used, ps.", rich_help_panel=_FRAMES)]
 Start = Annotated[int | None, typer.Option("--start", help="First frame, from 0.", rich_help_panel=_FRAMES)]
 Stop = Annotated[int | None, typer.Option("--stop", help="Frame to stop before.", rich_help_panel=_FRAMES)]
 Step = Annotated[int | None, typer.Option("--step", help="Take each n-th frame.", rich_help_panel=_FRAMES)]
@@ -87,16 +79,10 @@ OverlapOption = Annotated[
 ]
 OnTruncatedOption = Annotated[
     OnTruncated,
-    typer.Option(
-        "--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING
-    ),
+    typer.Option("--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat.", rich_help_panel=_OUTPUT
-    ),
+    typer.Option("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat.", rich_help_panel=_OUTPUT),
 ]
-Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)
-]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)]

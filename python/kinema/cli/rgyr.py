@@ -61,9 +61,7 @@ def rgyr(
         context.obj,
         traj,
         analysis,
-        Quantity(
-            f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rgyr[:, 2]
-        ),
+        Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rgyr[:, 2]),
         Window(begin, end, dt, start, stop, step),
         outputs,
         workers,

@@ -24,9 +24,7 @@ def rmsd(
     group: options.Group = None,
     rmsd_select: Annotated[
         list[str] | None,
-        typer.Option(
-            "--rmsd-select", help="More atoms to take the RMSD of, after superposition on --select."
-        ),
+        typer.Option("--rmsd-select", help="More atoms to take the RMSD of, after superposition on --select."),
     ] = None,
     groups: Annotated[
         list[str] | None,

@@ -96,9 +96,7 @@ def _real_files() -> tuple[Path, Path]:
     """The PSF and DCD in MDAnalysisTests, which is not imported: that would take seconds."""
     found = importlib.util.find_spec("MDAnalysisTests")
     if found is None or not found.submodule_search_locations:
-        raise FileNotFound(
-            "the demo's real trajectory is in MDAnalysisTests; install it: pip install MDAnalysisTests"
-        )
+        raise FileNotFound("the demo's real trajectory is in MDAnalysisTests; install it: pip install MDAnalysisTests")
     folder = Path(found.submodule_search_locations[0]) / "data"
     topology, source = folder / "adk.psf", folder / "adk_dims.dcd"
     for path in (topology, source):
@@ -110,9 +108,7 @@ def _real_files() -> tuple[Path, Path]:
 def _repeats(folder: Path, frames: int, short: int, size: int, there: int) -> int:
     """How often the short trajectory, of `short` frames and `size` bytes in both formats, is repeated."""
     if frames < short:
-        raise ArgumentError(
-            f"the demo repeats {short} frames, expected at least as many, found --frames {frames}"
-        )
+        raise ArgumentError(f"the demo repeats {short} frames, expected at least as many, found --frames {frames}")
     space = shutil.disk_usage(folder).free * _SHARE_OF_DISK + there
     repeats = min(frames // short, int(space // size))
     if repeats < 1:

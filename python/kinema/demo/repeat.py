@@ -87,9 +87,7 @@ def _dcd_header_size(data: bytes, path: Path) -> int:
     for _ in range(3):
         (length,) = struct.unpack_from("<i", data, offset)
         if not 0 < length < len(data) - offset:
-            raise ArgumentError(
-                f"{path}: not a little-endian DCD, which is what can be repeated", path=str(path)
-            )
+            raise ArgumentError(f"{path}: not a little-endian DCD, which is what can be repeated", path=str(path))
         offset += length + 8
     return offset
 
