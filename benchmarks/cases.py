@@ -48,7 +48,7 @@ class RmsdCase:
     system : {"small", "large"}
     format : {"xtc", "dcd"}
     atoms : {"first", "spread", "end"}
-        Which 214: C-alphas of the protein that comes first, every n-th atom of the system, or a protein that comes last.
+        Which 214: C-alphas of the protein that comes first, every n-th atom, or a protein that comes last.
     peers : tuple of str
         Programs that are measured on it, besides Kinema and the plain read.
     goal : Goal or None

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from cases import LARGE_ATOMS, Files
 from MDAnalysis.lib.formats.libdcd import DCDFile
 from MDAnalysis.lib.formats.libmdaxdr import XTCFile
 from MDAnalysisTests.datafiles import XTC
 from numpy.typing import NDArray
 
+from cases import LARGE_ATOMS, Files
 from kinema.demo import make_case
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
 from kinema.index_file import read_group

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
-from files import make_files
 
 import kinema as kn
+from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
+from files import make_files
 from kinema import _core
 from kinema.demo import run_json
 
@@ -58,15 +58,15 @@ class Bench:
         words = ["-m", "kinema.demo.measure", "plain-read", str(path), str(buffer), "1"]
         return self.best([sys.executable, *words])
 
-    def tell(self, case: str, format: str, program: str, **figures: Any) -> None:
+    def tell(self, case: str, kind: str, program: str, **figures: Any) -> None:
         """Keeps and prints one row."""
-        row = {"case": case, "format": format, "program": program, **figures}
+        row = {"case": case, "format": kind, "program": program, **figures}
         self.rows.append(row)
         figure, unit, goal = figures["figure"], figures["unit"], figures.get("goal")
         said = f"{figure:>14,.3f}" if abs(figure) < 100 else f"{figure:>14,.0f}"
         more = "" if goal is None else f"   goal {goal:g}: {'reached' if figures['reached'] else 'not reached'}"
         ratio = f"  {figures['ratio']:8.2f} x mdanalysis" if "ratio" in figures else ""
-        print(f"{case:54} {format:4} {program:18} {said} {unit}{ratio}{more}", flush=True)
+        print(f"{case:54} {kind:4} {program:18} {said} {unit}{ratio}{more}", flush=True)
 
 
 def rmsd_case(bench: Bench, case: RmsdCase) -> None:
