@@ -1,0 +1,39 @@
+"""The serial runner: one worker, whatever the machine has.
+
+It differs from threads in the number of workers alone, so that both share one tested path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.frames import ResolvedFrames
+from kinema.progress import Report
+from kinema.resources import worker_count
+from kinema.runners.base import Job, Outcome
+from kinema.runners.threads import ThreadsRunner
+
+__all__ = ["SerialRunner"]
+
+
+class SerialRunner:
+    """Runs on one worker; ArgumentError where more are asked for."""
+
+    name = "serial"
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+    ) -> Outcome:
+        """See `Runner.map_reduce`."""
+        if workers is not None and worker_count(workers) != 1:
+            raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='threads'")
+        return ThreadsRunner().map_reduce(trajectory, frames, jobs, workers=1, memory=memory, progress=progress)

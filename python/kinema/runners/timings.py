@@ -1,0 +1,154 @@
+"""Where the time of a run went: per worker, per block, in total and as fractions.
+
+It measures nothing itself; the Rust half does, while it works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+
+__all__ = ["BLOCK_COLUMNS", "RoundTimings", "Timings", "WorkerTimings"]
+
+BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
+_PHASES = ("open", "io", "decode", "compute", "wait")
+
+
+@dataclass(frozen=True)
+class WorkerTimings:
+    """One worker of one round; seconds, frames, blocks, bytes.
+
+    `total` is its wall time, `cpu` the CPU time of its thread.
+    """
+
+    worker: int
+    open: float
+    io: float
+    decode: float
+    compute: float
+    wait: float
+    total: float
+    cpu: float
+    frames: int
+    blocks: int
+    bytes_read: int
+    reads: int
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTimings:
+    """One pass over the frames.
+
+    Attributes
+    ----------
+    wall : float, seconds
+    frames : int
+    workers : tuple of WorkerTimings
+    blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the round
+    """
+
+    wall: float
+    frames: int
+    workers: tuple[WorkerTimings, ...]
+    blocks: NDArray[np.float64]
+
+    @classmethod
+    def from_core(cls, timings: _core.RunTimings, frames: int) -> RoundTimings:
+        """From what the core's `run` gives."""
+        workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
+        return cls(timings["wall"], frames, workers, timings["blocks"])
+
+
+@dataclass(frozen=True, eq=False)
+class Timings:
+    """All rounds of a run. `print(timings)` gives a table."""
+
+    rounds: tuple[RoundTimings, ...]
+
+    @cached_property
+    def workers(self) -> tuple[WorkerTimings, ...]:
+        """Every worker of every round."""
+        return tuple(worker for one in self.rounds for worker in one.workers)
+
+    @property
+    def blocks(self) -> NDArray[np.float64]:
+        """(blocks, 7) of all rounds; columns as BLOCK_COLUMNS."""
+        found = [one.blocks for one in self.rounds]
+        return np.concatenate(found) if found else np.empty((0, len(BLOCK_COLUMNS)))
+
+    @property
+    def wall(self) -> float:
+        """Wall time of all rounds in seconds."""
+        return sum(one.wall for one in self.rounds)
+
+    @property
+    def cpu(self) -> float:
+        """CPU time of all workers in seconds."""
+        return sum(worker.cpu for worker in self.workers)
+
+    @property
+    def frames(self) -> int:
+        """Frames of one round; a second round reads the same again."""
+        return self.rounds[0].frames if self.rounds else 0
+
+    @property
+    def frames_read(self) -> int:
+        """Frames of all rounds."""
+        return sum(one.frames for one in self.rounds)
+
+    @property
+    def n_workers(self) -> int:
+        """Workers that a round had."""
+        return max((len(one.workers) for one in self.rounds), default=0)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from files."""
+        return sum(worker.bytes_read for worker in self.workers)
+
+    @property
+    def reads(self) -> int:
+        """Calls that read from files."""
+        return sum(worker.reads for worker in self.workers)
+
+    @property
+    def frames_per_second(self) -> float:
+        """Frames read in a second of wall time."""
+        return self.frames_read / self.wall if self.wall > 0 else 0.0
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Seconds of all workers by phase: open, io, decode, compute, wait, other."""
+        found = {phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in _PHASES}
+        whole = sum(worker.total for worker in self.workers)
+        found["other"] = max(0.0, whole - sum(found.values()))
+        return found
+
+    @property
+    def fractions(self) -> dict[str, float]:
+        """The same as shares of their sum."""
+        found = self.totals
+        whole = sum(found.values())
+        return {phase: seconds / whole if whole > 0 else 0.0 for phase, seconds in found.items()}
+
+    def __str__(self) -> str:
+        rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
+        lines = [
+            f"{self.frames:,} frames{rounds}, {self.wall:.3f} s, {self.frames_per_second:,.0f} frames/s, "
+            f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads",
+            f"{'worker':>6} {'frames':>9} {'blocks':>7} "
+            + " ".join(f"{name:>8}" for name in (*_PHASES, "total", "cpu")),
+        ]
+        for worker in self.workers:
+            seconds = [getattr(worker, name) for name in (*_PHASES, "total", "cpu")]
+            lines.append(
+                f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
+                + " ".join(f"{value:>8.3f}" for value in seconds)
+            )
+        lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
+        return "\n".join(lines)
