@@ -164,11 +164,11 @@ def _qcp(bench: Bench) -> None:
     """The example prints nanoseconds for some numbers of atoms."""
     words = ["cargo", "run", "--release", "--quiet", "--package", "kinema-analysis", "--example", "qcp_speed"]
     done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
-    found = re.search(rf"\b{SELECTED}\b\D*?([\d.]+)\s*ns", done.stdout)
-    if found is None:
+    found = re.findall(rf"\b{SELECTED} atoms.*?rmsd\s+([\d.]+) ns", done.stdout)
+    if not found:
         print(f"QCP: no figure, {(done.stderr or done.stdout).strip()[-200:]!r}")
         return
-    _figure(bench, "QCP of 214 atoms", "kinema", float(found.group(1)))
+    _figure(bench, "QCP of 214 atoms", "kinema", min(map(float, found)))
 
 
 def _command(bench: Bench) -> None:

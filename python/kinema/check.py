@@ -195,7 +195,12 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
 def _between_parts(paths: list[str]) -> Iterator[Problem]:
     """Gaps between files in the order given; frames that are repeated in the next file are no problem."""
     whole = open(paths, on_truncated="drop")
-    for gap in whole.gaps:
+    try:
+        gaps = whole.gaps
+    except ArgumentError as error:  # no file continues the one before
+        yield Problem("order", paths[0], None, str(error))
+        return
+    for gap in gaps:
         if gap.time_before is not None and gap.time_after is not None:
             missing = f"between {gap.time_before:g} and {gap.time_after:g} ps"
         else:
