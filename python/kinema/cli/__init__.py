@@ -50,16 +50,19 @@ def _run(command: Command) -> int:
 
 
 def _invoke(command: Command) -> int:
-    """Parses the arguments and calls the command's function."""
+    """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
     from kinema.cli.app import app
 
+    group = typer.main.get_command(app)
+    # not `app()`: that takes every end of a file, EOFError, for a wish to stop
     try:
-        outcome = app(args=command.arguments, prog_name="kinema", standalone_mode=False, obj=command)
-    except typer.Abort as error:  # what typer makes of Ctrl-C
-        raise KeyboardInterrupt from error
-    return outcome if isinstance(outcome, int) else 0
+        with group.make_context("kinema", command.arguments or ["--help"], obj=command) as context:
+            group.invoke(context)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    return 0
 
 
 def _bad_input(error: Exception) -> str | None:
