@@ -1,0 +1,73 @@
+# Everything from nothing: needs git, make, python3 (>= 3.11), cargo and a C compiler; all else goes into .venv.
+# The two commands for a reader of the README: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUST_SOURCES   := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
+PYTHON_FOLDERS := python tests tools benchmarks
+
+# cargo builds kinema-python against the interpreter that runs the tests
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-rust test-python lint format bench wheel clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.stamp-build ## virtual environment, dependencies and a release build of the Rust core, in .venv
+
+# Each stamp is made when its step has succeeded, so that a step is done once and again only when its inputs change.
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(PYTHON) is older than 3.11; name another with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
+	$(BIN)/python tools/requirements.py test dev > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/requirements.txt
+	touch $@
+
+$(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
+	$(BIN)/maturin develop --release --quiet
+	touch $@
+
+demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the hardware's limit
+	$(BIN)/kinema demo
+
+test: test-rust test-python ## all tests, Rust and Python
+
+test-rust: $(VENV)/.stamp-packages
+	cargo test --workspace --quiet
+
+test-python: setup
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, error messages
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
+	$(BIN)/mypy
+	$(BIN)/python tools/check_layers.py
+	$(BIN)/python tools/check_error_messages.py
+
+format: $(VENV)/.stamp-packages ## bring all code into its form
+	cargo fmt --all
+	$(BIN)/ruff check --fix $(PYTHON_FOLDERS)
+	$(BIN)/ruff format $(PYTHON_FOLDERS)
+
+bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; BENCH="--quick" for a short run
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+wheel: $(VENV)/.stamp-packages ## a wheel for this platform, in dist/
+	$(BIN)/maturin build --release --out dist
+
+clean: ## remove what was built; the virtual environment and the demo's data stay
+	cargo clean
+	rm -rf dist benchmarks/molly/target .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.stamp-build
+	find python -name '*.so' -delete
+	find $(PYTHON_FOLDERS) -name __pycache__ -type d -prune -exec rm -rf {} +

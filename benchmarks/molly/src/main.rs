@@ -1,0 +1,48 @@
+//! Reads the frames of an XTC file with molly and prints seconds and frames as JSON.
+//!
+//! It computes nothing with them: the figure is an upper limit for any analysis on top of molly.
+//!
+//! Usage: molly-bench FILE FRAMES [LAST_ATOM] (atoms 0 to LAST_ATOM - 1 are decoded; all without it)
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use molly::selection::AtomSelection;
+use molly::{Frame, XTCReader};
+
+/// CPU time of this thread so far, from the kernel's accounting in nanoseconds.
+fn cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("usage: molly-bench FILE FRAMES [LAST_ATOM]")?;
+    let frames: usize = arguments.next().ok_or("usage: molly-bench FILE FRAMES [LAST_ATOM]")?.parse()?;
+    let selection = match arguments.next() {
+        Some(last) => AtomSelection::Until(last.parse()?),
+        None => AtomSelection::All,
+    };
+    let buffered = !matches!(selection, AtomSelection::All);
+    let mut reader = XTCReader::open(path)?;
+    let mut frame = Frame::default();
+    let cpu_before = cpu_time();
+    let start = Instant::now();
+    for _ in 0..frames {
+        if buffered {
+            reader.read_frame_with_selection_buffered(&mut frame, &selection)?;
+        } else {
+            reader.read_frame(&mut frame)?;
+        }
+        black_box(&frame);
+    }
+    let wall = start.elapsed().as_secs_f64();
+    let cpu = match (cpu_before, cpu_time()) {
+        (Some(before), Some(after)) => (after - before).as_secs_f64(),
+        _ => wall,
+    };
+    println!("{{\"frames\": {frames}, \"wall\": {wall}, \"cpu\": {cpu}}}");
+    Ok(())
+}

@@ -1,0 +1,167 @@
+"""One measurement of one program, in a process of its own: prints a line of JSON (wall, cpu, frames, peak_memory).
+
+It chooses no cases. Opening files and building offsets is not counted, for any program.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.peak_memory import peak_memory
+
+_CHUNK = 200
+
+
+class _Stopwatch:
+    """Wall and CPU time of the process, all threads."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def stop(self, frames: int) -> dict[str, Any]:
+        wall, cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
+        return {"wall": wall, "cpu": cpu, "frames": frames, "peak_memory": peak_memory()}
+
+
+def kinema(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`kinema.analysis.RMSD` on one core; frames are found beforehand."""
+    import kinema as kn
+
+    trajectory = kn.open(path)
+    trajectory.scan()
+    analysis = kn.analysis.RMSD(trajectory, select=atoms)
+    watch = _Stopwatch()
+    analysis.run(stop=frames, workers=1, progress=False)
+    return watch.stop(frames)
+
+
+def kinema_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """All atoms of all frames into one array, frame by frame of a few; the file's frames repeated up to `frames`."""
+    import kinema as kn
+
+    trajectory = kn.open(path)
+    there = min(len(trajectory), max(1, 4_000_000 // trajectory.n_atoms))
+    out = np.empty((there, trajectory.n_atoms, 3), dtype=np.float32)
+    trajectory.read(frames=slice(0, there), out=out, workers=1)
+    rounds = max(1, frames // there)
+    watch = _Stopwatch()
+    for _ in range(rounds):
+        trajectory.read(frames=slice(0, there), out=out, workers=1)
+    return watch.stop(rounds * there)
+
+
+def kinema_index(path: str, _atoms: NDArray[np.int64], _frames: int) -> dict[str, Any]:
+    """Finding all frames of a file that has no stored index."""
+    import kinema as kn
+
+    trajectory = kn.open(path, index="memory")
+    watch = _Stopwatch()
+    trajectory.scan(workers=1)
+    return watch.stop(len(trajectory))
+
+
+def interpreter(_path: str, _atoms: NDArray[np.int64], _frames: int) -> dict[str, Any]:
+    """A process that has imported what `kinema rmsd` imports, and nothing more."""
+    import kinema.cli.app
+
+    assert kinema.cli.app is not None
+    return _Stopwatch().stop(0)
+
+
+def mdanalysis(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`MDAnalysis.analysis.rms.RMSD`."""
+    import MDAnalysis
+    from MDAnalysis.analysis.rms import RMSD
+
+    universe = _universe(MDAnalysis, path)
+    analysis = RMSD(universe.atoms[atoms], ref_frame=0)
+    watch = _Stopwatch()
+    analysis.run(stop=frames)
+    return watch.stop(frames)
+
+
+def mdanalysis_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """Frames by MDAnalysis' binding of the GROMACS C library, without what the reader adds."""
+    from MDAnalysis.lib.formats.libmdaxdr import XTCFile
+
+    with XTCFile(path) as file:
+        there = len(file)
+        watch = _Stopwatch()
+        for i in range(frames):
+            if i % there == 0:
+                file.seek(0)
+            file.read()
+    return watch.stop(frames)
+
+
+def mdtraj(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`mdtraj.rmsd` on chunks, reading the chosen atoms only."""
+    import mdtraj as md
+    from mdtraj.formats import DCDTrajectoryFile, XTCTrajectoryFile
+
+    topology = md.Topology()
+    chain = topology.add_chain()
+    for _ in atoms:
+        topology.add_atom("CA", md.element.carbon, topology.add_residue("ALA", chain))
+    file_class = XTCTrajectoryFile if path.endswith(".xtc") else DCDTrajectoryFile
+
+    def chunk(file: Any, length: int) -> Any:
+        return md.Trajectory(file.read(length, atom_indices=atoms)[0], topology)
+
+    with file_class(path) as file:
+        reference = chunk(file, 1)
+        file.seek(0)
+        watch = _Stopwatch()
+        done = 0
+        while done < frames:
+            part = chunk(file, min(_CHUNK, frames - done))
+            md.rmsd(part, reference)
+            done += len(part)
+    return watch.stop(frames)
+
+
+def chemfiles(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """Reading alone: chemfiles computes no RMSD."""
+    from chemfiles import Trajectory
+
+    with Trajectory(path) as file:
+        watch = _Stopwatch()
+        for i in range(frames):
+            _ = file.read_step(i).positions[atoms]
+    return watch.stop(frames)
+
+
+def _universe(package: Any, path: str) -> Any:
+    """A Universe of nameless atoms around a trajectory: no topology is needed for indices."""
+    reader = package.coordinates.core.reader(path)
+    universe = package.Universe.empty(reader.n_atoms, trajectory=False)
+    universe.add_TopologyAttr("masses", np.ones(reader.n_atoms))
+    universe.load_new(path)
+    return universe
+
+
+PROGRAMS: dict[str, Callable[[str, NDArray[np.int64], int], dict[str, Any]]] = {
+    "kinema": kinema,
+    "kinema-decode": kinema_decode,
+    "kinema-index": kinema_index,
+    "interpreter": interpreter,
+    "mdanalysis": mdanalysis,
+    "mdanalysis-decode": mdanalysis_decode,
+    "mdtraj": mdtraj,
+    "chemfiles": chemfiles,
+}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    program, file_name, atoms_file, number = sys.argv[1:]
+    chosen = np.load(atoms_file) if atoms_file else np.zeros(0, dtype=np.int64)
+    print(json.dumps(PROGRAMS[program](file_name, chosen, int(number))))

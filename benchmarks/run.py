@@ -1,0 +1,243 @@
+"""`make bench`: Kinema and its peers on this machine, in one run; a table on the screen and JSON in results/.
+
+It asserts nothing: figures are told beside their goals. `--quick` takes fewer frames and tries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kinema as kn
+from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
+from files import make_files
+from kinema import _core
+from kinema.demo import run_json
+
+HERE = Path(__file__).resolve().parent
+# a peer gets as many frames as it does in about a second; Kinema and the plain read get all
+PEER_FRAMES = {"small": 2940, "large": 60}
+# Processes take turns on shared cores: the best of several is nearest to what the code can do.
+TRIES = 5
+
+
+class Bench:
+    """One run: the files, the folder for results, and everything measured so far."""
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder, self.quick = folder, quick
+        self.tries = 2 if quick else TRIES
+        small, large = (9_800, 200) if quick else (98_000, 1_000)
+        self.files: Files = make_files(folder / "files", small, large)
+        self.molly = _build_molly()
+        self.rows: list[dict[str, Any]] = []
+
+    def best(self, command: list[str]) -> dict[str, Any]:
+        """The run with the least CPU time."""
+        return min((run_json(command) for _ in range(self.tries)), key=lambda found: float(found["cpu"]))
+
+    def python(self, program: str, path: Path, atoms: Path | str, frames: int) -> dict[str, Any]:
+        """A program of peers.py."""
+        return self.best([sys.executable, str(HERE / "peers.py"), program, str(path), str(atoms), str(frames)])
+
+    def plain_read(self, path: Path, buffer: int) -> dict[str, Any]:
+        """A positional read loop over the file, one thread."""
+        words = ["-m", "kinema.demo.measure", "plain-read", str(path), str(buffer), "1"]
+        return self.best([sys.executable, *words])
+
+    def tell(self, case: str, kind: str, program: str, **figures: Any) -> None:
+        """Keeps and prints one row."""
+        row = {"case": case, "format": kind, "program": program, **figures}
+        self.rows.append(row)
+        figure, unit, goal = figures["figure"], figures["unit"], figures.get("goal")
+        said = f"{figure:>14,.3f}" if abs(figure) < 100 else f"{figure:>14,.0f}"
+        more = "" if goal is None else f"   goal {goal:g}: {'reached' if figures['reached'] else 'not reached'}"
+        ratio = f"  {figures['ratio']:8.2f} x mdanalysis" if "ratio" in figures else ""
+        print(f"{case:54} {kind:4} {program:18} {said} {unit}{ratio}{more}", flush=True)
+
+
+def rmsd_case(bench: Bench, case: RmsdCase) -> None:
+    """All programs on one case; frames a second of CPU time on one core."""
+    path, frames = bench.files.paths[case.system, case.format], bench.files.frames[case.system]
+    n_atoms = kn.open(str(path)).n_atoms
+    atoms = selected_atoms(case.atoms, n_atoms, bench.files.c_alpha)
+    atoms_file = bench.folder / "atoms.npy"
+    np.save(atoms_file, atoms)
+    rates: dict[str, float] = {}
+    for program in case.peers:
+        count = min(frames, PEER_FRAMES[case.system])
+        found = _peer(bench, program, path, atoms, atoms_file, count)
+        if found is not None:
+            rates[program] = found["frames"] / found["cpu"]
+    found = bench.python("kinema", path, atoms_file, frames)
+    rates["kinema"] = frames / found["cpu"]
+    frame_bytes = path.stat().st_size / frames
+    read = bench.plain_read(path, max(1 << 16, int(frame_bytes) * max(1, int((1 << 19) // frame_bytes))))
+    rates["plain read"] = frames / read["cpu"]
+    for program, rate in rates.items():
+        extra: dict[str, Any] = {}
+        if "mdanalysis" in rates:
+            extra["ratio"] = rate / rates["mdanalysis"]
+        if program == "kinema" and case.goal is not None and case.format == "xtc":
+            extra |= {"goal": case.goal.value, "reached": case.goal.reached(rate)}
+        name = f"{program} (reads only)" if program in ("molly", "chemfiles") else program
+        bench.tell(case.name, case.format, name, figure=rate, unit="frames/s", **extra)
+    ratio = rates["kinema"] / rates["plain read"]
+    extra = {}
+    if case.goal is not None and case.format == "dcd":
+        extra = {"goal": case.goal.value, "reached": case.goal.reached(ratio)}
+    bench.tell(case.name, case.format, "kinema/plain read", figure=ratio, unit="ratio", **extra)
+
+
+def _peer(
+    bench: Bench, program: str, path: Path, atoms: np.ndarray, atoms_file: Path, frames: int
+) -> dict[str, Any] | None:
+    """A peer's measurement; None where it is not installed."""
+    if program == "molly":
+        return None if bench.molly is None else bench.best([str(bench.molly), str(path), str(frames), str(atoms[-1])])
+    if program == "cpptraj":
+        return _cpptraj(bench, path, atoms, frames)
+    return bench.python(program, path, atoms_file, frames)
+
+
+def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[str, Any] | None:
+    """cpptraj on the 3341-atom system, whose topology there is; start-up is taken off by a run of one frame."""
+    program = shutil.which("cpptraj")
+    if program is None or path not in (bench.files.paths["small", "xtc"], bench.files.paths["small", "dcd"]):
+        return None
+    from MDAnalysisTests.datafiles import PSF
+
+    mask = "@" + ",".join(str(atom + 1) for atom in atoms)
+
+    def cpu(last: int) -> float:
+        script = f"parm {PSF}\ntrajin {path} 1 {last}\nrms first {mask} out {bench.folder / 'cpptraj.dat'}\nrun\n"
+        before = os.times()
+        subprocess.run([program], input=script, text=True, capture_output=True, check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    return {"frames": frames - 1, "cpu": min(cpu(frames) - cpu(1) for _ in range(bench.tries))}
+
+
+def figures(bench: Bench) -> None:
+    """Decoding, index, QCP, memory, start-up."""
+    small = bench.files.paths["small", "xtc"]
+    for name, path, frames, n_atoms in (
+        ("XTC full decode, 3341 atoms", small, 4_900, 3341),
+        ("XTC full decode, 47,681 atoms", bench.files.real_xtc, 400, 47_681),
+    ):
+        for program in ("mdanalysis-decode", "kinema-decode"):
+            found = bench.python(program, path, "", frames // (4 if bench.quick else 1))
+            _figure(bench, name, program.split("-")[0], 1e9 * found["cpu"] / found["frames"] / n_atoms)
+        if bench.molly is not None:
+            there = len(kn.open(str(path)))
+            found = bench.best([str(bench.molly), str(path), str(min(frames, there))])
+            _figure(bench, name, "molly", 1e9 * found["cpu"] / found["frames"] / n_atoms)
+    found = bench.python("kinema-index", small, "", 0)
+    _figure(bench, "XTC index", "kinema", 1e6 * found["cpu"] / found["frames"])
+    _qcp(bench)
+    _command(bench)
+
+
+def _figure(bench: Bench, name: str, program: str, value: float) -> None:
+    unit, goal = FIGURES[name]
+    extra = {}
+    if goal is not None and program == "kinema":
+        extra = {"goal": goal.value, "reached": goal.reached(value)}
+    bench.tell(name, "", program, figure=value, unit=unit, **extra)
+
+
+def _qcp(bench: Bench) -> None:
+    """The example prints nanoseconds for some numbers of atoms."""
+    words = ["cargo", "run", "--release", "--quiet", "--package", "kinema-analysis", "--example", "qcp_speed"]
+    done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
+    found = re.findall(rf"\b{SELECTED} atoms.*?rmsd\s+([\d.]+) ns", done.stdout)
+    if not found:
+        print(f"QCP: no figure, {(done.stderr or done.stdout).strip()[-200:]!r}")
+        return
+    _figure(bench, "QCP of 214 atoms", "kinema", min(map(float, found)))
+
+
+def _command(bench: Bench) -> None:
+    """The command itself: memory above an idle interpreter, and the time until a run of 98 frames is done."""
+    idle = bench.python("interpreter", Path(), "", 0)["peak_memory"]
+    small = bench.files.paths["small", "xtc"]
+    index_file = small.with_name("c-alpha.ndx")
+    words = [sys.executable, "-m", "kinema", "rmsd", "-n", str(index_file), "--json", "-j", "1"]
+    for kind in ("xtc", "dcd"):
+        found = run_json([*words, "-f", str(bench.files.paths["small", kind])])
+        name = f"peak memory of kinema rmsd above the interpreter, {kind.upper()}"
+        _figure(bench, name, "kinema", (found["peak_memory"] - idle) / 2**20)
+    times = []
+    for _ in range(3 * bench.tries):
+        began = time.perf_counter()
+        run_json([*words, "-f", str(small), "--stop", "98"])
+        times.append(time.perf_counter() - began)
+    _figure(bench, "start-up of kinema rmsd from indices", "kinema", statistics.median(times))
+
+
+def _build_molly() -> Path | None:
+    """The peer's reader, built once; None, said aloud, where that fails (no network)."""
+    folder = HERE / "molly"
+    words = ["cargo", "build", "--release", "--quiet", "--locked"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"molly is left out, it cannot be built: {done.stderr.strip()[-300:]}")
+        return None
+    target = os.environ.get("CARGO_TARGET_DIR")
+    return (Path(target) if target else folder / "target") / "release/molly-bench"
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    model = "unknown"
+    if Path("/proc/cpuinfo").exists():
+        found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        model = found.group(1) if found else model
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "features": _core.cpu_features(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "kinema": kn.__version__,
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
+        "load": os.getloadavg()[0],
+    }
+
+
+def main() -> None:
+    """Runs all cases."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer frames and tries")
+    parser.add_argument("--folder", type=Path, default=HERE / "results", help="files and results")
+    options = parser.parse_args()
+    facts = machine()
+    print(
+        f"{facts['processor']}, {facts['cores']} cores, load {facts['load']:.1f}; one core, CPU time, best of several"
+    )
+    bench = Bench(options.folder, options.quick)
+    for case in RMSD_CASES:
+        rmsd_case(bench, case)
+    figures(bench)
+    target = options.folder / f"bench-{facts['date'].replace(':', '')}.json"
+    target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")
+    print(f"written: {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The command `kinema`: arguments in, exit code out; every failure is one line that says what to do.
+
+Computes nothing: each command calls one public function of the package. Exit codes: 0 done, 1 problems found
+(`kinema check`), 2 bad input or arguments, 70 a defect of Kinema, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
+"""
+
+import os
+import sys
+
+from kinema.cli.command_line import Command, prepare
+from kinema.cli.stopping import Terminated, stop_on_sigterm
+
+__all__ = ["main"]
+
+EXIT_BAD_INPUT = 2
+EXIT_DEFECT = 70
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
+    command = prepare(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with stop_on_sigterm():
+            code = _run(command)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _run(command: Command) -> int:
+    """The exit code of a command; with --debug failures are raised instead."""
+    try:
+        return _invoke(command)
+    except (KeyboardInterrupt, Terminated) as stop:
+        code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
+        return _failed(command, "stopped, nothing was written", code)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        message = _bad_input(error)
+        if message is not None:
+            return _failed(command, message, EXIT_BAD_INPUT)
+        message = f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
+        return _failed(command, message, EXIT_DEFECT)
+
+
+def _invoke(command: Command) -> int:
+    """Parses the arguments and calls the command's function; without arguments it shows what there is."""
+    import typer
+
+    from kinema.cli.app import app
+
+    group = typer.main.get_command(app)
+    # not `app()`: that takes every end of a file, EOFError, for a wish to stop
+    try:
+        with group.make_context("kinema", command.arguments or ["--help"], obj=command) as context:
+            group.invoke(context)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    return 0
+
+
+def _bad_input(error: Exception) -> str | None:
+    """The line for a failure that the user can mend; None for a defect of Kinema."""
+    format_message = getattr(error, "format_message", None)  # typer's own errors about arguments
+    if format_message is not None:
+        place = getattr(error, "ctx", None)
+        name = place.command_path if place is not None else "kinema"
+        return f"{str(format_message()).rstrip('.')} (see {name} --help)"
+    from kinema.errors import Error, InternalError
+
+    if isinstance(error, Error) and not isinstance(error, InternalError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return None
+
+
+def _failed(command: Command, message: str, code: int) -> int:
+    """Says on one line of stderr why the command failed; with --debug the traceback stands before it."""
+    if command.debug:
+        import traceback
+
+        traceback.print_exc()
+    print("kinema:", " ".join(message.split("\n")), file=sys.stderr)
+    return code

@@ -1,0 +1,49 @@
+"""The words of the command line before typer sees them: options that stand anywhere, options with many values.
+
+It knows the names of a few options, not their meaning.
+"""
+
+import shlex
+from dataclasses import dataclass
+
+# allowed at any place of the line, and known to the function above all commands only
+ANYWHERE = {"--debug", "--json", "--quiet", "-q"}
+# take all words up to the next option, as in GROMACS: -f part1.xtc part2.xtc
+WITH_MANY_VALUES = {"-f", "--trajectory"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of `kinema`: what was typed, what typer is given, and how to talk."""
+
+    typed: str
+    arguments: list[str]
+    debug: bool
+    json: bool
+    quiet: bool
+
+
+def prepare(words: list[str]) -> Command:
+    """Takes out the options that may stand anywhere and repeats `-f` before each of its values."""
+    arguments: list[str] = []
+    repeated: str | None = None  # the option whose values are being gathered
+    for word in words:
+        if word in ANYWHERE:
+            continue
+        if word in WITH_MANY_VALUES:
+            repeated = word
+            arguments.append(word)
+        elif word.startswith("-") and word != "-":
+            repeated = None
+            arguments.append(word)
+        elif repeated is not None and arguments[-1] != repeated:
+            arguments += [repeated, word]
+        else:
+            arguments.append(word)
+    return Command(
+        typed=shlex.join(["kinema", *words]),
+        arguments=arguments,
+        debug="--debug" in words,
+        json="--json" in words,
+        quiet="--quiet" in words or "-q" in words,
+    )

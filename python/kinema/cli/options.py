@@ -1,0 +1,88 @@
+"""Options that several commands share, each described once.
+
+Names and units follow GROMACS where it has the option: -s, -f, -n, -o, and -b, -e, --dt in ps.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Overlap(StrEnum):
+    """Which frames count where parts overlap in time."""
+
+    last = "last"
+    first = "first"
+    all = "all"
+
+
+class OnTruncated(StrEnum):
+    """What to do with a file that ends within a frame."""
+
+    error = "error"
+    drop = "drop"
+
+
+_FRAMES = "Frames"
+_READING = "Reading"
+_OUTPUT = "Output"
+
+Files = Annotated[list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)]
+Topology = Annotated[
+    Path | None,
+    typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, ...): atom names, masses."),
+]
+Trajectories = Annotated[
+    list[Path],
+    typer.Option(
+        "-f",
+        "--trajectory",
+        help="Trajectory; several files are its parts: -f a.xtc b.xtc.",
+        show_default=False,
+    ),
+]
+Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
+IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
+Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
+ReferenceFrame = Annotated[
+    int | None,
+    typer.Option("--ref-frame", help="Frame to superpose on; 0 by default.", show_default=False),
+]
+Reference = Annotated[
+    Path | None, typer.Option("--reference", help="Structure file to superpose on, instead of a frame.")
+]
+Begin = Annotated[float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)]
+End = Annotated[float | None, typer.Option("-e", "--end", help="Last time, ps.", rich_help_panel=_FRAMES)]
+Every = Annotated[float | None, typer.Option("--dt", help="Time between the frames used, ps.", rich_help_panel=_FRAMES)]
+Start = Annotated[int | None, typer.Option("--start", help="First frame, from 0.", rich_help_panel=_FRAMES)]
+Stop = Annotated[int | None, typer.Option("--stop", help="Frame to stop before.", rich_help_panel=_FRAMES)]
+Step = Annotated[int | None, typer.Option("--step", help="Take each n-th frame.", rich_help_panel=_FRAMES)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "-j",
+        "--workers",
+        help="Threads; all allowed cores by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help='Working memory: "256 MiB".', show_default=False, rich_help_panel=_READING),
+]
+OverlapOption = Annotated[
+    Overlap,
+    typer.Option("--overlap", help="Frames that count where parts overlap.", rich_help_panel=_READING),
+]
+OnTruncatedOption = Annotated[
+    OnTruncated,
+    typer.Option("--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat.", rich_help_panel=_OUTPUT),
+]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)]

@@ -1,0 +1,112 @@
+"""The demo: Kinema, MDAnalysis and a plain read of the same bytes, measured on this machine.
+
+It makes its files (`case`), starts one process a measurement (`measure`) and gives the rows of a table;
+`kinema demo` prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema.demo.case import SELECTION, Case, make_case
+from kinema.errors import InternalError
+from kinema.resources import default_workers
+
+__all__ = ["SELECTION", "Case", "Row", "kinema_command", "make_case", "measurements", "run_json"]
+
+# MDAnalysis is shown on this many frames: enough for a steady rate, few enough to wait for
+_MDANALYSIS_FRAMES = 4900
+# where a run does not tell the size of its reads
+_BUFFER_BYTES = 1 << 20
+# the best of several: other programs take turns on the cores
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes
+    ----------
+    program, format : str
+    cores, frames : int
+    frames_per_second : float
+    peak_memory : int, bytes
+    difference : float or None
+        Largest difference of an RMSD value from MDAnalysis', angstrom.
+    """
+
+    program: str
+    format: str
+    cores: int
+    frames: int
+    frames_per_second: float
+    peak_memory: int
+    difference: float | None = None
+
+
+def kinema_command(case: Case, path: Path, workers: int, output: Path) -> list[str]:
+    """`kinema rmsd` of the C-alpha atoms by their index file, as a command."""
+    words = [sys.executable, "-m", "kinema", "rmsd", "-f", str(path), "-n", str(case.index_file)]
+    return [*words, "--group", case.group, "-j", str(workers), "-o", str(output), "--json"]
+
+
+def run_json(command: list[str]) -> dict[str, Any]:
+    """Runs a command and gives the JSON that it prints; InternalError with its last words where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InternalError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measurements(case: Case, folder: Path, tell: Callable[[str], None]) -> Iterator[Row]:
+    """All rows of the table, as they are measured; `tell` hears what is under way."""
+    all_cores = default_workers()
+    for path in (case.xtc, case.dcd):
+        name = path.suffix[1:].upper()
+        tell(f"{name}: MDAnalysis, {min(_MDANALYSIS_FRAMES, case.n_frames):,} frames")
+        reference_file = folder / f"mdanalysis_{name.lower()}.npy"
+        yield _mdanalysis(case, path, name, reference_file)
+        reference = np.load(reference_file)
+        # once for the index, and so that the file is in the page cache where it fits
+        tell(f"{name}: index")
+        first = run_json(kinema_command(case, path, all_cores, folder / "rmsd.npy"))
+        buffer = first["bytes_read"] // first["reads"] if first["reads"] else _BUFFER_BYTES
+        for cores in sorted({1, all_cores}):
+            tell(f"{name}: plain read and kinema on {cores} {'cores' if cores > 1 else 'core'}")
+            yield _plain_read(case, path, name, buffer, cores)
+            yield _kinema(case, path, name, cores, folder / "rmsd.npy", reference)
+
+
+def _measure(*arguments: object) -> dict[str, Any]:
+    return run_json([sys.executable, "-m", "kinema.demo.measure", *map(str, arguments)])
+
+
+def _mdanalysis(case: Case, path: Path, name: str, output: Path) -> Row:
+    frames = min(_MDANALYSIS_FRAMES, case.n_frames)
+    found = _measure("mdanalysis", case.topology, path, frames, output)
+    return Row("MDAnalysis", name, 1, frames, frames / found["seconds"], found["peak_memory"])
+
+
+def _plain_read(case: Case, path: Path, name: str, buffer: int, cores: int) -> Row:
+    tries = [_measure("plain-read", path, buffer, cores) for _ in range(_TRIES)]
+    best = min(tries, key=lambda found: found["seconds"])
+    return Row("plain read", name, cores, case.n_frames, case.n_frames / best["seconds"], best["peak_memory"])
+
+
+def _kinema(case: Case, path: Path, name: str, cores: int, output: Path, reference: Any) -> Row:
+    tries = [run_json(kinema_command(case, path, cores, output)) for _ in range(_TRIES)]
+    best = max(tries, key=lambda found: found["frames_per_second"])
+    values = np.load(output)[: len(reference), 2]
+    difference = float(np.abs(values - reference).max())
+    rate = best["frames_per_second"]
+    return Row("Kinema", name, cores, case.n_frames, rate, max(t["peak_memory"] for t in tries), difference)

@@ -1,0 +1,138 @@
+"""The papers' benchmark case: 98 real frames of adenylate kinase, repeated to a long XTC and DCD trajectory.
+
+It measures nothing; `repeat` does the repeating.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
+from kinema.errors import ArgumentError, FileNotFound
+
+__all__ = ["Case", "make_case"]
+
+SELECTION = "protein and name CA"
+_GROUP = "C-alpha"
+# the part of a disk's free space that the demo may fill
+_SHARE_OF_DISK = 0.6
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files of the benchmark.
+
+    Attributes
+    ----------
+    topology, source : Path
+        The real PSF and DCD of 98 frames, as MDAnalysisTests ships them.
+    xtc, dcd : Path
+        The long trajectories.
+    index_file, group : Path, str
+        The C-alpha atoms as an index file, for runs without a topology.
+    n_frames : int
+    """
+
+    topology: Path
+    source: Path
+    xtc: Path
+    dcd: Path
+    index_file: Path
+    group: str
+    n_frames: int
+
+
+def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = None) -> Case:
+    """Makes the case in `folder`, or takes what is there from an earlier call.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it does not exist.
+    frames : int
+        Whole repetitions of the 98 frames are written, fewer where the disk is small.
+    progress : function, optional
+        Called with bytes written and bytes in all.
+
+    Raises
+    ------
+    FileNotFound
+        Without MDAnalysisTests.
+    ArgumentError
+        For fewer than 98 frames, or a disk without space for these.
+    """
+    topology, source = _real_files()
+    folder.mkdir(parents=True, exist_ok=True)
+    short_xtc = folder / "adk_98_frames.xtc"
+    index_file = folder / "c-alpha.ndx"
+    if not (short_xtc.exists() and index_file.exists()):
+        _write_short_files(topology, source, short_xtc, index_file)
+    targets = {name: folder / f"adk_long.{name}" for name in ("xtc", "dcd")}
+    there = sum(path.stat().st_size for path in targets.values() if path.exists())
+    sources = {"xtc": short_xtc, "dcd": source}
+    size_of_one, short = 0, 0
+    for path in sources.values():
+        size, short = repeated_size(path, 1)
+        size_of_one += size
+    repeats = _repeats(folder, frames, short, size_of_one, there)
+    sizes = {name: repeated_size(path, repeats)[0] for name, path in sources.items()}
+    total, done = sum(sizes.values()), 0
+    for name, repeat in (("xtc", repeat_xtc), ("dcd", repeat_dcd)):
+        if not (targets[name].exists() and targets[name].stat().st_size == sizes[name]):
+            before = done
+            tell = None if progress is None else lambda n, before=before: progress(before + n, total)
+            repeat(sources[name], targets[name], repeats, tell)
+        done += sizes[name]
+    return Case(topology, source, targets["xtc"], targets["dcd"], index_file, _GROUP, repeats * short)
+
+
+def _real_files() -> tuple[Path, Path]:
+    """The PSF and DCD in MDAnalysisTests, which is not imported: that would take seconds."""
+    found = importlib.util.find_spec("MDAnalysisTests")
+    if found is None or not found.submodule_search_locations:
+        raise FileNotFound("the demo's real trajectory is in MDAnalysisTests; install it: pip install MDAnalysisTests")
+    folder = Path(found.submodule_search_locations[0]) / "data"
+    topology, source = folder / "adk.psf", folder / "adk_dims.dcd"
+    for path in (topology, source):
+        if not path.exists():
+            raise FileNotFound(f"{path}: no such file; install MDAnalysisTests again", path=str(path))
+    return topology, source
+
+
+def _repeats(folder: Path, frames: int, short: int, size: int, there: int) -> int:
+    """How often the short trajectory, of `short` frames and `size` bytes in both formats, is repeated."""
+    if frames < short:
+        raise ArgumentError(f"the demo repeats {short} frames, expected at least as many, found --frames {frames}")
+    space = shutil.disk_usage(folder).free * _SHARE_OF_DISK + there
+    repeats = min(frames // short, int(space // size))
+    if repeats < 1:
+        raise ArgumentError(f"{folder}: no space for {size >> 20} MiB; name another folder with --folder")
+    return repeats
+
+
+def _write_short_files(topology: Path, source: Path, xtc: Path, index_file: Path) -> None:
+    """The 98 frames as XTC, by MDAnalysis' writer, and the C-alpha atoms as an index file."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # missing time step and box of this DCD, known
+        import MDAnalysis
+
+        universe = MDAnalysis.Universe(str(topology), str(source))
+        temporary = xtc.with_name(f".{xtc.name}")
+        # the format is told by the suffix
+        temporary = temporary.with_suffix(".new.xtc")
+        with MDAnalysis.Writer(str(temporary), universe.atoms.n_atoms) as writer:
+            for _ in universe.trajectory:
+                writer.write(universe.atoms)
+        atoms = universe.select_atoms(SELECTION).indices + 1
+    temporary.replace(xtc)
+    lines = [f"[ {_GROUP} ]"]
+    lines += [" ".join(map(str, atoms[i : i + 15])) for i in range(0, len(atoms), 15)]
+    index_file.write_text("\n".join(lines) + "\n", encoding="ascii")

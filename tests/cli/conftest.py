@@ -1,0 +1,72 @@
+"""Real files and the command `kinema` as a process, for the tests of the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from MDAnalysisTests import datafiles
+
+import kinema
+
+Kinema = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """3341 atoms, 98 frames as DCD; 47,681 atoms, 10 frames as XTC; an index file for both."""
+
+    psf: Path
+    dcd: Path
+    gro: Path
+    xtc: Path
+    ndx: Path
+
+
+@pytest.fixture(scope="session")
+def c_alpha() -> list[int]:
+    """Numbers of the 214 C-alphas in the PSF, from 1."""
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(datafiles.PSF)
+    return [int(i) + 1 for i in universe.select_atoms("protein and name CA").indices]
+
+
+@pytest.fixture
+def files(tmp_path: Path, c_alpha: list[int]) -> Files:
+    """Copies of the real files, so that indices are stored beside these."""
+    found = {}
+    for name, source in (
+        ("psf", datafiles.PSF),
+        ("dcd", datafiles.DCD),
+        ("gro", datafiles.GRO),
+        ("xtc", datafiles.XTC),
+    ):
+        found[name] = Path(shutil.copy(source, tmp_path / f"adk.{name}"))
+    ndx = tmp_path / "adk.ndx"
+    ndx.write_text(f"[ C-alpha ]\n{' '.join(map(str, c_alpha))}\n[ first ]\n1 2 3 4 5\n")
+    return Files(ndx=ndx, **found)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The environment in which `kinema` finds the package under test."""
+    package = str(Path(kinema.__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def run_kinema(environment: dict[str, str]) -> Kinema:
+    """Runs `kinema` with the words and gives the finished process."""
+
+    def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kinema", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120)
+
+    return run

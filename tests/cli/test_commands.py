@@ -1,0 +1,170 @@
+"""The commands do what they say: values, files with provenance, windows of frames, summaries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """The output of a process, asserted to have ended well."""
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def mdanalysis_rmsd() -> np.ndarray:
+    """(98,) RMSD of the C-alphas to frame 0 by MDAnalysis, angstrom."""
+    import MDAnalysis
+    from MDAnalysis.analysis.rms import RMSD
+    from MDAnalysisTests.datafiles import DCD, PSF
+
+    universe = MDAnalysis.Universe(PSF, DCD)
+    return RMSD(universe, select="protein and name CA", ref_frame=0).run().results.rmsd[:, 2]
+
+
+def test_rmsd_by_topology_and_by_index_file(
+    run_kinema: Any, files: Any, tmp_path: Path, mdanalysis_rmsd: np.ndarray
+) -> None:
+    for name, atoms in (
+        ("by_name.npy", ("-s", files.psf, "--select", "protein and name CA")),
+        ("by_index.npy", ("-n", files.ndx, "--group", "C-alpha")),
+    ):
+        succeeded(run_kinema("rmsd", "-f", files.dcd, *atoms, "-o", tmp_path / name, "--quiet"))
+        values = np.load(tmp_path / name)
+        np.testing.assert_allclose(values[:, 2], mdanalysis_rmsd, atol=1e-4)
+        np.testing.assert_array_equal(values[:, 0], np.arange(98))
+
+
+@pytest.mark.parametrize("name", ["rmsd.csv", "rmsd.xvg", "rmsd.dat", "rmsd.npy", "rmsd.parquet"])
+def test_every_output_tells_where_it_comes_from(run_kinema: Any, files: Any, tmp_path: Path, name: str) -> None:
+    output = tmp_path / name
+    words = ("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "-o", output)
+    succeeded(run_kinema(*words))
+    sidecar = Path(f"{output}.json")
+    text = (sidecar if sidecar.exists() else output).read_bytes().decode(errors="replace")
+    assert f"kinema rmsd -f {files.dcd} -n {files.ndx} --group C-alpha -o {output}" in text
+    assert "fingerprint" in text
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_plot(run_kinema: Any, files: Any, tmp_path: Path) -> None:
+    plot = tmp_path / "rmsd.png"
+    succeeded(run_kinema("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "--plot", plot))
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "frames"),
+    [
+        (("--start", "10", "--stop", "20", "--step", "3"), [10, 13, 16, 19]),
+        # frame i has the time i + 1 ps
+        (("-b", "11", "-e", "14"), [10, 11, 12, 13]),
+        (("-b", "11", "--dt", "40"), [10, 50, 90]),
+        (("-e", "1"), [0]),
+    ],
+)
+def test_windows_of_frames(
+    run_kinema: Any, files: Any, tmp_path: Path, words: tuple[str, ...], frames: list[int]
+) -> None:
+    output = tmp_path / "rmsd.npy"
+    succeeded(run_kinema("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", *words, "-o", output))
+    np.testing.assert_array_equal(np.load(output)[:, 0], frames)
+
+
+def test_several_files_are_parts(run_kinema: Any, files: Any) -> None:
+    words = ("-n", files.ndx, "--group", "first", "--overlap", "all", "--json")
+    done = run_kinema("rmsd", "-f", files.xtc, files.xtc, *words)
+    found = json.loads(succeeded(done))
+    assert found["n_frames"] == 20
+    assert found["files"] == [str(files.xtc)] * 2
+
+
+def test_more_groups_after_superposition(run_kinema: Any, files: Any, tmp_path: Path) -> None:
+    output = tmp_path / "rmsd.npy"
+    words = ("-s", files.psf, "--select", "name CA", "--rmsd-select", "backbone", "-o", output)
+    succeeded(run_kinema("rmsd", "-f", files.dcd, *words, "--rmsd-select", "resid 1-10"))
+    assert np.load(output).shape == (98, 5)
+
+
+def test_summary_for_machines(run_kinema: Any, files: Any) -> None:
+    words = ("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "-j", "2", "--json")
+    found = json.loads(succeeded(run_kinema(*words)))
+    assert (found["n_frames"], found["frames_used"], found["n_atoms"]) == (98, 98, 3341)
+    assert found["min"] == pytest.approx(0.0, abs=1e-5)
+    assert found["max"] == pytest.approx(6.817597406, abs=1e-4)
+    assert found["peak_memory"] > 0
+
+
+@pytest.mark.parametrize("words", [(), ("--align", "average"), ("--align", "reference", "--ref-frame", "5")])
+def test_rmsf(run_kinema: Any, files: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    output = tmp_path / "rmsf.csv"
+    done = run_kinema("rmsf", "-s", files.psf, "-f", files.dcd, "--select", "name CA", *words, "-o", output)
+    assert "RMSF of 214 atoms" in succeeded(done)
+    rows = [line for line in output.read_text().splitlines() if not line.startswith("#")]
+    assert len(rows) == 1 + 214
+
+
+def test_rgyr(run_kinema: Any, files: Any) -> None:
+    done = run_kinema("rgyr", "-s", files.psf, "-f", files.dcd, "--select", "protein", "--json")
+    assert json.loads(succeeded(done))["mean"] == pytest.approx(18.0, abs=3.0)
+    done = run_kinema("rgyr", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "--weights", "none")
+    assert "radius of gyration of 214 atoms" in succeeded(done)
+
+
+def test_info(run_kinema: Any, files: Any) -> None:
+    assert "98 frames of 3,341 atoms" in succeeded(run_kinema("info", files.dcd))
+    found = json.loads(succeeded(run_kinema("info", files.xtc, "--json")))
+    assert (found["n_frames"], found["n_atoms"], found["dt"]) == (10, 47681, pytest.approx(100.0, rel=1e-5))
+
+
+def test_formats(run_kinema: Any) -> None:
+    text = succeeded(run_kinema("formats"))
+    assert "XTC" in text
+    assert "DCD" in text
+
+
+def test_index_is_stored_and_used(run_kinema: Any, files: Any) -> None:
+    (first,) = json.loads(succeeded(run_kinema("index", files.xtc, "--json")))
+    assert first["index"] == "built"
+    assert Path(first["index_path"]).exists()
+    (second,) = json.loads(succeeded(run_kinema("index", files.xtc, "--json")))
+    assert second["index"] == "stored"
+    (third,) = json.loads(succeeded(run_kinema("index", files.xtc, "--json", "--rebuild")))
+    assert third["index"] == "built"
+
+
+def test_quiet_says_nothing(run_kinema: Any, files: Any) -> None:
+    done = run_kinema("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "--quiet")
+    assert succeeded(done) == done.stderr == ""
+
+
+def test_no_progress_in_a_pipe(run_kinema: Any, files: Any) -> None:
+    done = run_kinema("rmsd", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha")
+    succeeded(done)
+    assert done.stderr == ""
+
+
+def test_version(run_kinema: Any) -> None:
+    assert succeeded(run_kinema("--version")).startswith("kinema ")
+
+
+def test_a_run_from_indices_imports_nothing_heavy(files: Any, environment: dict[str, str]) -> None:
+    script = (
+        "import sys\n"
+        "from kinema.cli import main\n"
+        "try:\n"
+        f"    main(['rmsd', '-f', {str(files.dcd)!r}, '-n', {str(files.ndx)!r}, '--group', 'C-alpha'])\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "heavy = {'MDAnalysis', 'matplotlib', 'pyarrow', 'scipy', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    succeeded(done)
