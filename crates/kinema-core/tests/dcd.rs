@@ -266,3 +266,25 @@ fn any_selection_is_a_slice_of_the_whole() {
         }
     }
 }
+
+#[test]
+fn a_title_longer_than_its_record_claims_is_read_by_its_lines() {
+    for (big_endian, wide) in [(false, false), (true, true)] {
+        let builder = Builder { big_endian, wide, ..Builder::new(7, 4) };
+        let whole = builder.clone().build();
+        let marker = if wide { 8 } else { 4 };
+        // the title has two lines; its lengths become those of one
+        let (before, after) = (84 + 2 * marker, 84 + 3 * marker + 164);
+        let low = if big_endian { marker - 1 } else { 0 };
+        let mut bytes = whole.clone();
+        bytes[before + low] = 84;
+        bytes[after + low] = 84;
+        let source = MemorySource::new("title", bytes.clone());
+        let header = Dcd.open(&source).unwrap().header().clone();
+        assert_eq!(header.remarks, ["REMARKS first", "REMARKS second"]);
+        assert_eq!(header.warnings, ["the title record has 2 lines of 80, but another length"]);
+        assert_eq!(read(&Dcd, &source, None, None).unwrap().block.positions[3], 1.0);
+        bytes[after + low] = 85;
+        assert_eq!(read_damaged(&Dcd, &bytes).err().unwrap().kind(), ErrorKind::Corrupt);
+    }
+}

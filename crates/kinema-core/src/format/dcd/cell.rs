@@ -8,7 +8,8 @@ const SHAPE_MATRIX_SINCE: i32 = 25;
 /// The cell from the six numbers of a frame, angstrom, in the file's order `A, gamma, B, beta, alpha, C`.
 ///
 /// CHARMM from version 25 on stores `xx, xy, yy, xz, yz, zz` of a symmetric matrix instead, which is kept as it is (its
-/// rows are the cell vectors in the frame of the coordinates). Its version is not trusted alone, as other programs
+/// rows are the cell vectors in the frame of the coordinates: turned so that a lies along x, as MDAnalysis does, periodic
+/// images of CHARMM 36's triclinic water come to overlap). Its version is not trusted alone, as other programs
 /// copy that number: the matrix must be positive definite, and its three off-diagonal numbers not all exactly 90, which
 /// are right angles (of edges beyond 90 angstrom they are a positive definite matrix as well). Before version 25, and
 /// for X-PLOR, angles that all lie in -1..=1 are cosines (NAMD, VMD), those in 0..=180 are degrees, and a matrix is

@@ -16,6 +16,9 @@ pub const FIRST_RECORD: u32 = 84;
 /// The same where integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
 const FIRST_RECORD_OF_8_BYTE_INTEGERS: u32 = 164;
 
+/// Characters in a line of the title.
+const TITLE_WIDTH: u64 = 80;
+
 /// Remarks beyond this many bytes are skipped: a header may claim any length.
 const MAX_REMARKS: u64 = 64 * 1024;
 
@@ -80,6 +83,42 @@ impl Records<'_> {
         }
         self.at = end + marker;
         Ok(payload)
+    }
+
+    /// The title record; where its lengths are wrong, by its number of lines.
+    ///
+    /// Some versions of MDAnalysis wrote three lines of 80 between lengths that are those of two
+    /// (`coordinates/test.dcd` of MDAnalysisTests). Such a record is taken only if the same length stands behind the
+    /// lines that it counts.
+    fn title(&mut self, warnings: &mut Vec<String>) -> Result<Extent> {
+        let start = self.at;
+        let error = match self.next("title") {
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => error,
+            other => return other,
+        };
+        let marker = self.layout.marker_len();
+        let mut bytes = [0; 12];
+        let head = &mut bytes[..marker as usize + 4];
+        if start.saturating_add(marker + 4) > self.size {
+            return Err(error);
+        }
+        self.source.read_exact_at(start, head)?;
+        let lines = head.last_chunk().map_or(0, |count| self.layout.int(*count));
+        let counted = 4 + TITLE_WIDTH * u64::try_from(lines).unwrap_or(0);
+        let end = start + marker + counted;
+        if lines <= 0 || end + marker > self.size {
+            return Err(error);
+        }
+        // the same bytes as before the record
+        let mut behind = [0; 8];
+        let behind = &mut behind[..marker as usize];
+        self.source.read_exact_at(end, behind)?;
+        if !head.starts_with(behind) {
+            return Err(error);
+        }
+        self.at = end + marker;
+        warnings.push(format!("the title record has {lines} lines of 80, but another length"));
+        Ok(Extent { offset: start + marker, len: counted })
     }
 
     fn ints(&self, payload: Extent) -> Result<Vec<i32>> {
@@ -155,13 +194,13 @@ impl DcdHeader {
         let control = control_words(&records.next("first")?, &records)?;
         let word = |i: usize| control.get(i).copied().unwrap_or_default();
         let version = word(19);
-        let remarks = remarks(&records.next("title")?, &records)?;
+        let mut warnings = Vec::new();
+        let remarks = remarks(&records.title(&mut warnings)?, &records)?;
         let n_atoms = atom_count(&mut records)?;
         let free = match word(8) {
             0 => None,
             fixed => Some(free_atoms(fixed, n_atoms, &mut records)?),
         };
-        let mut warnings = Vec::new();
         let stride = i64::from(word(2)).max(1);
         if word(2) < 1 {
             warnings.push(format!("the header says {} steps between frames, taken as 1", word(2)));
@@ -287,7 +326,7 @@ fn remarks(payload: &Extent, records: &Records<'_>) -> Result<Vec<String>> {
     let text = Extent { offset: payload.offset + 4, len: payload.len.saturating_sub(4).min(MAX_REMARKS) };
     let mut bytes = vec![0; text.len as usize];
     records.source.read_exact_at(text.offset, &mut bytes)?;
-    let lines = bytes.chunks(80).map(|line| {
+    let lines = bytes.chunks(TITLE_WIDTH as usize).map(|line| {
         let line = String::from_utf8_lossy(line.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
         line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
     });
