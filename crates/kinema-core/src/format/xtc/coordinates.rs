@@ -7,8 +7,6 @@
 use super::header::Packing;
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
 
-/// Most atoms of one group: a full coordinate and ten differences.
-const MAX_GROUP: usize = 11;
 /// Bytes at the end of the data that are unpacked from a padded copy: a whole group (96 + 6 + 10 * 72 bits) and
 /// what its loads reach beyond it.
 const TAIL: usize = 160;
@@ -333,7 +331,7 @@ fn selected_groups<F: Full>(
             Ok(group) => group,
             Err(stop) => break stop,
         };
-        if group.run > 0 && Small::at(at.small).is_none() {
+        if group.run > 0 && !Small::exists(at.small) {
             break Stop::NoSuchSmall(at.small);
         }
         if (next as usize) <= at.atom + group.run {
@@ -361,41 +359,39 @@ fn part_of_group<F: Full>(
     selected: &[u32],
     out: &mut [[f32; 3]],
 ) -> Result<usize, Stop> {
-    let end = at.atom + 1 + group.run;
-    let wanted = selected.get(at.written..).ok_or(Stop::Short)?;
-    let n_wanted = wanted.iter().take(MAX_GROUP).take_while(|&&atom| (atom as usize) < end).count();
-    let (Some(wanted), Some(places)) = (wanted.get(..n_wanted), out.get_mut(at.written..at.written + n_wanted)) else {
-        return Err(Stop::Short);
-    };
-    let last = wanted.last().map_or(0, |&atom| (atom as usize).saturating_sub(at.atom));
-    // atom 0 of a run comes from its first difference
-    let n_differences = last.max(1).min(group.run);
-    let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
-    let mut atoms = [[0; 3]; MAX_GROUP];
-    if n_differences == 0 {
-        atoms[0] = first;
-    } else {
-        let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
-        let width = u64::from(at.small.unsigned_abs());
-        if group.differences + n_differences as u64 * width > limit {
-            return Err(Stop::Short);
-        }
-        let mut previous = first;
-        for i in 0..n_differences {
-            let difference = small.read(data, group.differences + i as u64 * width).ok_or(Stop::Short)?;
-            previous = add(add(previous, [-half; 3]), difference);
-            // place 1 is the full coordinate's
-            *atoms.get_mut(if i == 0 { 0 } else { i + 1 }).ok_or(Stop::Short)? = previous;
-        }
-        atoms[1] = first;
-    }
     let inverse = 1.0 / job.packing.precision;
-    for (&atom, place) in wanted.iter().zip(places) {
-        let local = (atom as usize).saturating_sub(at.atom);
-        let integers = atoms.get(local).ok_or(Stop::Short)?;
-        *place = integers.map(|integer| integer as f32 * inverse * job.length);
+    let value = |integers: [i32; 3]| integers.map(|integer| integer as f32 * inverse * job.length);
+    let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
+    let mut written = at.written;
+    if group.run == 0 {
+        *out.get_mut(written).ok_or(Stop::Short)? = value(first);
+        return Ok(written + 1);
     }
-    Ok(at.written + n_wanted)
+    let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let width = u64::from(at.small.unsigned_abs());
+    let mut previous = first;
+    let mut known = 0;
+    while let Some(&atom) = selected.get(written) {
+        let local = (atom as usize).wrapping_sub(at.atom);
+        if local > group.run {
+            break;
+        }
+        // the first two atoms of a run are exchanged: atom 1 is the full coordinate, atom 0 the first difference
+        let differences = if local == 0 { 1 } else { local };
+        if local != 1 {
+            if group.differences + differences as u64 * width > limit {
+                return Err(Stop::Short);
+            }
+            while known < differences {
+                let difference = small.read(data, group.differences + known as u64 * width).ok_or(Stop::Short)?;
+                previous = add(add(previous, [-half; 3]), difference);
+                known += 1;
+            }
+        }
+        *out.get_mut(written).ok_or(Stop::Short)? = value(if local == 1 { first } else { previous });
+        written += 1;
+    }
+    Ok(written)
 }
 
 #[cfg(test)]

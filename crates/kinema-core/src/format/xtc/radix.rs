@@ -218,6 +218,12 @@ pub(super) enum Small {
 }
 
 impl Small {
+    /// Whether the table has this place.
+    #[inline(always)]
+    pub fn exists(place: i32) -> bool {
+        (FIRST_SMALL as i32..MAGIC_INTS.len() as i32).contains(&place)
+    }
+
     /// The place `place` of the table; `None` outside its usable part, 9..=72.
     #[inline(always)]
     pub fn at(place: i32) -> Option<(Self, i32)> {
@@ -317,6 +323,7 @@ mod tests {
     #[test]
     fn the_table_of_small_differences_has_its_limits() {
         assert!(Small::at(8).is_none() && Small::at(73).is_none() && Small::at(-1).is_none());
+        assert!((-2..80).all(|place| Small::exists(place) == Small::at(place).is_some()));
         assert_eq!(Small::at(9).map(|(_, half)| half), Some(4));
         assert_eq!(Small::at(57).map(|(_, half)| half), Some(262_143));
         assert_eq!(Small::at(72).map(|(_, half)| half), Some(8_388_608));
