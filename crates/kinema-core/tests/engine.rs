@@ -133,7 +133,7 @@ fn the_same_bits_for_any_number_of_workers_and_any_memory() {
             Job { kernel: Arc::new(kernel(&[5], 50)), transforms: vec![Arc::new(Double)] },
         ];
         let mut expected = None;
-        for (workers, memory) in [(1, 0), (2, 0), (3, 2 << 20), (7, 0), (1, 530_000)] {
+        for (workers, memory) in [(1, 0), (2, 0), (3, 8 << 20), (7, 0), (1, 2_100_000)] {
             let plan = Plan::new(&trajectory, selection.clone(), &jobs, workers, memory).unwrap();
             for job in 0..jobs.len() {
                 let outcome = engine::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Watch::default()).unwrap();
@@ -198,7 +198,7 @@ fn a_memory_limit_costs_workers_first_and_is_refused_when_one_frame_does_not_fit
     let jobs = [job(kernel(&[1], 1000))];
     let plan = |memory| Plan::new(&trajectory, all(&trajectory), &jobs, 4, memory);
     assert_eq!(plan(0).unwrap().workers, 4);
-    let tight = plan(1_100_000).unwrap();
+    let tight = plan(4_300_000).unwrap();
     assert_eq!(tight.workers, 2);
     assert!(tight.explain().contains("2 instead of 4 workers"), "{}", tight.explain());
     let error = plan(1000).err().unwrap();
