@@ -40,8 +40,10 @@ demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the ha
 
 test: test-rust test-python ## all tests, Rust and Python
 
+# the ignored ones are those that need the data files of the installed package MDAnalysisTests
 test-rust: $(VENV)/.stamp-packages
-	cargo test --workspace --quiet
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
+		cargo test --workspace --quiet -- --include-ignored
 
 test-python: setup
 	$(BIN)/python -m pytest

@@ -157,11 +157,11 @@ fn small_files_equal_libmdaxdr_to_the_bit() {
     compare_with_golden("xtc_golden.txt", |label| data().join(format!("xtc/{label}.xtc")));
 }
 
-/// The files are not in this repository: `KINEMA_MDANALYSIS_DATA` names the folder `data` of MDAnalysisTests.
+/// The files are not in this repository: `MDANALYSIS_TESTS_DATA` names the folder `data` of MDAnalysisTests.
 #[test]
-#[ignore = "needs MDAnalysisTests; set KINEMA_MDANALYSIS_DATA and run with --ignored"]
+#[ignore = "needs MDAnalysisTests; set MDANALYSIS_TESTS_DATA and run with --ignored"]
 fn files_of_mdanalysis_equal_libmdaxdr_to_the_bit() {
-    let folder = std::env::var_os("KINEMA_MDANALYSIS_DATA").expect("KINEMA_MDANALYSIS_DATA");
+    let folder = std::env::var_os("MDANALYSIS_TESTS_DATA").expect("MDANALYSIS_TESTS_DATA");
     compare_with_golden("xtc_golden_mdanalysis.txt", |label| Path::new(&folder).join(label));
 }
 
