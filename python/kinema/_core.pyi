@@ -103,8 +103,7 @@ class Trajectory:
         atoms: NDArray[np.uint32] | None = None,  # any order, repetitions allowed; None: all
         fields: Sequence[str] = ("positions",),
         dtype: str = "float32",  # "float32" | "float64"
-        out: NDArray[Any]
-        | None = None,  # C-contiguous (frames, atoms, 3) of dtype, for the first of the 3-vector fields
+        out: NDArray[Any] | None = None,  # C-contiguous (frames, atoms, 3) of dtype, for the first of the 3-vector fields
         workers: int = 0,
         memory: int = 0,  # bytes of working memory besides the result; 0: default
         native: bool = False,  # the file's own units, unscaled
@@ -129,9 +128,7 @@ class Kernel:
     def rmsf(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
         """Results: rmsf (n_selected,), mean_positions (n_selected, 3)."""
     @staticmethod
-    def rgyr(
-        n_atoms: int, atoms: NDArray[np.uint32], masses: NDArray[np.float64] | None = None, axes: bool = False
-    ) -> Kernel:
+    def rgyr(n_atoms: int, atoms: NDArray[np.uint32], masses: NDArray[np.float64] | None = None, axes: bool = False) -> Kernel:
         """Results: time (n,), values (n, 1), with axes (n, 4)."""
     @staticmethod
     def average(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
