@@ -42,6 +42,11 @@ class Table:
     columns: tuple[Column, ...]
     x: str = "time"
 
+    def curves(self) -> tuple[Column, list[Column]]:
+        """The column `x`, and those to be drawn over it: the quantities, which have a unit."""
+        x = next(column for column in self.columns if column.name == self.x)
+        return x, [column for column in self.columns if column.unit and column is not x and column.name != "time"]
+
     def numbers(self) -> NDArray[np.float64]:
         """All columns that are numbers, (rows, columns)."""
         found = [column.values for column in self.columns if column.values.dtype.kind != "U"]
@@ -167,11 +172,8 @@ def _quoted(text: str) -> str:
 
 
 def _write_xvg(file: IO[bytes], table: Table, provenance: Provenance) -> None:
-    # Grace reads numbers only
-    numeric = [column for column in table.columns if column.values.dtype.kind != "U"]
-    x = next(column for column in numeric if column.name == table.x)
-    others = [column for column in numeric if column is not x and column.name != "frame"]
-    units = {column.unit for column in others if column.unit}
+    x, others = table.curves()
+    units = {column.unit for column in others}
     label = f"({units.pop()})" if len(units) == 1 else ""
     lines = [f"# {line}" for line in provenance.lines()]
     lines += [f'@    title "{_grace(table.title)}"']

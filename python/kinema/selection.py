@@ -33,11 +33,14 @@ class Selection:
         What was asked for: the selection string, "group 'Protein' of index.ndx", "214 indices".
     names : (n,) str or None
         Atom names where a topology told them.
+    string : str or None
+        The selection string, where it was one; a reference with a topology of its own applies it anew.
     """
 
     indices: NDArray[np.uint32]
     description: str
     names: NDArray[np.str_] | None = None
+    string: str | None = None
 
     @property
     def n_atoms(self) -> int:
@@ -57,7 +60,11 @@ class Selection:
 
 
 def from_indices(
-    given: Any, n_atoms: int, description: str | None = None, names: NDArray[np.str_] | None = None
+    given: Any,
+    n_atoms: int,
+    description: str | None = None,
+    names: NDArray[np.str_] | None = None,
+    string: str | None = None,
 ) -> Selection:
     """A selection from whole numbers or a boolean mask over the `n_atoms` of a trajectory.
 
@@ -85,7 +92,7 @@ def from_indices(
     # a copy, so that nobody changes a selection afterwards
     indices = np.array(array, dtype=np.uint32)
     indices.flags.writeable = False
-    return Selection(indices, description or f"{len(indices)} indices", names)
+    return Selection(indices, description or f"{len(indices)} indices", names, string)
 
 
 def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: str = "select") -> Selection:
@@ -96,7 +103,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     if select is None:
         return from_indices(np.arange(n_atoms, dtype=np.uint32), n_atoms, "all")
     if isinstance(select, Selection):
-        return from_indices(select.indices, n_atoms, select.description, select.names)
+        return from_indices(select.indices, n_atoms, select.description, select.names, select.string)
     if isinstance(select, str):
         return _from_string(select, n_atoms, topology, what)
     if is_atom_group(select):
@@ -120,7 +127,7 @@ def _from_string(select: str, n_atoms: int, topology: Topology | None, what: str
         raise ArgumentError(
             f"selection {select!r} names no atoms of {topology.name}; compare its atom and residue names"
         )
-    return from_indices(found, n_atoms, select, topology.names(found))
+    return from_indices(found, n_atoms, select, topology.names(found), select)
 
 
 def _from_atom_group(group: Any, n_atoms: int) -> Selection:

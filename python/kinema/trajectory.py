@@ -14,10 +14,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema import _core, blocks, frames, selection
-from kinema.blocks import Block, Frame, Gap, Part
+from kinema import _core, selection
+from kinema.blocks import Block, Frame, Gap, Part, frame_bytes
 from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.frames import FrameChoice, ResolvedFrames
+from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
 from kinema.index_file import read_group
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
@@ -119,7 +119,7 @@ class Trajectory:
     @property
     def n_frames(self) -> int:
         """Number of frames; finds all frames of all files if that has not been done."""
-        return self._core.n_frames if self._view is None else frames.count(self._view)
+        return self._core.n_frames if self._view is None else count(self._view)
 
     def __len__(self) -> int:
         return self.n_frames
@@ -152,7 +152,7 @@ class Trajectory:
     @property
     def frame_numbers(self) -> NDArray[np.uint64]:
         """(frames,) numbers of this view's frames in the whole trajectory."""
-        return frames.numbers(self._frames(None))
+        return numbers(self._frames(None))
 
     @property
     def times(self) -> NDArray[np.float64]:
@@ -354,7 +354,7 @@ class Trajectory:
         kind = _float_name(dtype)
         if out is not None:
             n_atoms = self.n_atoms if atoms is None else len(atoms)
-            _check_out(out, (_count(chosen), n_atoms, 3), kind)
+            _check_out(out, (count(chosen), n_atoms, 3), kind)
         found = self._core.read(
             chosen,
             atoms=atoms,
@@ -386,15 +386,15 @@ class Trajectory:
         kind = _float_name(dtype)
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
-        frame_bytes = blocks.frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
+        needed = frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
         share = parse_memory(memory) // 3
-        if share < frame_bytes:
+        if share < needed:
             raise MemoryLimitError(
-                f"one frame of {n_atoms} atoms needs {3 * frame_bytes} bytes, memory allows {3 * share}; "
+                f"one frame of {n_atoms} atoms needs {3 * needed} bytes, memory allows {3 * share}; "
                 "raise memory= or select fewer atoms"
             )
         # arguments are checked above, at the call; a generator would check them at the first block
-        return self._blocks(chosen, share // frame_bytes, atoms, names, kind, worker_count(workers), share)
+        return self._blocks(chosen, share // needed, atoms, names, kind, worker_count(workers), share)
 
     def _blocks(
         self,
@@ -406,7 +406,7 @@ class Trajectory:
         workers: int,
         memory: int,
     ) -> Iterator[Block]:
-        for run in frames.split(chosen, length):
+        for run in split(chosen, length):
             found = self._core.read(
                 run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory
             )
@@ -416,14 +416,30 @@ class Trajectory:
 
     def _frames(self, choice: FrameChoice) -> ResolvedFrames:
         """What `choice` names within this view, in numbers of the whole trajectory."""
-        inner = frames.resolve(choice, self.n_frames)
-        return inner if self._view is None else frames.compose(self._view, inner)
+        inner = resolve(choice, self.n_frames)
+        return inner if self._view is None else compose(self._view, inner)
+
+    def choose(
+        self, start: int | None = None, stop: int | None = None, step: int | None = None, frames: FrameChoice = None
+    ) -> ResolvedFrames:
+        """The frames that the arguments of an analysis' `run` name, in numbers of the whole trajectory.
+
+        Raises ArgumentError for none at all, or for both `frames` and one of the others.
+        """
+        inner = choose(start, stop, step, frames, self.n_frames)
+        return inner if self._view is None else compose(self._view, inner)
+
+    def same_frames(self, other: Trajectory) -> bool:
+        """Whether both are the same frames of the same opened files."""
+        if self._core is not other._core:
+            return False
+        return bool(np.array_equal(self.frame_numbers, other.frame_numbers))
 
     def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
         return None if select is None else self.select(select).indices
 
     def _of_view(self, values: NDArray[Any]) -> NDArray[Any]:
-        return values if self._view is None else values[frames.numbers(self._view).astype(np.int64)]
+        return values if self._view is None else values[numbers(self._view).astype(np.int64)]
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
         first_atom = np.zeros(1, dtype=np.uint32)
@@ -442,16 +458,12 @@ class Trajectory:
                 raise ArgumentError(f"{self.paths[0]}: has no {name}; it holds {', '.join(self.fields)}")
 
     def _iteration_memory(self) -> int:
-        needed = blocks.frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
+        needed = frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
         return max(_ITERATION_MEMORY, 6 * needed)
 
 
 def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: info[field.name] for field in dataclass_fields(cls)}
-
-
-def _count(chosen: ResolvedFrames) -> int:
-    return frames.count(chosen)
 
 
 def _file_names(paths: Any) -> list[str]:

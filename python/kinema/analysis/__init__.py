@@ -1,0 +1,12 @@
+"""Analyses: one module a quantity, each with its formula, units and source; the loops are kernels in Rust.
+
+It holds no kernel and no runner.
+"""
+
+from kinema.analysis.base import Analysis, Results, Round
+from kinema.analysis.rgyr import RadiusOfGyration
+from kinema.analysis.rmsd import RMSD
+from kinema.analysis.rmsf import RMSF
+from kinema.analysis.run import run
+
+__all__ = ["RMSD", "RMSF", "Analysis", "RadiusOfGyration", "Results", "Round", "run"]

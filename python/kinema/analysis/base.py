@@ -1,0 +1,232 @@
+"""What analyses have in common: rounds, running, results, saving and plotting.
+
+It knows no quantity, and how several analyses share a pass is in `kinema.analysis.run`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
+from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
+from kinema.progress import ProgressChoice
+from kinema.provenance import Input, Provenance
+from kinema.runners import Runner, Timings
+from kinema.selection import Selection
+from kinema.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Analysis", "Found", "Results", "Round", "Rounds"]
+
+# what a kernel's partial gives when it is finished
+Found = dict[str, NDArray[np.float64]]
+
+
+class Results(dict[str, Any]):
+    """Results by name, also as attributes: `results.rmsd` is `results["rmsd"]`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no result {name!r}, there are: {', '.join(self) or 'none, call run() first'}") from None
+
+
+@dataclass(frozen=True)
+class Round:
+    """One pass over the frames: a kernel, and what each frame goes through first."""
+
+    kernel: _core.Kernel
+    transforms: Sequence[_core.Transform] = ()
+
+
+# yields rounds, is sent what each of them found, returns the results
+Rounds = Generator[Round, Found, Results]
+
+
+class Analysis(ABC):
+    """An analysis of a trajectory. Subclasses give `_rounds` and `_table`.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    selection : Selection
+    results : Results
+        Empty before `run`.
+    timings : Timings
+        Where the time of the last run went.
+    """
+
+    #: passes over the frames, for the progress bar
+    n_rounds = 1
+
+    def __init__(self, trajectory: Trajectory, selection: Selection, arguments: dict[str, Any]) -> None:
+        self.trajectory = trajectory
+        self.selection = selection
+        self.results = Results()
+        self.timings = Timings(())
+        self.plan = ""
+        self._arguments = arguments
+        self._frames: ResolvedFrames | None = None
+
+    def run(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        step: int | None = None,
+        frames: FrameChoice = None,
+        verbose: bool | None = None,
+        workers: int | None = None,
+        *,
+        runner: str | Runner | None = None,
+        memory: int | str | None = None,
+        progress: ProgressChoice = None,
+    ) -> Self:
+        """Runs the analysis and returns it.
+
+        Parameters
+        ----------
+        start, stop, step : int, optional
+            Frames as in a slice.
+        frames : slice, list, array or mask, optional
+            Frames in any order, instead of start, stop and step.
+        verbose : bool, optional
+            The same as `progress`, as in MDAnalysis.
+        workers : int, optional
+            Threads; by default as many as this process may use. Results are the same to the bit for any number.
+        runner : {"threads", "serial"} or Runner, optional
+        memory : int or str, optional
+            Limit of working memory, "256 MiB".
+        progress : bool or function, optional
+            By default a bar where stderr is a terminal; a function is called with (done, total).
+
+        Raises
+        ------
+        ArgumentError, OutOfRangeError, CorruptFileError (also for coordinates that are not numbers),
+        TruncatedFileError, MemoryLimitError
+        """
+        from kinema.analysis.run import run
+
+        run(
+            [self],
+            start=start,
+            stop=stop,
+            step=step,
+            frames=frames,
+            verbose=verbose,
+            workers=workers,
+            runner=runner,
+            memory=memory,
+            progress=progress,
+        )
+        return self
+
+    @abstractmethod
+    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+        """Yields each round, is sent what it found, returns the results. `frames` are those of the run."""
+
+    @abstractmethod
+    def _table(self) -> Table:
+        """The results as columns."""
+
+    def table(self) -> Table:
+        """The results as named columns with units; ArgumentError before `run`."""
+        if not self.results:
+            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
+        return self._table()
+
+    def save(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
+        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.output`).
+
+        `command` is what the provenance tells as the call, by default the Python call.
+        """
+        check_writable(path)
+        write_table(path, self.table(), self.provenance(command))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) where one is given."""
+        from kinema.analysis.plotting import draw
+
+        if path is not None:
+            check_plot_path(path)
+        figure = draw(self.table())
+        if path is not None:
+            suffix = os.path.splitext(os.fspath(path))[1][1:]
+            write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
+        return figure
+
+    def provenance(self, command: str | None = None) -> Provenance:
+        """What made the results: version, call, files with fingerprints, selection, frames, date."""
+        inputs = [Input(part.path, part.size, part.fingerprint) for part in self.trajectory.parts]
+        if self.trajectory.topology_name is not None:
+            inputs.append(Input(self.trajectory.topology_name))
+        arguments = ", ".join(f"{name}={value}" for name, value in self._arguments.items())
+        return Provenance(
+            version=_core.__version__,
+            call=command or f"kinema.analysis.{type(self).__name__}({arguments})",
+            inputs=tuple(inputs),
+            selection=f"{self.selection.description} ({self.selection.n_atoms} atoms)",
+            frames="" if self._frames is None else _described(self._frames),
+            parameters={} if command is None else {name: str(value) for name, value in self._arguments.items()},
+        )
+
+    # -- for subclasses -----------------------------------------------------------------------------------------
+
+    def _refuse_not_numbers(self, frames: ResolvedFrames, values: NDArray[np.float64]) -> None:
+        """Raises CorruptFileError with frame and atom where a frame's row of `values` is not finite."""
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        if bad.any():
+            self._refuse_frame(int(numbers(frames)[int(bad.argmax())]))
+
+    def _refuse_any_not_number(self, frames: ResolvedFrames, values: NDArray[np.float64]) -> None:
+        """The same for values over all frames: finds the first frame at fault by reading again."""
+        if np.isfinite(values).all():
+            return
+        whole = Trajectory(self.trajectory.core, None, frames)
+        for block in whole.blocks(select=self.selection.indices):
+            assert block.positions is not None  # what blocks reads when nothing else is said
+            bad = ~np.isfinite(block.positions).all(axis=(1, 2))
+            if bad.any():
+                self._refuse_frame(int(block.frames[int(bad.argmax())]))
+        raise CorruptFileError("results are not numbers, though all selected coordinates are; are they beyond 1e18?")
+
+    def _refuse_frame(self, frame: int) -> None:
+        atoms = self._atoms_used()
+        whole = Trajectory(self.trajectory.core)
+        positions = whole.read(frames=[frame], select=atoms, workers=1)[0]
+        bad = ~np.isfinite(positions).all(axis=1)
+        path = _path_of(whole, frame)
+        where = f"atom {int(atoms[int(bad.argmax())])}" if bad.any() else "the result"
+        raise CorruptFileError(
+            f"{path}: frame {frame} of the trajectory: {where} is not a number; leave the frame out with "
+            "start/stop/step or frames, or look with: kinema check",
+            path=path,
+            frame=frame,
+        )
+
+    def _atoms_used(self) -> NDArray[np.uint32]:
+        return self.selection.indices
+
+
+def _described(frames: ResolvedFrames) -> str:
+    if isinstance(frames, tuple):
+        start, step, length = frames
+        return f"{length} from {start}, every {step}" if step != 1 else f"{length} from {start}"
+    some = ", ".join(str(number) for number in frames[:5])
+    return f"{count(frames)} chosen: {some}{', ...' if len(frames) > 5 else ''}"
+
+
+def _path_of(trajectory: Trajectory, frame: int) -> str:
+    parts = [part for part in trajectory.parts if part.first_frame <= frame and part.kept[0] < part.kept[1]]
+    return parts[-1].path

@@ -1,0 +1,83 @@
+"""Radius of gyration per frame.
+
+    Rg(t) = sqrt( sum_i m_i |x_i(t) - x_c(t)|^2 / sum_i m_i ),   x_c the centre of mass
+
+and about each axis, with the two other coordinates alone: Rg_x = sqrt( sum_i m_i ((y-y_c)^2 + (z-z_c)^2) / sum_i m_i ),
+angstrom. It does not superpose, which would change nothing but the axes. Source: the definitions of the MDAnalysis
+user guide ("Writing your own trajectory analysis") and of `gmx gyrate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinema import _core
+from kinema.analysis.arguments import told, unique_order, weights_of
+from kinema.analysis.base import Analysis, Results, Round, Rounds
+from kinema.errors import ArgumentError
+from kinema.frames import ResolvedFrames, numbers
+from kinema.output import Column, Table
+from kinema.selection import AtomChoice
+from kinema.trajectory import Trajectory
+
+__all__ = ["RadiusOfGyration"]
+
+
+class RadiusOfGyration(Analysis):
+    """Radius of gyration over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        None: all atoms.
+    weights : "mass", None or (atoms,) array
+        Masses of the topology by default; None: all atoms alike.
+    axes : bool
+        Also the radii about the x, y and z axis.
+
+    After `run`
+    -----------
+    results.rgyr : (frames, 3) float64, with axes (frames, 6)
+        Frame number, time (ps), radius, radii about x, y, z (angstrom).
+    results.frames, results.time : (frames,)
+    results.values : (frames, 1), with axes (frames, 4)
+    """
+
+    def __init__(
+        self, trajectory: Trajectory, select: AtomChoice = None, weights: Any = "mass", axes: bool = False
+    ) -> None:
+        if isinstance(weights, str) and weights == "mass" and trajectory.topology_name is None:
+            raise ArgumentError(
+                "the radius of gyration needs masses: open the trajectory with topology=, or say weights=None for "
+                "atoms that weigh alike"
+            )
+        selection = trajectory.select(select)
+        arguments = {"select": told(selection), "weights": told(weights), "axes": told(axes)}
+        super().__init__(trajectory, selection, arguments)
+        self._weights = weights_of(weights, selection, trajectory)
+        self._axes = bool(axes)
+        unique_order(selection)
+
+    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+        order = unique_order(self.selection)
+        masses = None if self._weights is None else self._weights[order]
+        atoms = self.selection.indices[order]
+        found = yield Round(_core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes))
+        values = found["values"].reshape(-1, 4 if self._axes else 1)
+        self._refuse_not_numbers(frames, values)
+        frame_numbers = numbers(frames)
+        return Results(
+            rgyr=np.column_stack([frame_numbers.astype(np.float64), found["time"], values]),
+            frames=frame_numbers.astype(np.int64),
+            time=found["time"],
+            values=values,
+        )
+
+    def _table(self) -> Table:
+        columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]
+        names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z")[: self.results.values.shape[1]]
+        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(names)]
+        return Table("Radius of gyration", tuple(columns))
