@@ -65,7 +65,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "frames", "output", "progress", "provenance", "resources", "runners", "selection", "topology",
         "trajectory",
     },
-    "check": {"progress", "trajectory"},
+    "checking": {"progress", "trajectory"},
     "demo": {"peak_memory", "progress", "resources"},
     "testing": {"analysis", "blocks", "frames", "output", "runners", "selection", "topology", "trajectory"},
 }  # fmt: skip

@@ -37,7 +37,7 @@ def test_python_in_documents_names_what_exists(name: str) -> None:
             if not isinstance(node, ast.Attribute):
                 continue
             path = ast.unparse(node).split(".")
-            if path[0] != "kn":
+            if path[0] != "kn" or "(" in "".join(path):  # what a call returns is for other tests
                 continue
             found: object = kn
             for part in path[1:]:

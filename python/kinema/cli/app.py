@@ -3,6 +3,7 @@
 The commands themselves are a file each; they import what they need when they are called.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -40,7 +41,7 @@ def kinema(
     """Read and analyse molecular-dynamics trajectories at the speed of the storage."""
 
 
-for name, function in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "info": info.info,
     "rmsd": rmsd.rmsd,
     "rmsf": rmsf.rmsf,
@@ -49,5 +50,6 @@ for name, function in {
     "index": index.index,
     "formats": formats.formats,
     "demo": demo.demo,
-}.items():
+}
+for name, function in _COMMANDS.items():
     app.command(name)(function)
