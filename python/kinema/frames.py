@@ -42,9 +42,7 @@ def resolve(frames: FrameChoice, n_frames: int) -> ResolvedFrames:
     return _from_array(np.asarray(frames), n_frames)
 
 
-def choose(
-    start: int | None, stop: int | None, step: int | None, frames: FrameChoice, n_frames: int
-) -> ResolvedFrames:
+def choose(start: int | None, stop: int | None, step: int | None, frames: FrameChoice, n_frames: int) -> ResolvedFrames:
     """`resolve` for the arguments of an analysis: a slice by start, stop and step, or `frames` in their place.
 
     Raises ArgumentError for both at once and for no frames at all, OutOfRangeError as `resolve`.

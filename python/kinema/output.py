@@ -77,7 +77,7 @@ def write_table(path: str | os.PathLike[str], table: Table, provenance: Provenan
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raises what writing a table to `path` would raise for its suffix or folder, so that it can be said before a run."""
+    """Raises what writing a table to `path` would raise for its suffix or folder; to be asked before a run."""
     name = os.fspath(path)
     suffix = _suffix(name)
     if suffix not in _WRITERS:
@@ -208,9 +208,7 @@ def _sidecar(table: Table, provenance: Provenance) -> str:
 
     numeric = [column for column in table.columns if column.values.dtype.kind != "U"]
     columns = [{"name": column.name, "unit": column.unit} for column in numeric]
-    return json.dumps(
-        {"title": table.title, "columns": columns, "provenance": json.loads(provenance.json())}, indent=2
-    )
+    return json.dumps({"title": table.title, "columns": columns, "provenance": json.loads(provenance.json())}, indent=2)
 
 
 def _write_parquet(file: IO[bytes], table: Table, provenance: Provenance) -> None:

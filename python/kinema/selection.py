@@ -110,9 +110,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
         return _from_atom_group(select, n_atoms)
     if isinstance(select, (np.ndarray, range, Sequence)) and not isinstance(select, (bytes, bytearray)):
         return from_indices(select, n_atoms)
-    raise ArgumentError(
-        f"{what} is a selection string, an AtomGroup, indices or a mask, found {type(select).__name__}"
-    )
+    raise ArgumentError(f"{what} is a selection string, an AtomGroup, indices or a mask, found {type(select).__name__}")
 
 
 def _from_string(select: str, n_atoms: int, topology: Topology | None, what: str) -> Selection:

@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from kinema import _core, selection
 from kinema.blocks import Block, Frame, Gap, Part, frame_bytes
 from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.files import file_names, files_of_universe
 from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
 from kinema.index_file import read_group
 from kinema.progress import ProgressChoice, reporting
@@ -70,10 +71,10 @@ def open(
     if is_universe(paths):
         if topology is None:
             topology = paths
-        paths = _files_of_universe(paths)
+        paths = files_of_universe(paths)
     elif is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
-    names = _file_names(paths)
+    names = file_names(paths)
     for option, value, allowed in (
         ("overlap", overlap, ("last", "first", "all")),
         ("on_truncated", on_truncated, ("error", "drop")),
@@ -265,9 +266,7 @@ class Trajectory:
     @overload
     def __getitem__(self, key: int) -> Frame: ...
     @overload
-    def __getitem__(
-        self, key: slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]
-    ) -> Trajectory: ...
+    def __getitem__(self, key: slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]) -> Trajectory: ...
     def __getitem__(self, key: Any) -> Frame | Trajectory:
         """`traj[i]` is a Frame; slices, lists, arrays and masks give a Trajectory of those frames."""
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
@@ -303,7 +302,7 @@ class Trajectory:
         frames: FrameChoice = None,
         select: AtomChoice = None,
         *,
-        fields: Sequence[str],
+        fields: list[str] | tuple[str, ...],
         dtype: DTypeLike = "float32",
         out: NDArray[Any] | None = None,
         workers: int | None = None,
@@ -407,9 +406,7 @@ class Trajectory:
         memory: int,
     ) -> Iterator[Block]:
         for run in split(chosen, length):
-            found = self._core.read(
-                run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory
-            )
+            found = self._core.read(run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory)
             yield Block.from_arrays(found, names)
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -464,40 +461,6 @@ class Trajectory:
 
 def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: info[field.name] for field in dataclass_fields(cls)}
-
-
-def _file_names(paths: Any) -> list[str]:
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    if isinstance(given, bytes) or not isinstance(given, Sequence):
-        raise ArgumentError(f"open takes file names or an MDAnalysis Universe, found {type(paths).__name__}")
-    if not given:
-        raise ArgumentError("open was given no files; name at least one")
-    for path in given:
-        if not isinstance(path, (str, os.PathLike)):
-            raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
-    return [str(os.fspath(path)) for path in given]
-
-
-def _files_of_universe(universe: Any) -> list[str]:
-    """The trajectory files of a Universe; ArgumentError where what it shows is not what its files hold."""
-    reader = getattr(universe, "trajectory", None)
-    if reader is None:
-        raise ArgumentError("the universe has no trajectory; load one, or open the trajectory file itself")
-    if getattr(reader, "transformations", None):
-        raise ArgumentError(
-            "the universe transforms its frames on the fly, which its files do not hold; open the files themselves "
-            "to read them untransformed"
-        )
-    names = getattr(reader, "filenames", None)
-    if names is None:
-        names = [getattr(reader, "filename", None)]
-    found = [name for name in names if isinstance(name, (str, os.PathLike))]
-    if len(found) != len(names) or not found:
-        raise ArgumentError(
-            f"the universe's trajectory ({type(reader).__name__}) is not in files but in memory; "
-            "write it to a file and open that"
-        )
-    return [str(os.fspath(name)) for name in found]
 
 
 def _float_name(dtype: DTypeLike) -> str:

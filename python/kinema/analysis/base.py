@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,14 +33,43 @@ __all__ = ["Analysis", "Found", "Results", "Round", "Rounds"]
 Found = dict[str, NDArray[np.float64]]
 
 
-class Results(dict[str, Any]):
-    """Results by name, also as attributes: `results.rmsd` is `results["rmsd"]`."""
+class Results:
+    """Results by name, as attributes or by key: `results.rmsd` is `results["rmsd"]`.
+
+    Not a dict, since `values` is the name of a result.
+    """
+
+    def __init__(self, **found: Any) -> None:
+        self._found = found
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"no result {name!r}, there are: {', '.join(self) or 'none, call run() first'}") from None
+        # asked for before __init__ has run when a pickle is loaded
+        found = self.__dict__.get("_found", {})
+        if name not in found:
+            raise AttributeError(f"no result {name!r}, there are: {', '.join(found) or 'none, call run() first'}")
+        return found[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._found]
+
+    def keys(self) -> list[str]:
+        """Names of the results, so that `dict(results)` works."""
+        return list(self._found)
+
+    def __repr__(self) -> str:
+        return f"<Results: {', '.join(self._found) or 'none yet'}>"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reference structures: positions to superpose on, from a frame, a trajectory, a structure file, a Universe or an array.
+"""Reference structures: positions to superpose on, from a frame, a file, a Universe or an array.
 
 It superposes nothing.
 """
@@ -89,7 +89,8 @@ class Reference:
         else:
             self._check_atoms(source.n_atoms, source.paths[0])
         # float32, so that the frame itself is at distance 0 from its reference
-        return source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
+        frame: NDArray[Any] = source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
+        return frame
 
     def _from_universe(self, source: Any, selection: Selection) -> NDArray[Any]:
         name = Topology(source).name

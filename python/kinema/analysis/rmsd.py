@@ -45,8 +45,8 @@ class RMSD(Analysis):
         More atoms to take the RMSD of, as they lie after the superposition on `select`; one column each.
     weights : None, "mass" or (atoms,) array
         For superposition and RMSD of `select`.
-    group_weights : None, "mass" or list of these or arrays
-        For the RMSD of each of `groups`.
+    group_weights : "same", None, "mass", or a list of these last two or arrays
+        For the RMSD of each of `groups`; "same": "mass" where `weights` is "mass", otherwise None, as in MDAnalysis.
     superposition : bool
         False: positions are compared as they are.
 
@@ -66,10 +66,12 @@ class RMSD(Analysis):
         reference: Any = None,
         groups: Sequence[AtomChoice] | None = None,
         weights: Any = None,
-        group_weights: Any = None,
+        group_weights: Any = "same",
         superposition: bool = True,
     ) -> None:
         selection = trajectory.select(select)
+        if isinstance(group_weights, str) and group_weights == "same":
+            group_weights = "mass" if isinstance(weights, str) else None
         self.groups = tuple(trajectory.select(group) for group in _listed(groups))
         arguments = {"select": told(selection), "ref_frame": told(ref_frame), "reference": told(reference)}
         arguments |= {"groups": told(self.groups), "weights": told(weights), "group_weights": told(group_weights)}
@@ -84,9 +86,7 @@ class RMSD(Analysis):
 
     def _rounds(self, frames: ResolvedFrames) -> Rounds:
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
-        groups = [
-            self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)
-        ]
+        groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
         found = yield Round(_core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition))
         values = found["values"].reshape(-1, 1 + len(groups))
@@ -137,6 +137,4 @@ def _each_weights(
         weights = [weights] * len(groups)
     if not isinstance(weights, Sequence) or len(weights) != len(groups):
         raise ArgumentError(f"group_weights is None, 'mass' or a list, one entry for each of {len(groups)} groups")
-    return [
-        weights_of(one, group, trajectory, "group_weights") for one, group in zip(weights, groups, strict=True)
-    ]
+    return [weights_of(one, group, trajectory, "group_weights") for one, group in zip(weights, groups, strict=True)]
