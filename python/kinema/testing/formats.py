@@ -1,0 +1,256 @@
+"""`FormatTests`: what every format that Kinema reads must pass. Subclass it in a test module.
+
+It knows no format: the subclass writes files. Times are never asserted.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinema as kn
+from kinema.testing.synthetic import random_walk
+
+__all__ = ["FormatTests", "Golden"]
+
+
+@dataclass(frozen=True, eq=False)
+class Golden:
+    """A file with values that independent programs read from it.
+
+    `positions` (frames, atoms, 3) float32 in angstrom, `times` (frames,) in ps; `tolerance` in angstrom.
+    """
+
+    path: Path
+    positions: NDArray[np.float32]
+    times: NDArray[np.float64] | None = None
+    cells: NDArray[np.float32] | None = None
+    tolerance: float = 0.0
+
+
+class FormatTests:
+    """Subclass with `suffix`, `write`, and `golden_files`; change `index` for formats without arithmetic index."""
+
+    #: of the files that `write` makes
+    suffix = ""
+    #: what `Part.index` says: "arithmetic", or "table" for an index that is stored
+    index = "arithmetic"
+    #: angstrom by which a file keeps positions that are rounded to 0.01
+    tolerance = 1e-5
+    #: atoms of the small files
+    n_atoms = 12
+
+    def write(self, path: Path, positions: NDArray[np.float32], first_step: int) -> None:
+        """Writes positions in angstrom; frame i gets step and time (ps) `first_step + i`."""
+        raise NotImplementedError("a subclass of FormatTests writes files of its format")
+
+    def golden_files(self) -> list[Golden]:
+        """Files with golden values."""
+        raise NotImplementedError("a subclass of FormatTests names its golden files")
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def test_golden_values(self) -> None:
+        for golden in self.golden_files():
+            traj = kn.open(golden.path, index="memory")
+            found = traj.read(fields=["positions"])
+            assert found["positions"].shape == golden.positions.shape
+            np.testing.assert_allclose(found["positions"], golden.positions, rtol=0, atol=golden.tolerance)
+            if golden.times is not None:
+                np.testing.assert_allclose(found["times"], golden.times, rtol=1e-6)
+                np.testing.assert_allclose(traj.times, golden.times, rtol=1e-6)
+            if golden.cells is not None:
+                np.testing.assert_allclose(found["cells"], golden.cells, rtol=1e-5, atol=1e-3)
+
+    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
+        positions, traj = self._made(tmp_path, 7)
+        assert (traj.n_frames, traj.n_atoms, len(traj)) == (7, self.n_atoms, 7)
+        found = traj.read(fields=["positions"])
+        np.testing.assert_allclose(found["positions"], positions, rtol=0, atol=self.tolerance)
+        np.testing.assert_array_equal(found["frames"], np.arange(7))
+        np.testing.assert_array_equal(np.diff(found["steps"]), np.ones(6))
+        np.testing.assert_allclose(np.diff(found["times"]), np.ones(6), rtol=1e-5)
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_part_is_slice_of_whole(self, tmp_path: Path, seed: int) -> None:
+        _, traj = self._made(tmp_path, 23)
+        whole = traj.read()
+        random = np.random.default_rng(seed)
+        frames = random.integers(-23, 23, random.integers(1, 40))
+        atoms = random.integers(0, self.n_atoms, random.integers(1, 2 * self.n_atoms))
+        workers = int(random.integers(1, 5))
+        np.testing.assert_array_equal(
+            traj.read(frames=frames, select=atoms, workers=workers), whole[frames][:, atoms]
+        )
+        mask = random.random(23) < 0.5
+        np.testing.assert_array_equal(traj.read(frames=mask, select=np.unique(atoms)), whole[mask][:, np.unique(atoms)])
+        double = traj.read(frames=frames, dtype="float64")
+        assert double.dtype == np.float64
+        np.testing.assert_allclose(double, whole[frames], rtol=1e-6, atol=1e-6)
+
+    @pytest.mark.parametrize("key", [slice(None, None, -1), slice(20, 3, -4), slice(-3, None), slice(5, 5), slice(1, 99, 7)])
+    def test_slices(self, tmp_path: Path, key: slice) -> None:
+        _, traj = self._made(tmp_path, 23)
+        whole = traj.read()
+        np.testing.assert_array_equal(traj.read(frames=key), whole[key])
+        view = traj[key]
+        assert len(view) == len(whole[key])
+        np.testing.assert_array_equal(view.read(), whole[key])
+        np.testing.assert_array_equal(view.times, traj.times[key])
+        np.testing.assert_array_equal(view[::-1].read(), whole[key][::-1])
+        for frame, expected in zip(view, whole[key], strict=True):
+            np.testing.assert_array_equal(frame.positions, expected)
+
+    def test_out_is_filled(self, tmp_path: Path) -> None:
+        _, traj = self._made(tmp_path, 5)
+        out = np.full((5, self.n_atoms, 3), np.nan, dtype=np.float32)
+        assert traj.read(out=out) is out
+        np.testing.assert_array_equal(out, traj.read())
+
+    def test_blocks_are_the_whole(self, tmp_path: Path) -> None:
+        _, traj = self._made(tmp_path, 23)
+        per_frame = self.n_atoms * 12 + 60
+        blocks = list(traj.blocks(memory=3 * per_frame * 4))
+        assert len(blocks) > 1
+        np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), traj.read())
+        np.testing.assert_array_equal(np.concatenate([block.frames for block in blocks]), np.arange(23))
+
+    def test_many_readers_at_once(self, tmp_path: Path) -> None:
+        _, traj = self._made(tmp_path, 23)
+        whole = traj.read()
+
+        def read(seed: int) -> bool:
+            frames = np.random.default_rng(seed).integers(0, 23, 9)
+            return bool(np.array_equal(traj.read(frames=frames, workers=2), whole[frames]))
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(read, range(64)))
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("overlap", ["last", "first", "all"])
+    def test_overlapping_parts(self, tmp_path: Path, overlap: str) -> None:
+        first, second = random_walk(10, self.n_atoms, seed=1), random_walk(10, self.n_atoms, seed=2)
+        paths = [tmp_path / f"part{i}{self.suffix}" for i in range(2)]
+        self.write(paths[0], first, 0)
+        self.write(paths[1], second, 6)
+        traj = kn.open(paths, overlap=overlap, index="memory")
+        expected = {
+            "last": np.concatenate([first[:6], second]),
+            "first": np.concatenate([first, second[4:]]),
+            "all": np.concatenate([first, second]),
+        }[overlap]
+        np.testing.assert_allclose(traj.read(), expected, rtol=0, atol=self.tolerance)
+        assert sum(part.kept[1] - part.kept[0] for part in traj.parts) == len(expected) == len(traj)
+        assert not traj.gaps
+
+    def test_gaps_are_reported(self, tmp_path: Path) -> None:
+        paths = [tmp_path / f"part{i}{self.suffix}" for i in range(2)]
+        self.write(paths[0], random_walk(4, self.n_atoms), 0)
+        self.write(paths[1], random_walk(4, self.n_atoms), 9)
+        traj = kn.open(paths, index="memory")
+        assert traj.n_frames == 8
+        assert [(gap.part, gap.frame) for gap in traj.gaps] == [(1, 4)]
+
+    # -- index --------------------------------------------------------------------------------------------------
+
+    def test_grown_file_extends_the_index(self, tmp_path: Path) -> None:
+        positions = random_walk(9, self.n_atoms)
+        path = tmp_path / f"grows{self.suffix}"
+        self.write(path, positions[:5], 0)
+        assert kn.open(path).n_frames == 5
+        self.write(path, positions, 0)
+        traj = kn.open(path)
+        assert traj.n_frames == 9
+        np.testing.assert_allclose(traj.read(), positions, rtol=0, atol=self.tolerance)
+        assert traj.parts[0].index == ("arithmetic" if self.index == "arithmetic" else "extended")
+
+    def test_wrong_index_is_never_used(self, tmp_path: Path) -> None:
+        path = tmp_path / f"changes{self.suffix}"
+        self.write(path, random_walk(9, self.n_atoms, seed=1), 0)
+        stored = kn.open(path).parts[0].index_path
+        other = random_walk(6, self.n_atoms, seed=2)
+        self.write(path, other, 0)  # another file of the same name
+        np.testing.assert_allclose(kn.open(path).read(), other, rtol=0, atol=self.tolerance)
+        if self.index == "arithmetic":
+            return
+        assert stored is not None
+        for damage in (b"", b"not an index", Path(stored).read_bytes()[:-9], self._flipped(Path(stored), 40)):
+            Path(stored).write_bytes(damage)
+            np.testing.assert_allclose(kn.open(path).read(), other, rtol=0, atol=self.tolerance)
+
+    def test_stored_index_is_used(self, tmp_path: Path) -> None:
+        if self.index == "arithmetic":
+            pytest.skip("the format needs no stored index")
+        self._made(tmp_path, 9, index="auto")[1].scan()
+        again = kn.open(tmp_path / f"made{self.suffix}")
+        assert again.parts[0].index == "stored"
+        assert len(again.read()) == 9
+
+    # -- damage -------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("on_truncated", ["error", "drop"])
+    def test_truncation_at_every_byte(self, tmp_path: Path, on_truncated: str) -> None:
+        positions, traj = self._made(tmp_path, 3)
+        whole = traj.read()
+        data = (tmp_path / f"made{self.suffix}").read_bytes()
+        path = tmp_path / f"cut{self.suffix}"
+        dropped = 0
+        for length in range(len(data)):
+            path.write_bytes(data[:length])
+            try:
+                found = kn.open(path, on_truncated=on_truncated, index="memory").read(workers=1)
+            except kn.Error as error:
+                assert "\n" not in str(error)
+                assert str(path) in str(error)
+            else:
+                assert len(found) < 3
+                np.testing.assert_array_equal(found, whole[: len(found)])
+                dropped += 1
+        if on_truncated == "drop":
+            assert dropped > len(data) // 2
+
+    def test_bit_flips(self, tmp_path: Path) -> None:
+        self._made(tmp_path, 3)
+        source, path = tmp_path / f"made{self.suffix}", tmp_path / f"flipped{self.suffix}"
+        for seed in range(400):
+            path.write_bytes(self._flipped(source, seed))
+            try:
+                traj = kn.open(path, index="memory")
+                found = traj.read(workers=1, memory="64 MiB") if traj.n_atoms < 1000 else None
+            except kn.InternalError:
+                raise
+            except kn.Error as error:
+                assert "\n" not in str(error)
+            else:
+                assert found is None or found.shape[2] == 3
+
+    def test_what_is_no_trajectory(self, tmp_path: Path) -> None:
+        path = tmp_path / f"wrong{self.suffix}"
+        for content in (b"", b"\0" * 300, b"this is a letter, not a trajectory\n" * 30, os.urandom(500)):
+            path.write_bytes(content)
+            with pytest.raises(kn.Error):
+                kn.open(path, index="memory").read()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _made(self, folder: Path, n_frames: int, index: str = "memory") -> tuple[NDArray[np.float32], Any]:
+        positions = random_walk(n_frames, self.n_atoms)
+        path = folder / f"made{self.suffix}"
+        self.write(path, positions, 0)
+        return positions, kn.open(path, index=index)
+
+    def _flipped(self, path: Path, seed: int) -> bytes:
+        data = bytearray(path.read_bytes())
+        random = np.random.default_rng(seed)
+        # headers are short and matter most
+        place = int(random.integers(0, len(data) if seed % 2 else min(len(data), 300)))
+        data[place] ^= 1 << int(random.integers(0, 8))
+        return bytes(data)
