@@ -53,10 +53,11 @@ PYTHON_MODULES: dict[str, set[str]] = {
     # atoms and frames
     "topology": set(),
     "index_file": set(),
+    "files": set(),
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "trajectory": {"blocks", "frames", "index_file", "progress", "resources", "selection", "topology"},
+    "trajectory": {"blocks", "files", "frames", "index_file", "progress", "resources", "selection", "topology"},
     "time_window": {"trajectory"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
