@@ -53,10 +53,11 @@ PYTHON_MODULES: dict[str, set[str]] = {
     # atoms and frames
     "topology": set(),
     "index_file": set(),
+    "files": set(),
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "trajectory": {"blocks", "frames", "index_file", "progress", "resources", "selection", "topology"},
+    "trajectory": {"blocks", "files", "frames", "index_file", "progress", "resources", "selection", "topology"},
     "time_window": {"trajectory"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
@@ -65,7 +66,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "frames", "output", "progress", "provenance", "resources", "runners", "selection", "topology",
         "trajectory",
     },
-    "check": {"progress", "trajectory"},
+    "checking": {"progress", "trajectory"},
     "demo": {"peak_memory", "progress", "resources"},
     "testing": {"analysis", "blocks", "frames", "output", "runners", "selection", "topology", "trajectory"},
 }  # fmt: skip

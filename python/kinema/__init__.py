@@ -13,6 +13,7 @@ from kinema import analysis, errors
 from kinema._core import __version__
 from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration, run
 from kinema.blocks import Block, Frame, Gap, Part
+from kinema.checking import CheckReport, Problem, check
 from kinema.errors import (
     ArgumentError,
     CancelledError,
@@ -27,8 +28,10 @@ from kinema.errors import (
     TruncatedFileError,
     UnsupportedFormatError,
 )
+from kinema.registry import FormatInfo, formats
 from kinema.runners import Timings
 from kinema.selection import Selection
+from kinema.time_window import frames_between
 from kinema.topology import Topology
 from kinema.trajectory import Trajectory, open
 
@@ -39,17 +42,20 @@ __all__ = [
     "ArgumentError",
     "Block",
     "CancelledError",
+    "CheckReport",
     "CorruptFileError",
     "Error",
     "FileAccessError",
     "FileIOError",
     "FileNotFound",
+    "FormatInfo",
     "Frame",
     "Gap",
     "InternalError",
     "MemoryLimitError",
     "OutOfRangeError",
     "Part",
+    "Problem",
     "RadiusOfGyration",
     "Selection",
     "Timings",
@@ -59,7 +65,10 @@ __all__ = [
     "UnsupportedFormatError",
     "__version__",
     "analysis",
+    "check",
     "errors",
+    "formats",
+    "frames_between",
     "open",
     "run",
 ]

@@ -4,8 +4,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::engine::{Watch, catch_panics};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::Watch;
+use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::frame::{Block, BlockMut, Cell, Fields};
 use crate::plan::{DEFAULT_MEMORY, row_bytes};
 use crate::reader::{BATCH_BYTES, Reader};

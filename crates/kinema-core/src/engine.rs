@@ -3,12 +3,11 @@
 //! Threads belong to the call. Results have the same bits for any number of them: see `merge`.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::frame::{Block, BlockView};
 use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
 use crate::merge::{MergeTree, Node};
@@ -45,18 +44,6 @@ pub struct Outcome {
     pub nodes: Vec<Node>,
     /// Where the time went.
     pub timings: RunTimings,
-}
-
-/// Turns a panic into an `Internal` error: none may cross into Python or end the process.
-pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "unknown".to_owned());
-        Err(Error::new(ErrorKind::Internal, format!("a defect of Kinema, please report it: {what}")))
-    })
 }
 
 /// Runs the leaves `leaves` of a plan.

@@ -3,6 +3,7 @@
 //! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Result of anything that can fail in Kinema.
@@ -160,6 +161,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Turns a panic into an `Internal` error: none may cross into Python or end the process.
+pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "unknown".to_owned());
+        Err(Error::new(ErrorKind::Internal, format!("a defect of Kinema, please report it: {what}")))
+    })
+}
 
 #[cfg(test)]
 mod tests {

@@ -204,7 +204,7 @@ impl Trajectory {
                     loop {
                         let part = next.fetch_add(1, Ordering::Relaxed);
                         let Some(slot) = slots.get(part) else { break };
-                        let outcome = crate::engine::catch_panics(|| self.scan_part(part, 1, progress));
+                        let outcome = crate::error::catch_panics(|| self.scan_part(part, 1, progress));
                         if outcome.is_err() {
                             next.store(n, Ordering::Relaxed);
                         }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use kinema_core::engine::{Watch, catch_panics};
+use kinema_core::engine::Watch;
+use kinema_core::error::catch_panics;
 use kinema_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 

@@ -53,12 +53,13 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
-    from kinema.cli.app import app
+    from kinema.cli.app import application
 
-    group = typer.main.get_command(app)
-    # not `app()`: that takes every end of a file, EOFError, for a wish to stop
+    words = command.arguments or ["--help"]
+    group = typer.main.get_command(application(words))
+    # not the application itself: that takes every end of a file, EOFError, for a wish to stop
     try:
-        with group.make_context("kinema", command.arguments or ["--help"], obj=command) as context:
+        with group.make_context("kinema", words, obj=command) as context:
             group.invoke(context)
     except typer.Exit as end:
         return int(end.exit_code)

@@ -1,22 +1,32 @@
 """The typer application: which commands there are, and what all of them share.
 
-The commands themselves are a file each; they import what they need when they are called.
+The commands themselves are a file each; only the one that is called is imported, as typer takes its time for each.
 """
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from kinema.cli import check, demo, formats, index, info, rgyr, rmsd, rmsf
+# in the order of --help; each is a function in a module of its name
+COMMANDS = ("info", "rmsd", "rmsf", "rgyr", "check", "index", "formats", "demo")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="--quiet, --json and --debug may stand anywhere on the line. "
-    "Exit codes: 0 done, 1 problems found, 2 bad input, 130 Ctrl-C, 143 SIGTERM.",
-)
+
+def application(words: list[str]) -> typer.Typer:
+    """The application with the command that the words name, or with all of them where they name none."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="--quiet, --json and --debug may stand anywhere on the line. "
+        "Exit codes: 0 done, 1 problems found, 2 bad input, 130 Ctrl-C, 143 SIGTERM.",
+    )
+    app.callback()(_kinema)
+    named = words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS
+    for name in named:
+        app.command(name)(getattr(import_module(f"kinema.cli.{name}"), name))
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -27,8 +37,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def kinema(
+def _kinema(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -38,16 +47,3 @@ def kinema(
     _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
     """Read and analyse molecular-dynamics trajectories at the speed of the storage."""
-
-
-for name, function in {
-    "info": info.info,
-    "rmsd": rmsd.rmsd,
-    "rmsf": rmsf.rmsf,
-    "rgyr": rgyr.rgyr,
-    "check": check.check,
-    "index": index.index,
-    "formats": formats.formats,
-    "demo": demo.demo,
-}.items():
-    app.command(name)(function)

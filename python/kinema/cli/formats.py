@@ -1,4 +1,4 @@
-"""`kinema formats`: what Kinema reads and writes, from `kinema.registry.formats`."""
+"""`kinema formats`: what Kinema reads and writes, from `kinema.formats`."""
 
 import dataclasses
 import json
@@ -10,10 +10,10 @@ from kinema.cli.command_line import Command
 
 def formats(context: typer.Context) -> None:
     """The file formats that Kinema knows."""
-    from kinema.registry import formats as known_formats
+    import kinema as kn
 
     command: Command = context.obj
-    known = known_formats()
+    known = kn.formats()
     if command.json:
         print(json.dumps([dataclasses.asdict(one) for one in known]))
     elif not command.quiet:

@@ -96,7 +96,7 @@ def _dcd_frame_size(data: bytes, header: int, path: Path) -> int:
     """Bytes of a frame: a record for the cell where there is one, and one each for x, y and z."""
     (n_atoms,) = struct.unpack_from("<i", data, header - 8)
     (first,) = struct.unpack_from("<i", data, header)
-    size = 3 * (4 * n_atoms + 8) + (0 if first == 4 * n_atoms else first + 8)
+    size: int = 3 * (4 * n_atoms + 8) + (0 if first == 4 * n_atoms else first + 8)
     if (len(data) - header) % size:
         raise ArgumentError(f"{path}: has no whole number of frames of {size} bytes", path=str(path))
     return size

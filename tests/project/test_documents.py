@@ -1,0 +1,67 @@
+"""Documents that are made from the code are current, and what they name exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema.registry import formats, formats_page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_formats_page_is_current() -> None:
+    current = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
+    assert current == formats_page(), "run: python tools/write_formats_page.py"
+
+
+def test_readme_lists_the_formats() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for known in formats():
+        row = f"| {known.name} | {'yes' if known.reads else 'no'} | {'yes' if known.writes else 'no'} |"
+        assert row in readme
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_python_in_documents_names_what_exists(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        for node in ast.walk(ast.parse(block)):
+            if not isinstance(node, ast.Attribute):
+                continue
+            path = ast.unparse(node).split(".")
+            if path[0] != "kn" or "(" in "".join(path):  # what a call returns is for other tests
+                continue
+            found: object = kn
+            for part in path[1:]:
+                found = getattr(found, part)
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/tutorial.md"])
+def test_links_and_folders_exist(name: str) -> None:
+    path = ROOT / name
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (path.parent / target).exists(), target
+
+
+def test_options_in_documents_exist() -> None:
+    known = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").glob("*.py"))
+    for name in ("README.md", "docs/tutorial.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for line in re.findall(r"^\$? ?kinema .*$", text, re.MULTILINE):
+            for option in re.findall(r"(?<= )(--?[a-z][a-z-]*)", line.split("#")[0]):
+                assert f'"{option}"' in known, option
+
+
+def test_one_version() -> None:
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert kn.__version__ == cargo["workspace"]["package"]["version"]
+    assert f"## {kn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
