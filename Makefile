@@ -10,6 +10,9 @@ PYTHON_FOLDERS := python tests tools benchmarks
 # cargo builds kinema-python against the interpreter that runs the tests
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+# what is installed already is not worth a line
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rust test-python lint format bench wheel clean
@@ -28,7 +31,7 @@ $(VENV)/.stamp-venv:
 
 $(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python tools/requirements.py test dev > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
 	touch $@
 
 $(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)

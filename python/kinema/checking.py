@@ -24,6 +24,8 @@ __all__ = ["CheckReport", "Problem", "check"]
 _ATOMS_FOR_MOTION = 5000
 # A jump is told from the median step of at least this many steps.
 _STEPS_FOR_A_MEDIAN = 5
+# The text of a report names no more than this many problems of a kind; the report itself holds all.
+_TOLD_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
 # Spacing of times is compared within rounding of float32, as formats store them.
 _SPACING_TOLERANCE = 0.01
@@ -84,7 +86,13 @@ class CheckReport:
         found = "no problems" if self.ok else f"{count} problem{'s' if count > 1 else ''}"
         files = f"{len(self.paths)} files" if len(self.paths) > 1 else self.paths[0]
         head = f"{files}: {self.n_frames:,} frames of {self.n_atoms:,} atoms, {found}"
-        return "\n".join([head, *(f"  {problem.kind}: {problem}" for problem in self.problems)])
+        lines = [head]
+        for kind in dict.fromkeys(problem.kind for problem in self.problems):
+            same = [problem for problem in self.problems if problem.kind == kind]
+            lines += [f"  {kind}: {problem}" for problem in same[:_TOLD_OF_A_KIND]]
+            if len(same) > _TOLD_OF_A_KIND:
+                lines.append(f"  {kind}: {len(same) - _TOLD_OF_A_KIND:,} more")
+        return "\n".join(lines)
 
 
 def check(

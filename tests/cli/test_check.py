@@ -112,6 +112,15 @@ def test_files_out_of_order(files: Any, tmp_path: Path) -> None:
     assert "order" in kinds(kn.check([later, files.xtc], coordinates=False))
 
 
+def test_a_long_report_is_cut_in_its_text_alone() -> None:
+    problems = tuple(kn.Problem("gap", "a.xtc", i, "something is missing") for i in range(1000))
+    report = kn.CheckReport(("a.xtc",), 1000, 5, problems)
+    lines = str(report).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  gap: 990 more"
+    assert len(report.as_dict()["problems"]) == 1000
+
+
 def test_exit_codes(run_kinema: Any, files: Any, tmp_path: Path) -> None:
     good = run_kinema("check", files.xtc)
     assert (good.returncode, good.stderr) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,20 @@ def test_a_run_from_indices_imports_nothing_heavy(files: Any, environment: dict[
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     succeeded(done)
+
+
+def test_progress_on_a_terminal(files: Any, environment: dict[str, str]) -> None:
+    import pty
+
+    words = ["rmsd", "-f", *[str(files.dcd)] * 50, "--overlap", "all", "-n", str(files.ndx), "--group", "C-alpha"]
+    terminal, stderr = pty.openpty()
+    environment = {**environment, "TERM": "xterm", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "kinema", *words]
+    with open(terminal, "rb", buffering=0) as reader:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr)
+        assert process.stdout is not None
+        process.stdout.read()
+        assert process.wait(timeout=60) == 0
+        said = reader.read(1 << 16).decode(errors="replace")
+        os.close(stderr)
+    assert "frames/s" in said
