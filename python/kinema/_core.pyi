@@ -73,6 +73,7 @@ class Trajectory:
         on_truncated: str = "error",  # "error" | "drop"
         index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
         max_open_files: int = 64,
+        index_folder: str | None = None,  # where indices are stored, instead of beside the files
     ) -> None: ...
     @property
     def n_atoms(self) -> int: ...
@@ -84,6 +85,10 @@ class Trajectory:
         """Fields of the first part."""
     @property
     def paths(self) -> list[str]: ...
+    def recipe(self) -> dict[str, Any]:
+        """The arguments with which another process opens the same trajectory."""
+    def store_indices(self, folder: str) -> None:
+        """Stores the indices of all parts that have one, for processes that open the same files with index_folder."""
     def scan(self, workers: int = 0, progress: Progress | None = None) -> None:
         """Find all frames of all parts and join the parts; does nothing when that is done. progress: bytes."""
     @property
@@ -112,7 +117,7 @@ class Trajectory:
         float32, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64."""
 
 class Kernel:
-    """An analysis kernel. `atoms` are strictly ascending; references are float64 (n, 3); weights float64 (n,)."""
+    """An analysis kernel; it is pickled as the call that made it. `atoms` are strictly ascending; references are float64 (n, 3); weights float64 (n,)."""
 
     @staticmethod
     def rmsd(
@@ -183,6 +188,11 @@ class Plan:
         """Threads that the memory limit and the number of leaves leave."""
     @property
     def block_frames(self) -> int: ...
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of the parts, hexadecimal."""
+    def leaf(self, leaf: int) -> tuple[int, int]:
+        """The selected frames of a leaf, as positions in the selection: start, stop."""
     def explain(self) -> str: ...
 
 class WorkerTimings(TypedDict):
@@ -213,3 +223,29 @@ def run(
     progress: Progress | None = None,  # frames
 ) -> tuple[list[Partial], RunTimings]:
     """One round: maps all leaves of the plan on the threads of this process and merges them on the fixed tree."""
+
+# level and index in the merge tree, and a partial for each job
+Node = tuple[int, int, list[Partial]]
+
+def run_leaves(
+    trajectory: Trajectory,
+    plan: Plan,
+    jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
+    start: int,
+    stop: int,
+    *,
+    progress: Progress | None = None,  # frames of these leaves
+) -> tuple[list[Node], RunTimings]:
+    """Maps the leaves start..stop on the threads of this process; the nodes complete a MergeTree elsewhere."""
+
+class MergeTree:
+    """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered."""
+
+    def __init__(self, n_leaves: int, kernels: Sequence[Kernel]) -> None: ...
+    def insert(self, level: int, index: int, partials: Sequence[Partial]) -> None:
+        """Adds a node and merges upwards; the partials are used up."""
+    def take_nodes(self) -> list[Node]:
+        """What could not be merged further: the root alone once every leaf is in. The tree is used up."""
+
+def restore(kind: str, name: str, arguments: tuple[Any, ...]) -> Any:
+    """What pickle calls for kernels and transforms."""

@@ -10,7 +10,7 @@ use crate::frame::{Block, BlockMut, Cell, Fields};
 use crate::plan::{DEFAULT_MEMORY, row_bytes};
 use crate::reader::{BATCH_BYTES, Reader};
 use crate::selection::{AtomSelection, FrameSelection};
-use crate::trajectory::{Scanned, Trajectory};
+use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
 /// A caller's array of 3-vectors, `frames x atoms x 3`, or nothing where the field is not wanted.
 #[derive(Debug)]
@@ -99,8 +99,7 @@ struct Task<'a> {
 /// # Errors
 /// `OutOfRange`, `MemoryLimit`, `InvalidArgument` for arrays of another size; those of [`Reader::read`].
 pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'_>, watch: &Watch) -> Result<()> {
-    let scanned =
-        trajectory.scanned().ok_or_else(|| Error::new(ErrorKind::Internal, "the trajectory has not been scanned"))?;
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.joined.n_frames)?;
     let rows = arrays.times.len();
     let width = request.width();

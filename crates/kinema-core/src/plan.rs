@@ -11,7 +11,7 @@ use crate::index::fingerprint::Fingerprint;
 use crate::kernel::{AnyKernel, Needs, Transform};
 use crate::reader::BATCH_BYTES;
 use crate::selection::{AtomSelection, FrameSelection};
-use crate::trajectory::Trajectory;
+use crate::trajectory::{Trajectory, not_scanned};
 
 /// A kernel and what is done to the frames before it sees them.
 pub struct Job {
@@ -77,9 +77,7 @@ impl Plan {
         workers: usize,
         memory: u64,
     ) -> Result<Self> {
-        let scanned = trajectory
-            .scanned()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the trajectory has not been scanned"))?;
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         if frames.is_empty() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,

@@ -10,7 +10,7 @@ use crate::frame::{BlockMut, Fields, Scales};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Gather, Source};
 use crate::timing::Phases;
-use crate::trajectory::{Part, Scanned, Trajectory};
+use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
 
 /// Bytes that are read before they are decoded: still in the second-level cache then, and enough that the cost of a
 /// call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
@@ -39,9 +39,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `InvalidArgument` when the trajectory has not been scanned, or a part lacks a field.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, native: bool) -> Result<Self> {
-        let scanned = trajectory
-            .scanned()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the trajectory has not been scanned"))?;
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         for piece in &scanned.joined.pieces {
             let part = &scanned.parts[piece.part];
             let absent = fields - part.header().fields - Fields::CELL - Fields::STEP - Fields::TIME;

@@ -47,6 +47,8 @@ pub struct OpenOptions {
     pub on_truncated: OnTruncated,
     /// Where indices come from.
     pub index: IndexPolicy,
+    /// Where they are stored, instead of beside the files.
+    pub index_folder: Option<PathBuf>,
     /// How many files may be open between reads.
     pub max_open_files: usize,
 }
@@ -64,6 +66,7 @@ impl Default for OpenOptions {
             overlap: Overlap::Last,
             on_truncated: OnTruncated::Error,
             index: IndexPolicy::Auto,
+            index_folder: None,
             max_open_files: 64,
         }
     }
@@ -255,7 +258,7 @@ impl Trajectory {
         }
         let size = source.len()?;
         let loaded = match self.options.index {
-            IndexPolicy::Auto => store::load(source, &path, name, n_atoms)?,
+            IndexPolicy::Auto => store::load(&self.index_places(&path), source, name, n_atoms)?,
             IndexPolicy::Memory | IndexPolicy::Rebuild => Loaded::None,
         };
         let (known, mut note) = match loaded {
@@ -305,6 +308,31 @@ impl Trajectory {
         Ok(Part { path, format, decoder, index, size, fingerprint, origin, index_path, index_note: note, truncation })
     }
 
+    fn index_places(&self, path: &Path) -> Vec<PathBuf> {
+        store::places(path, self.options.index_folder.as_deref())
+    }
+
+    /// Stores the indices of all parts that have one in `folder`, for other processes that open the same files with it
+    /// as [`OpenOptions::index_folder`].
+    ///
+    /// # Errors
+    /// `Internal` before the scan; else those of [`store::save`].
+    pub fn store_indices(&self, folder: &Path) -> Result<()> {
+        let scanned = self.scanned().ok_or_else(not_scanned)?;
+        for (number, part) in scanned.parts.iter().enumerate() {
+            let Some(end) = part.index.end().filter(|_| matches!(part.index, Index::Table(_))) else { continue };
+            let places = store::places(&part.path, Some(folder));
+            let name = part.format.info().name;
+            let shorter = match part.truncation {
+                Some(_) => Some(Fingerprint::of(&*self.source(number)?, end, &part.index)?),
+                None => None,
+            };
+            let fingerprint = shorter.as_ref().unwrap_or(&part.fingerprint);
+            store::save(&places, &part.index, fingerprint, name, self.n_atoms())?;
+        }
+        Ok(())
+    }
+
     /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
     /// file, so that the next reader takes it for one that has grown and goes on behind it.
     fn store_index(
@@ -321,7 +349,7 @@ impl Trajectory {
             Some(_) => Some(Fingerprint::of(source, end, &scan.index)?),
             None => None,
         };
-        store::save(&scan.index, shorter.as_ref().unwrap_or(whole), format, n_atoms, path).map(Some)
+        store::save(&self.index_places(path), &scan.index, shorter.as_ref().unwrap_or(whole), format, n_atoms).map(Some)
     }
 
     /// The open file of a part, opened if it is not.
@@ -331,6 +359,10 @@ impl Trajectory {
     pub fn source(&self, part: usize) -> Result<Arc<FileSource>> {
         self.handles.get(part, &self.paths[part])
     }
+}
+
+pub(crate) fn not_scanned() -> Error {
+    Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Random, folder};
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::index::store::{Loaded, load_from, places, save, save_in};
+use kinema_core::index::store::{Loaded, load, places, save};
 use kinema_core::index::{Index, TableBuilder, UniformIndex};
 use kinema_core::source::{Extent, FileSource, Source};
 
@@ -37,12 +37,12 @@ fn stored(name: &str, wide: bool) -> (PathBuf, FileSource, Index, [PathBuf; 1]) 
     let path = folder.join("md.xtc");
     let (source, index, fingerprint) = trajectory(&path, wide);
     let places = [folder.join(".md.xtc.kinema-index")];
-    save_in(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
+    save(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
     (folder, source, index, places)
 }
 
 fn wrong(places: &[PathBuf], source: &dyn Source) -> String {
-    match load_from(places, source, "XTC", N_ATOMS).unwrap() {
+    match load(places, source, "XTC", N_ATOMS).unwrap() {
         Loaded::Wrong(reason) => reason,
         other => panic!("used: {other:?}"),
     }
@@ -54,7 +54,7 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         let (folder, source, index, places) = stored("grown", wide);
         let path = folder.join("md.xtc");
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[7; 1600]).unwrap();
-        let Loaded::Grew(Index::Table(known)) = load_from(&places, &source, "XTC", N_ATOMS).unwrap() else {
+        let Loaded::Grew(Index::Table(known)) = load(&places, &source, "XTC", N_ATOMS).unwrap() else {
             panic!("not taken for one that grew")
         };
         assert_eq!(Index::Table(known.clone()), index);
@@ -62,8 +62,8 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         builder.push(1600, 200, 100.0).unwrap();
         let extended = Index::Table(builder.finish());
         let fingerprint = Fingerprint::of(&source, source.len().unwrap(), &extended).unwrap();
-        save_in(&places, &extended, &fingerprint, "XTC", N_ATOMS).unwrap();
-        match load_from(&places, &source, "XTC", N_ATOMS).unwrap() {
+        save(&places, &extended, &fingerprint, "XTC", N_ATOMS).unwrap();
+        match load(&places, &source, "XTC", N_ATOMS).unwrap() {
             Loaded::Fits(found, _) => assert_eq!(found, extended),
             other => panic!("{other:?}"),
         }
@@ -88,7 +88,7 @@ fn other_content_of_the_same_size_is_noticed_at_both_ends_and_at_sampled_heads()
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
     assert!(wrong(&places, &source).contains("other content"), "a shorter file");
     fs::write(&path, &whole).unwrap();
-    assert!(matches!(load_from(&places, &source, "XTC", N_ATOMS).unwrap(), Loaded::Fits(..)));
+    assert!(matches!(load(&places, &source, "XTC", N_ATOMS).unwrap(), Loaded::Fits(..)));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -126,11 +126,11 @@ fn a_wrong_index_beside_the_file_does_not_hide_a_good_one_in_the_cache() {
     let both = [beside[0].clone(), folder.join("cache-index")];
     fs::copy(&both[0], &both[1]).unwrap();
     fs::write(&both[0], b"nothing").unwrap();
-    match load_from(&both, &source, "XTC", N_ATOMS).unwrap() {
+    match load(&both, &source, "XTC", N_ATOMS).unwrap() {
         Loaded::Fits(found, at) => assert_eq!((found, &at), (index, &both[1])),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(load_from(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), Loaded::None));
+    assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), Loaded::None));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -147,7 +147,7 @@ fn savers_that_race_write_the_same_bytes_and_leave_nothing_behind() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    save_in(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
+                    save(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
                     assert_eq!(fs::read(&places[0]).unwrap(), bytes, "whole at any moment");
                 }
             });
@@ -165,12 +165,15 @@ fn an_index_lies_beside_its_file_under_a_name_made_of_it() {
     let folder = folder("index-place").canonicalize().unwrap();
     let path = folder.join("md.xtc");
     let (_, index, fingerprint) = trajectory(&path, false);
-    let at = save(&index, &fingerprint, "XTC", N_ATOMS, &path).unwrap();
+    let at = save(&places(&path, None), &index, &fingerprint, "XTC", N_ATOMS).unwrap();
     assert_eq!(at, folder.join(".md.xtc.kinema-index"));
-    assert_eq!(places(&path)[0], at);
+    assert_eq!(places(&path, None)[0], at);
     let uniform =
         UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, steps: None, times: None };
-    assert!(save(&Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS, &path).is_err(), "arithmetic is not stored");
+    assert!(
+        save(&places(&path, None), &Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS).is_err(),
+        "arithmetic is not stored"
+    );
     fs::remove_dir_all(folder).unwrap();
 }
 

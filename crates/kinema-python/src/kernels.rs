@@ -12,7 +12,7 @@ use kinema_core::{Error, Result};
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments;
 use crate::errors::{invalid, to_python};
@@ -40,58 +40,97 @@ fn fitted(
     checked(AtomsAndReference::new(arguments::atoms(atoms, n_atoms)?, &coordinates, weights.as_deref()))
 }
 
+/// How a kernel or transform is made again in another process: a static method's name and its arguments.
+type Recipe = (&'static str, Py<PyTuple>);
+
+fn recipe<'py>(
+    py: Python<'py>,
+    name: &'static str,
+    arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Recipe> {
+    Ok((name, arguments.into_pyobject(py)?.unbind()))
+}
+
+/// What pickle calls: `restore("Kernel", "rmsd", arguments)`.
+#[pyfunction]
+pub fn restore<'py>(
+    py: Python<'py>,
+    class: &str,
+    name: &str,
+    arguments: Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import("kinema._core")?.getattr(class)?.getattr(name)?.call1(arguments)
+}
+
+type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, &'static str, Py<PyTuple>));
+
+fn reduce<'py>(py: Python<'py>, class: &'static str, (name, arguments): &Recipe) -> PyResult<Reduced<'py>> {
+    Ok((py.import("kinema._core")?.getattr("restore")?, (class, *name, arguments.clone_ref(py))))
+}
+
 /// An analysis kernel.
 #[pyclass(name = "Kernel", module = "kinema._core", frozen)]
 pub struct PyKernel {
     pub(crate) inner: Arc<dyn AnyKernel>,
-}
-
-impl PyKernel {
-    fn of(kernel: impl AnyKernel + 'static) -> Self {
-        Self { inner: Arc::new(kernel) }
-    }
+    recipe: Recipe,
 }
 
 #[pymethods]
 impl PyKernel {
     #[staticmethod]
     #[pyo3(signature = (n_atoms, atoms, reference, weights=None, groups=Vec::new(), superposition=true))]
-    fn rmsd(
+    fn rmsd<'py>(
+        py: Python<'py>,
         n_atoms: u32,
-        atoms: &Indices<'_>,
-        reference: &Coordinates<'_>,
-        weights: Option<&Values<'_>>,
-        groups: Vec<(Indices<'_>, Coordinates<'_>, Option<Values<'_>>)>,
+        atoms: &Indices<'py>,
+        reference: &Coordinates<'py>,
+        weights: Option<&Values<'py>>,
+        groups: Vec<(Indices<'py>, Coordinates<'py>, Option<Values<'py>>)>,
         superposition: bool,
     ) -> PyResult<Self> {
+        let recipe = recipe(py, "rmsd", (n_atoms, atoms, reference, weights, groups.clone(), superposition))?;
         let groups = groups
             .iter()
             .map(|(atoms, reference, weights)| fitted(n_atoms, atoms, reference, weights.as_ref()))
             .collect::<PyResult<_>>()?;
         let fit = if superposition { Fit::Superpose } else { Fit::None };
-        Ok(Self::of(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit)))
+        Ok(Self { inner: Arc::new(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit)), recipe })
     }
 
     #[staticmethod]
-    fn rmsf(n_atoms: u32, atoms: &Indices<'_>) -> PyResult<Self> {
-        Ok(Self::of(checked(Rmsf::new(arguments::atoms(atoms, n_atoms)?))?))
+    fn rmsf<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
+        let kernel = checked(Rmsf::new(arguments::atoms(atoms, n_atoms)?))?;
+        Ok(Self { inner: Arc::new(kernel), recipe: recipe(py, "rmsf", (n_atoms, atoms))? })
     }
 
     #[staticmethod]
     #[pyo3(signature = (n_atoms, atoms, masses=None, axes=false))]
-    fn rgyr(n_atoms: u32, atoms: &Indices<'_>, masses: Option<&Values<'_>>, axes: bool) -> PyResult<Self> {
+    fn rgyr<'py>(
+        py: Python<'py>,
+        n_atoms: u32,
+        atoms: &Indices<'py>,
+        masses: Option<&Values<'py>>,
+        axes: bool,
+    ) -> PyResult<Self> {
+        let recipe = recipe(py, "rgyr", (n_atoms, atoms, masses, axes))?;
         let masses = list(masses);
-        Ok(Self::of(checked(Rgyr::new(arguments::atoms(atoms, n_atoms)?, masses.as_deref(), axes))?))
+        let kernel = checked(Rgyr::new(arguments::atoms(atoms, n_atoms)?, masses.as_deref(), axes))?;
+        Ok(Self { inner: Arc::new(kernel), recipe })
     }
 
     #[staticmethod]
-    fn average(n_atoms: u32, atoms: &Indices<'_>) -> PyResult<Self> {
-        Ok(Self::of(checked(Average::new(arguments::atoms(atoms, n_atoms)?))?))
+    fn average<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
+        let kernel = checked(Average::new(arguments::atoms(atoms, n_atoms)?))?;
+        Ok(Self { inner: Arc::new(kernel), recipe: recipe(py, "average", (n_atoms, atoms))? })
     }
 
     #[getter]
     fn id(&self) -> &'static str {
         self.inner.id()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduce(py, "Kernel", &self.recipe)
     }
 
     fn empty(&self) -> PyPartial {
@@ -108,19 +147,26 @@ impl PyKernel {
 #[pyclass(name = "Transform", module = "kinema._core", frozen)]
 pub struct PyTransform {
     pub(crate) inner: Arc<dyn Transform>,
+    recipe: Recipe,
 }
 
 #[pymethods]
 impl PyTransform {
     #[staticmethod]
     #[pyo3(signature = (n_atoms, atoms, reference, weights=None))]
-    fn superpose(
+    fn superpose<'py>(
+        py: Python<'py>,
         n_atoms: u32,
-        atoms: &Indices<'_>,
-        reference: &Coordinates<'_>,
-        weights: Option<&Values<'_>>,
+        atoms: &Indices<'py>,
+        reference: &Coordinates<'py>,
+        weights: Option<&Values<'py>>,
     ) -> PyResult<Self> {
-        Ok(Self { inner: Arc::new(Superpose::new(fitted(n_atoms, atoms, reference, weights)?)) })
+        let recipe = recipe(py, "superpose", (n_atoms, atoms, reference, weights))?;
+        Ok(Self { inner: Arc::new(Superpose::new(fitted(n_atoms, atoms, reference, weights)?)), recipe })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduce(py, "Transform", &self.recipe)
     }
 }
 
@@ -137,7 +183,8 @@ impl PyPartial {
         Self { kernel, gathered: Mutex::new(Some(gathered)) }
     }
 
-    fn take(&self) -> PyResult<AnyPartial> {
+    /// What was gathered; the partial is used up.
+    pub(crate) fn take(&self) -> PyResult<AnyPartial> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
         gathered.ok_or_else(|| invalid("this partial was used up by merge or finish"))
     }

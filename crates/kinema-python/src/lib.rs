@@ -63,5 +63,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
+    module.add_class::<run::PyMergeTree>()?;
+    module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
     Ok(())
 }

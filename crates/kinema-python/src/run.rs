@@ -1,6 +1,11 @@
 //! `Plan` and `run`: one round of map-reduce on the threads of this process.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use kinema_core::engine;
+use kinema_core::index::fingerprint::Fingerprint;
+use kinema_core::kernel::AnyKernel;
+use kinema_core::merge::{MergeTree, Node};
 use kinema_core::plan::{Job, Plan};
 use kinema_core::timing::RunTimings;
 use kinema_core::{Error, ErrorKind};
@@ -10,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arguments;
-use crate::errors::to_python;
+use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyPartial, PyTransform};
 use crate::signals::watched;
 use crate::trajectory::PyTrajectory;
@@ -76,10 +81,26 @@ impl PyPlan {
         self.inner.workers
     }
 
+    /// The selected frames of a leaf, as positions in the selection: start and stop.
+    fn leaf(&self, leaf: u64) -> PyResult<(u64, u64)> {
+        if leaf >= self.inner.n_leaves() {
+            return Err(invalid(format!("leaf {leaf} is not one of the plan's {}", self.inner.n_leaves())));
+        }
+        let frames = self.inner.leaf(leaf);
+        Ok((frames.start, frames.end))
+    }
+
+    #[getter]
+    fn fingerprints(&self) -> Vec<String> {
+        self.inner.fingerprints.iter().map(Fingerprint::to_hex).collect()
+    }
+
     fn explain(&self) -> String {
         self.inner.explain()
     }
 }
+
+type PyNode = (u32, u64, Vec<PyPartial>);
 
 /// Maps all leaves of the plan and merges them.
 #[pyfunction]
@@ -91,24 +112,88 @@ pub fn run<'py>(
     jobs: Vec<PyJob<'py>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Vec<PyPartial>, Bound<'py, PyDict>)> {
+    let (nodes, timings) = run_leaves(py, trajectory, plan, jobs, 0, plan.inner.n_leaves(), progress)?;
+    let [(_, _, partials)] = <[_; 1]>::try_from(nodes)
+        .map_err(|_| to_python(&Error::new(ErrorKind::Internal, "the leaves did not merge into one root")))?;
+    Ok((partials, timings))
+}
+
+/// Maps the leaves `start..stop` of the plan and merges them as far as the tree has siblings among them.
+#[pyfunction]
+#[pyo3(signature = (trajectory, plan, jobs, start, stop, *, progress=None))]
+pub fn run_leaves<'py>(
+    py: Python<'py>,
+    trajectory: &PyTrajectory,
+    plan: &PyPlan,
+    jobs: Vec<PyJob<'py>>,
+    start: u64,
+    stop: u64,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Vec<PyNode>, Bound<'py, PyDict>)> {
     let work = self::jobs(&jobs);
     let plan = &plan.inner;
     let names: Vec<&str> = work.iter().map(|job| job.kernel.id()).collect();
     if names != plan.kernels {
-        return Err(crate::errors::invalid(format!(
+        return Err(invalid(format!(
             "these are not the jobs that were planned, expected {}, found {}",
             plan.kernels.join(", "),
             names.join(", ")
         )));
     }
+    if start >= stop || stop > plan.n_leaves() {
+        return Err(invalid(format!("leaves {start} to {stop} are not some of the plan's {}", plan.n_leaves())));
+    }
     let inner = &trajectory.inner;
-    let outcome =
-        watched(py, progress, plan.frames.len(), |watch| engine::run(inner, plan, &work, 0..plan.n_leaves(), watch))?;
-    let [root] = <[_; 1]>::try_from(outcome.nodes)
-        .map_err(|_| to_python(&Error::new(ErrorKind::Internal, "the leaves did not merge into one root")))?;
-    let partials =
-        work.into_iter().zip(root.bundle).map(|(job, partial)| PyPartial::new(job.kernel, partial)).collect();
-    Ok((partials, timings(py, &outcome.timings)?))
+    let frames = plan.leaf(stop - 1).end - plan.leaf(start).start;
+    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, start..stop, watch))?;
+    let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
+    let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
+    Ok((nodes, timings(py, &outcome.timings)?))
+}
+
+fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
+    let partials = kernels.iter().cloned().zip(node.bundle);
+    (node.level, node.index, partials.map(|(kernel, partial)| PyPartial::new(kernel, partial)).collect())
+}
+
+/// The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
+#[pyclass(name = "MergeTree", module = "kinema._core", frozen)]
+pub struct PyMergeTree {
+    tree: Mutex<Option<MergeTree>>,
+    kernels: Vec<Arc<dyn AnyKernel>>,
+}
+
+#[pymethods]
+impl PyMergeTree {
+    #[new]
+    fn new(n_leaves: u64, kernels: Vec<PyRef<'_, PyKernel>>) -> PyResult<Self> {
+        if n_leaves == 0 {
+            return Err(invalid("a tree needs at least one leaf"));
+        }
+        let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
+        Ok(Self { tree: Mutex::new(Some(MergeTree::new(n_leaves))), kernels })
+    }
+
+    fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
+        if partials.len() != self.kernels.len() {
+            return Err(invalid(format!("expected {} partials a node, found {}", self.kernels.len(), partials.len())));
+        }
+        let bundle = partials.iter().map(|partial| partial.take()).collect::<PyResult<_>>()?;
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let tree = tree.as_ref().ok_or_else(used_up)?;
+        tree.insert(&kernels, Node { level, index, bundle }).map_err(|error| to_python(&error))
+    }
+
+    /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.
+    fn take_nodes(&self) -> PyResult<Vec<PyNode>> {
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(used_up)?;
+        Ok(tree.into_nodes().into_iter().map(|node| to_python_node(&self.kernels, node)).collect())
+    }
+}
+
+fn used_up() -> PyErr {
+    invalid("this tree was used up by take_nodes")
 }
 
 fn timings<'py>(py: Python<'py>, timings: &RunTimings) -> PyResult<Bound<'py, PyDict>> {

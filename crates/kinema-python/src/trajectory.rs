@@ -24,6 +24,10 @@ use crate::signals::watched;
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
 pub struct PyTrajectory {
     pub(crate) inner: Arc<Trajectory>,
+    stated_format: Option<&'static str>,
+    overlap: String,
+    on_truncated: String,
+    max_open_files: usize,
 }
 
 impl PyTrajectory {
@@ -39,7 +43,9 @@ impl PyTrajectory {
 #[pymethods]
 impl PyTrajectory {
     #[new]
-    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64,
+        index_folder=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -48,6 +54,7 @@ impl PyTrajectory {
         on_truncated: &str,
         index: &str,
         max_open_files: usize,
+        index_folder: Option<PathBuf>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -74,10 +81,29 @@ impl PyTrajectory {
                 index,
                 &[("auto", IndexPolicy::Auto), ("memory", IndexPolicy::Memory), ("rebuild", IndexPolicy::Rebuild)],
             )?,
+            index_folder,
             max_open_files,
         };
         let inner = watched(py, None, 0, |_| Trajectory::open(paths, options))?;
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self {
+            inner: Arc::new(inner),
+            stated_format: format.map(|format| format.info().name),
+            overlap: overlap.to_owned(),
+            on_truncated: on_truncated.to_owned(),
+            max_open_files,
+        })
+    }
+
+    /// The arguments with which another process opens the same trajectory.
+    fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let recipe = PyDict::new(py);
+        recipe.set_item("paths", self.paths())?;
+        // every part of a trajectory with a stated format has that one; without, each is looked at again
+        recipe.set_item("format", self.stated_format)?;
+        recipe.set_item("overlap", &self.overlap)?;
+        recipe.set_item("on_truncated", &self.on_truncated)?;
+        recipe.set_item("max_open_files", self.max_open_files)?;
+        Ok(recipe)
     }
 
     #[getter]
@@ -109,6 +135,11 @@ impl PyTrajectory {
     #[getter]
     fn n_frames(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.scanned(py)?.joined.n_frames)
+    }
+
+    fn store_indices(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+        self.scanned(py)?;
+        py.detach(|| self.inner.store_indices(&folder)).map_err(|error| to_python(&error))
     }
 
     #[pyo3(signature = (workers=0, progress=None))]
@@ -206,7 +237,7 @@ impl PyTrajectory {
         frames, *, atoms=None, fields=vec!["positions".to_owned()], dtype="float32", out=None, workers=0, memory=0,
         native=false
     ))]
-    #[allow(clippy::too_many_arguments)] // the arguments of the Python method
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -32,35 +32,31 @@ pub enum Loaded {
     Wrong(String),
 }
 
-/// The places where the index of a file may be stored, best first: beside it, then the user's cache folder.
-pub fn places(path: &Path) -> Vec<PathBuf> {
+/// The places where the index of a file may be stored, best first: beside it, then the user's cache folder; or in
+/// `folder` alone.
+pub fn places(path: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let keyed = || format!("{:016x}.kinema-index", xxh3_64(absolute.as_os_str().as_encoded_bytes()));
+    if let Some(folder) = folder {
+        return vec![folder.join(keyed())];
+    }
     if let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) {
         places.push(folder.join(format!(".{}.kinema-index", name.to_string_lossy())));
     }
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     if let Some(cache) = cache {
-        let key = xxh3_64(absolute.as_os_str().as_encoded_bytes());
-        places.push(cache.join("kinema").join("index").join(format!("{key:016x}.kinema-index")));
+        places.push(cache.join("kinema").join("index").join(keyed()));
     }
     places
 }
 
-/// Stores the index of a file; returns where.
+/// Stores the index of a file in the first of `places` that can be written; returns where.
 ///
 /// # Errors
 /// The last error when no place is writable; `InvalidArgument` for an index that needs no storing.
-pub fn save(index: &Index, fingerprint: &Fingerprint, format: &str, n_atoms: u32, path: &Path) -> Result<PathBuf> {
-    save_in(&places(path), index, fingerprint, format, n_atoms)
-}
-
-/// As [`save`], in the first of `places` that can be written.
-///
-/// # Errors
-/// As there.
-pub fn save_in(
+pub fn save(
     places: &[PathBuf],
     index: &Index,
     fingerprint: &Fingerprint,
@@ -120,19 +116,11 @@ fn create_beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
     }
 }
 
-/// Looks for a stored index and checks it against the file. A wrong index is no error: it is rebuilt.
+/// Looks in `places` for a stored index and checks it against the file. A wrong index is no error: it is rebuilt.
 ///
 /// # Errors
 /// Only those of the source itself.
-pub fn load(source: &dyn Source, path: &Path, format: &str, n_atoms: u32) -> Result<Loaded> {
-    load_from(&places(path), source, format, n_atoms)
-}
-
-/// As [`load`], from the first of `places` that holds something.
-///
-/// # Errors
-/// As there.
-pub fn load_from(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<Loaded> {
+pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<Loaded> {
     let mut outcome = Loaded::None;
     for place in places {
         let bytes = match fs::read(place) {
@@ -293,11 +281,11 @@ mod tests {
             let (source, index, fingerprint) = example(wide);
             let folder = folder(&format!("round-{wide}"));
             let places = [folder.join(".md.xtc.kinema-index")];
-            let place = save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
-            let Loaded::Fits(back, at) = load_from(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
+            let place = save(&places, &index, &fingerprint, "XTC", 9).unwrap();
+            let Loaded::Fits(back, at) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
             assert_eq!((back, at), (index.clone(), place));
-            assert!(matches!(load_from(&places, &source, "TRR", 9).unwrap(), Loaded::Wrong(_)));
-            assert!(matches!(load_from(&places, &source, "XTC", 8).unwrap(), Loaded::Wrong(_)));
+            assert!(matches!(load(&places, &source, "TRR", 9).unwrap(), Loaded::Wrong(_)));
+            assert!(matches!(load(&places, &source, "XTC", 8).unwrap(), Loaded::Wrong(_)));
             assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
             fs::remove_dir_all(folder).unwrap();
         }
@@ -308,18 +296,18 @@ mod tests {
         let (source, index, fingerprint) = example(false);
         let folder = folder("grown");
         let places = [folder.join("index")];
-        save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
+        save(&places, &index, &fingerprint, "XTC", 9).unwrap();
         let mut bytes = vec![0; 100_000];
         source.read_exact_at(0, &mut bytes).unwrap();
         let mut grown = bytes.clone();
         grown.extend_from_slice(&[1; 500]);
         let grown = MemorySource::new("md.xtc", grown);
-        assert!(matches!(load_from(&places, &grown, "XTC", 9).unwrap(), Loaded::Grew(same) if same == index));
+        assert!(matches!(load(&places, &grown, "XTC", 9).unwrap(), Loaded::Grew(same) if same == index));
         bytes[10] ^= 1;
         let changed = MemorySource::new("md.xtc", bytes.clone());
-        assert!(matches!(load_from(&places, &changed, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        assert!(matches!(load(&places, &changed, "XTC", 9).unwrap(), Loaded::Wrong(_)));
         let shorter = MemorySource::new("md.xtc", &bytes[..90_000]);
-        assert!(matches!(load_from(&places, &shorter, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        assert!(matches!(load(&places, &shorter, "XTC", 9).unwrap(), Loaded::Wrong(_)));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -349,13 +337,13 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let place = save_in(&places, &index, &fingerprint, "XTC", 9).unwrap();
+                    let place = save(&places, &index, &fingerprint, "XTC", 9).unwrap();
                     assert_eq!(place, places[1]);
-                    assert!(matches!(load_from(&places, &source, "XTC", 9).unwrap(), Loaded::Fits(..)));
+                    assert!(matches!(load(&places, &source, "XTC", 9).unwrap(), Loaded::Fits(..)));
                 });
             }
         });
-        assert!(save_in(&places[..1], &index, &fingerprint, "XTC", 9).is_err());
+        assert!(save(&places[..1], &index, &fingerprint, "XTC", 9).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 }
