@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import kinema as kn
 import pytest
+
+import kinema as kn
 from kinema.testing import random_walk, write_dcd
 
 

@@ -1,8 +1,9 @@
 """Radius of gyration: golden values, axes, weights, errors."""
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 
 
 @pytest.mark.parametrize("name", ["ca.dcd", "ca.xtc"])

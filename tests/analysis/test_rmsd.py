@@ -1,8 +1,9 @@
 """RMSD: golden values, references, groups, errors."""
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 from kinema.testing import random_walk, write_dcd
 
 
@@ -142,7 +143,7 @@ def test_coordinates_that_are_not_numbers(tmp_path):
         kn.analysis.RMSF(traj, select=[0], align="reference", align_select=[1, 2, 3]),
         kn.analysis.RadiusOfGyration(traj, weights=None),
     ):
-        with pytest.raises(kn.CorruptFileError, match="frame 5.*atom 2|frame 5.*not a number") as caught:
+        with pytest.raises(kn.CorruptFileError, match=r"frame 5.*not a number") as caught:
             analysis.run()
         assert caught.value.path == str(path)
         assert caught.value.frame == 5

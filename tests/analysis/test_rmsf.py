@@ -1,8 +1,9 @@
 """RMSF: golden values, alignment in rounds, order of atoms, errors."""
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 
 
 @pytest.mark.parametrize("name", ["ca.dcd", "ca.xtc"])

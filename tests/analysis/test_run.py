@@ -1,8 +1,9 @@
 """Running analyses: together, on any number of workers, over chosen frames, with progress and timings."""
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 
 
 def all_analyses(traj):

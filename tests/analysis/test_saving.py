@@ -4,9 +4,10 @@ import csv
 import json
 import os
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 from kinema import output
 
 

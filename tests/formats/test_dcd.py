@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-import kinema as kn
 import numpy as np
 import pytest
+
+import kinema as kn
 from kinema.testing import FormatTests, Golden, random_walk, write_dcd
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.blocks import WORKING_MEMORY, frame_bytes
 from kinema.testing.synthetic import random_walk
 
 __all__ = ["FormatTests", "Golden"]
@@ -86,16 +87,16 @@ class FormatTests:
         frames = random.integers(-23, 23, random.integers(1, 40))
         atoms = random.integers(0, self.n_atoms, random.integers(1, 2 * self.n_atoms))
         workers = int(random.integers(1, 5))
-        np.testing.assert_array_equal(
-            traj.read(frames=frames, select=atoms, workers=workers), whole[frames][:, atoms]
-        )
+        np.testing.assert_array_equal(traj.read(frames=frames, select=atoms, workers=workers), whole[frames][:, atoms])
         mask = random.random(23) < 0.5
         np.testing.assert_array_equal(traj.read(frames=mask, select=np.unique(atoms)), whole[mask][:, np.unique(atoms)])
         double = traj.read(frames=frames, dtype="float64")
         assert double.dtype == np.float64
         np.testing.assert_allclose(double, whole[frames], rtol=1e-6, atol=1e-6)
 
-    @pytest.mark.parametrize("key", [slice(None, None, -1), slice(20, 3, -4), slice(-3, None), slice(5, 5), slice(1, 99, 7)])
+    @pytest.mark.parametrize(
+        "key", [slice(None, None, -1), slice(20, 3, -4), slice(-3, None), slice(5, 5), slice(1, 99, 7)]
+    )
     def test_slices(self, tmp_path: Path, key: slice) -> None:
         _, traj = self._made(tmp_path, 23)
         whole = traj.read()
@@ -116,11 +117,13 @@ class FormatTests:
 
     def test_blocks_are_the_whole(self, tmp_path: Path) -> None:
         _, traj = self._made(tmp_path, 23)
-        per_frame = self.n_atoms * 12 + 60
-        blocks = list(traj.blocks(memory=3 * per_frame * 4))
-        assert len(blocks) > 1
+        needed = frame_bytes(self.n_atoms, 1, 4)
+        blocks = list(traj.blocks(memory=WORKING_MEMORY + 11 * needed))
+        assert [len(block) for block in blocks] == [5, 5, 5, 5, 3]
         np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), traj.read())
         np.testing.assert_array_equal(np.concatenate([block.frames for block in blocks]), np.arange(23))
+        with pytest.raises(kn.MemoryLimitError, match="raise memory="):
+            traj.blocks(memory=WORKING_MEMORY)
 
     def test_many_readers_at_once(self, tmp_path: Path) -> None:
         _, traj = self._made(tmp_path, 23)
@@ -198,7 +201,7 @@ class FormatTests:
 
     @pytest.mark.parametrize("on_truncated", ["error", "drop"])
     def test_truncation_at_every_byte(self, tmp_path: Path, on_truncated: str) -> None:
-        positions, traj = self._made(tmp_path, 3)
+        _, traj = self._made(tmp_path, 3)
         whole = traj.read()
         data = (tmp_path / f"made{self.suffix}").read_bytes()
         path = tmp_path / f"cut{self.suffix}"
