@@ -84,7 +84,10 @@ def test_every_geometric_keyword_of_mdanalysis_is_refused():
 
     looks = {"positions", "distances", "capped_distance", "center_of_geometry", "self.ref", "dimensions"}
     for token, cls in selection._SELECTIONDICT.items():
-        source = inspect.getsource(cls)
+        try:
+            source = inspect.getsource(cls)
+        except (OSError, TypeError):  # made at run time for an attribute of the topology
+            continue
         if any(word in source for word in looks) and token.lower() not in ("prop", "same"):
             assert token.lower() in _GEOMETRIC, token
 

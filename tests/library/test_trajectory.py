@@ -28,7 +28,7 @@ def test_views_of_views(small):
     numbers = np.arange(20)
     keys = [slice(None, None, -2), [1, 5, -1], slice(1, 9), np.arange(8) % 3 == 0]
     view, expected = small, numbers
-    for key in keys[:2] + [slice(None), [True, False, True]]:
+    for key in [*keys[:2], slice(None), [True, False, True]]:
         view, expected = view[key], expected[key]
         np.testing.assert_array_equal(view.frame_numbers, expected)
         np.testing.assert_array_equal(view.read(), whole[expected])

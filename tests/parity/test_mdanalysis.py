@@ -27,28 +27,34 @@ def test_trajectory(both):
     assert traj.dt == pytest.approx(universe.trajectory.dt, rel=1e-6)
     for ts, frame in zip(universe.trajectory, traj, strict=True):
         np.testing.assert_array_equal(frame.positions, ts.positions)
-        assert frame.time == ts.time
+        assert frame.time == pytest.approx(ts.time, rel=1e-12)
         assert frame.frame == ts.frame
         expected = np.zeros((3, 3)) if ts.dimensions is None else ts.triclinic_dimensions
         np.testing.assert_allclose(frame.cell, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("weights", [None, "mass"])
-@pytest.mark.parametrize("superposition", [True, False])
-def test_rmsd(both, weights, superposition):
+def test_rmsd(both, weights):
     from MDAnalysis.analysis import rms
 
     traj, universe = both
     select, groups = "protein and name CA", ["protein and backbone", "resid 30-59 and protein"]
-    if not superposition:
-        groups = []
-    expected = rms.RMSD(
-        universe, select=select, groupselections=groups, ref_frame=4, weights=weights, superposition=superposition
-    ).run(step=2)
-    found = kn.analysis.RMSD(
-        traj, select=select, groups=groups, ref_frame=4, weights=weights, superposition=superposition
-    ).run(step=2)
+    arguments = {"select": select, "ref_frame": 4, "weights": weights}
+    expected = rms.RMSD(universe, groupselections=groups, **arguments).run(step=2)
+    found = kn.analysis.RMSD(traj, groups=groups, **arguments).run(step=2)
     np.testing.assert_allclose(found.results.rmsd, expected.results.rmsd, rtol=0, atol=TOLERANCE)
+
+
+def test_rmsd_without_superposition(both):
+    """As the function `rms.rmsd` has it; the class `rms.RMSD` centres the structures even then."""
+    from MDAnalysis.analysis import rms
+
+    traj, universe = both
+    group = universe.select_atoms("protein and name CA")
+    reference = group.positions.copy()
+    expected = [rms.rmsd(group.positions, reference) for _ in universe.trajectory]
+    found = kn.analysis.RMSD(traj, select=group, superposition=False).run().results.values[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
 
 
 def test_rmsf(both):
