@@ -201,7 +201,7 @@ class FormatTests:
 
     @pytest.mark.parametrize("on_truncated", ["error", "drop"])
     def test_truncation_at_every_byte(self, tmp_path: Path, on_truncated: str) -> None:
-        _, traj = self._made(tmp_path, 3)
+        _positions, traj = self._made(tmp_path, 3)
         whole = traj.read()
         data = (tmp_path / f"made{self.suffix}").read_bytes()
         path = tmp_path / f"cut{self.suffix}"
