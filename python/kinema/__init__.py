@@ -9,7 +9,7 @@
 Lengths are in angstrom, times in ps. Importing it imports neither MDAnalysis nor matplotlib.
 """
 
-from kinema import analysis, errors
+from kinema import analysis, errors, output, runners
 from kinema._core import __version__
 from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration, run
 from kinema.blocks import Block, Frame, Gap, Part
@@ -70,5 +70,7 @@ __all__ = [
     "formats",
     "frames_between",
     "open",
+    "output",
     "run",
+    "runners",
 ]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Block", "Frame", "Gap", "Part", "frame_bytes"]
 
+# the least that the core's reader works with, besides a frame
+WORKING_MEMORY = 3 << 20
 # cell (9 float32), step, time, number (8 bytes each)
 _STAMP_BYTES = 9 * 4 + 3 * 8
 

@@ -41,7 +41,9 @@ def files_of_universe(universe: Any) -> list[str]:
     if names is None:
         names = [getattr(reader, "filename", None)]
     found = [name for name in names if isinstance(name, (str, os.PathLike))]
-    if len(found) != len(names) or not found:
+    # a trajectory that was transferred to memory, perhaps in part, still tells its file's name
+    in_memory = getattr(reader, "format", None) == "MEMORY"
+    if in_memory or len(found) != len(names) or not found:
         raise ArgumentError(
             f"the universe's trajectory ({type(reader).__name__}) is not in files but in memory; "
             "write it to a file and open that"

@@ -35,6 +35,8 @@ def resolve(frames: FrameChoice, n_frames: int) -> ResolvedFrames:
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"frames: {str(error).lower()}, found {frames}") from None
         return _stride(found)
+    if isinstance(frames, (str, bytes)):
+        raise ArgumentError(f"frames are whole numbers, a slice or a mask, found {type(frames).__name__}")
     if isinstance(frames, range):
         if len(frames) and 0 <= min(frames[0], frames[-1]) and max(frames[0], frames[-1]) < n_frames:
             return _stride(frames)

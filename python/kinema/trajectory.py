@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core, selection
-from kinema.blocks import Block, Frame, Gap, Part, frame_bytes
+from kinema.blocks import WORKING_MEMORY, Block, Frame, Gap, Part, frame_bytes
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.files import file_names, files_of_universe
 from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
@@ -386,14 +386,17 @@ class Trajectory:
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
         needed = frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
-        share = parse_memory(memory) // 3
-        if share < needed:
+        limit = parse_memory(memory)
+        # two blocks are alive while the next one is read
+        working = max(limit // 3, WORKING_MEMORY + needed)
+        length = (limit - working) // 2 // needed
+        if length < 1:
             raise MemoryLimitError(
-                f"one frame of {n_atoms} atoms needs {3 * needed} bytes, memory allows {3 * share}; "
-                "raise memory= or select fewer atoms"
+                f"blocks of one frame of {n_atoms} atoms need {3 * needed + WORKING_MEMORY} bytes, memory allows "
+                f"{limit}; raise memory= or select fewer atoms"
             )
         # arguments are checked above, at the call; a generator would check them at the first block
-        return self._blocks(chosen, share // needed, atoms, names, kind, worker_count(workers), share)
+        return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
 
     def _blocks(
         self,
@@ -456,7 +459,7 @@ class Trajectory:
 
     def _iteration_memory(self) -> int:
         needed = frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
-        return max(_ITERATION_MEMORY, 6 * needed)
+        return max(_ITERATION_MEMORY, 2 * WORKING_MEMORY + 6 * needed)
 
 
 def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:

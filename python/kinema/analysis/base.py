@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
+from kinema.errors import ArgumentError
+from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
@@ -210,43 +210,6 @@ class Analysis(ABC):
             parameters={} if command is None else {name: str(value) for name, value in self._arguments.items()},
         )
 
-    # -- for subclasses -----------------------------------------------------------------------------------------
-
-    def _refuse_not_numbers(self, frames: ResolvedFrames, values: NDArray[np.float64]) -> None:
-        """Raises CorruptFileError with frame and atom where a frame's row of `values` is not finite."""
-        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        if bad.any():
-            self._refuse_frame(int(numbers(frames)[int(bad.argmax())]))
-
-    def _refuse_any_not_number(self, frames: ResolvedFrames, values: NDArray[np.float64]) -> None:
-        """The same for values over all frames: finds the first frame at fault by reading again."""
-        if np.isfinite(values).all():
-            return
-        whole = Trajectory(self.trajectory.core, None, frames)
-        for block in whole.blocks(select=self.selection.indices):
-            assert block.positions is not None  # what blocks reads when nothing else is said
-            bad = ~np.isfinite(block.positions).all(axis=(1, 2))
-            if bad.any():
-                self._refuse_frame(int(block.frames[int(bad.argmax())]))
-        raise CorruptFileError("results are not numbers, though all selected coordinates are; are they beyond 1e18?")
-
-    def _refuse_frame(self, frame: int) -> None:
-        atoms = self._atoms_used()
-        whole = Trajectory(self.trajectory.core)
-        positions = whole.read(frames=[frame], select=atoms, workers=1)[0]
-        bad = ~np.isfinite(positions).all(axis=1)
-        path = _path_of(whole, frame)
-        where = f"atom {int(atoms[int(bad.argmax())])}" if bad.any() else "the result"
-        raise CorruptFileError(
-            f"{path}: frame {frame} of the trajectory: {where} is not a number; leave the frame out with "
-            "start/stop/step or frames, or look with: kinema check",
-            path=path,
-            frame=frame,
-        )
-
-    def _atoms_used(self) -> NDArray[np.uint32]:
-        return self.selection.indices
-
 
 def _described(frames: ResolvedFrames) -> str:
     if isinstance(frames, tuple):
@@ -254,8 +217,3 @@ def _described(frames: ResolvedFrames) -> str:
         return f"{length} from {start}, every {step}" if step != 1 else f"{length} from {start}"
     some = ", ".join(str(number) for number in frames[:5])
     return f"{count(frames)} chosen: {some}{', ...' if len(frames) > 5 else ''}"
-
-
-def _path_of(trajectory: Trajectory, frame: int) -> str:
-    parts = [part for part in trajectory.parts if part.first_frame <= frame and part.kept[0] < part.kept[1]]
-    return parts[-1].path

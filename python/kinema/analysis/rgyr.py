@@ -67,7 +67,6 @@ class RadiusOfGyration(Analysis):
         atoms = self.selection.indices[order]
         found = yield Round(_core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes))
         values = found["values"].reshape(-1, 4 if self._axes else 1)
-        self._refuse_not_numbers(frames, values)
         frame_numbers = numbers(frames)
         return Results(
             rgyr=np.column_stack([frame_numbers.astype(np.float64), found["time"], values]),

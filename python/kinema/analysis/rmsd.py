@@ -48,7 +48,7 @@ class RMSD(Analysis):
     group_weights : "same", None, "mass", or a list of these last two or arrays
         For the RMSD of each of `groups`; "same": "mass" where `weights` is "mass", otherwise None, as in MDAnalysis.
     superposition : bool
-        False: positions are compared as they are.
+        False: positions are compared as they are, neither centred nor rotated.
 
     After `run`
     -----------
@@ -90,7 +90,6 @@ class RMSD(Analysis):
         n_atoms = self.trajectory.n_atoms
         found = yield Round(_core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition))
         values = found["values"].reshape(-1, 1 + len(groups))
-        self._refuse_not_numbers(frames, values)
         frame_numbers = numbers(frames)
         return Results(
             rmsd=np.column_stack([frame_numbers.astype(np.float64), found["time"], values]),
@@ -106,10 +105,6 @@ class RMSD(Analysis):
         order = unique_order(selection)
         reference = np.ascontiguousarray(self._reference.positions(selection)[order])
         return selection.indices[order], reference, None if weights is None else weights[order]
-
-    def _atoms_used(self) -> NDArray[np.uint32]:
-        used = [self.selection.indices, *(group.indices for group in self.groups)]
-        return np.unique(np.concatenate(used)).astype(np.uint32)
 
     def _table(self) -> Table:
         columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]

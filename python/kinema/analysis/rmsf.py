@@ -92,20 +92,14 @@ class RMSF(Analysis):
             transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
             if self._align == "average":
                 average = yield Round(_core.Kernel.average(n_atoms, atoms), transforms)
-                self._refuse_any_not_number(frames, average["mean_positions"])
                 target = np.ascontiguousarray(average["mean_positions"])
                 transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
         order = unique_order(self.selection)
         found = yield Round(_core.Kernel.rmsf(n_atoms, self.selection.indices[order]), transforms)
-        self._refuse_any_not_number(frames, found["rmsf"])
         # kernels take atoms in ascending order; back to the selection's
         rmsf, mean = np.empty_like(found["rmsf"]), np.empty_like(found["mean_positions"])
         rmsf[order], mean[order] = found["rmsf"], found["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
-
-    def _atoms_used(self) -> NDArray[np.uint32]:
-        used = np.concatenate([self.selection.indices, self.align_selection.indices])
-        return np.unique(used).astype(np.uint32)
 
     def _table(self) -> Table:
         indices = self.results.indices

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.blocks import WORKING_MEMORY, frame_bytes
 from kinema.testing.synthetic import random_walk
 
 __all__ = ["FormatTests", "Golden"]
@@ -116,11 +117,13 @@ class FormatTests:
 
     def test_blocks_are_the_whole(self, tmp_path: Path) -> None:
         _, traj = self._made(tmp_path, 23)
-        per_frame = self.n_atoms * 12 + 60
-        blocks = list(traj.blocks(memory=3 * per_frame * 4))
-        assert len(blocks) > 1
+        needed = frame_bytes(self.n_atoms, 1, 4)
+        blocks = list(traj.blocks(memory=WORKING_MEMORY + 11 * needed))
+        assert [len(block) for block in blocks] == [5, 5, 5, 5, 3]
         np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), traj.read())
         np.testing.assert_array_equal(np.concatenate([block.frames for block in blocks]), np.arange(23))
+        with pytest.raises(kn.MemoryLimitError, match="raise memory="):
+            traj.blocks(memory=WORKING_MEMORY)
 
     def test_many_readers_at_once(self, tmp_path: Path) -> None:
         _, traj = self._made(tmp_path, 23)

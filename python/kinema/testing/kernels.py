@@ -32,7 +32,7 @@ class KernelTests:
         trajectory, jobs = self._made(tmp_path, n_frames, 30)
         expected = [partial.finish() for partial in _run(trajectory, n_frames, jobs, workers=1)]
         for workers in (2, 3, 7):
-            for memory in (0, 2 << 20):
+            for memory in (0, 8 << 20):
                 partials = _run(trajectory, n_frames, jobs, workers=workers, memory=memory)
                 for partial, values in zip(partials, expected, strict=True):
                     _assert_same(partial.finish(), values)

@@ -1,0 +1,52 @@
+"""What is imported when: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kinema
+
+HEAVY = ("MDAnalysis", "matplotlib", "pyarrow", "rich", "typer", "pytest", "pandas", "scipy")
+CODE = """
+import sys
+import kinema as kn
+traj = kn.open(sys.argv[1], index="memory")
+atoms = traj.select(index_file=sys.argv[2])
+analyses = [kn.analysis.RMSD(traj, select=atoms), kn.analysis.RMSF(traj, select=[1, 2], align="average")]
+for analysis in kn.run(analyses):
+    for suffix in (".csv", ".xvg", ".npy", ".dat"):
+        analysis.save(sys.argv[3] + suffix)
+print(",".join(name for name in %r if name in sys.modules))
+"""
+
+
+def run(*arguments):
+    environment = {**os.environ, "PYTHONPATH": str(Path(kinema.__file__).parents[1])}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=environment)
+
+
+def test_a_run_from_indices_imports_little(small, tmp_path):
+    (tmp_path / "index.ndx").write_text("[ some ]\n1 2 3 7\n")
+    found = run("-c", CODE % (HEAVY,), small.paths[0], str(tmp_path / "index.ndx"), str(tmp_path / "out"))
+    assert found.stdout.strip() == ""
+
+
+def test_public_names():
+    assert all(hasattr(kinema, name) for name in kinema.__all__)
+    assert sorted(kinema.__all__) == sorted(set(kinema.__all__))
+    assert kinema.__version__
+
+
+@pytest.mark.parametrize(
+    "name", ["Trajectory", "RMSD", "RMSF", "RadiusOfGyration", "open", "run", "Selection", "Timings"]
+)
+def test_public_things_are_documented(name):
+    thing = getattr(kinema, name)
+    assert thing.__doc__
+    if isinstance(thing, type):
+        for attribute, value in vars(thing).items():
+            if not attribute.startswith("_") and (callable(value) or isinstance(value, property)):
+                assert value.__doc__, f"{name}.{attribute}"

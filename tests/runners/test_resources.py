@@ -1,0 +1,66 @@
+"""How many workers and how much memory: the machine's limits, and what users write."""
+
+import os
+
+import pytest
+
+import kinema as kn
+from kinema import resources
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("256 MiB", 256 << 20),
+        ("1GB", 10**9),
+        ("4g", 4 << 30),
+        ("1.5 KiB", 1536),
+        (1000, 1000),
+        ("77", 77),
+        ("1 TB", 10**12),
+    ],
+)
+def test_memory_is_understood(text, size):
+    assert resources.parse_memory(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "MiB", "-1", "1 XB", 0, -5, 1.5, True, "0"])
+def test_memory_is_refused(text):
+    with pytest.raises(kn.ArgumentError, match="memory"):
+        resources.parse_memory(text)
+
+
+def test_workers_heed_slurm(monkeypatch):
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert resources.default_workers() == 1
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "100000")
+    assert resources.default_workers() <= len(os.sched_getaffinity(0))
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "some")
+    assert resources.default_workers() >= 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+def test_workers_heed_affinity(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    assert resources.default_workers() == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "limit"),
+    [
+        ({"cpu.max": "max 100000"}, "0::/", None),
+        ({"cpu.max": "200000 100000"}, "0::/", 2),
+        ({"cpu.max": "max 100000", "a/b/cpu.max": "150000 100000"}, "0::/a/b", 2),
+        ({"a/cpu.max": "50000 100000", "a/b/cpu.max": "400000 100000"}, "0::/a/b", 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "3:cpu,cpuacct:/", None),
+        ({"cpu/job/cpu.cfs_quota_us": "300000", "cpu/job/cpu.cfs_period_us": "100000"}, "3:cpu,cpuacct:/job", 3),
+        ({}, "", None),
+        ({"cpu.max": "nonsense"}, "0::/", None),
+    ],
+)
+def test_control_groups(tmp_path, files, membership, limit):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content + "\n")
+    (tmp_path / "membership").write_text(membership + "\n")
+    assert resources._cgroup_limit(tmp_path, tmp_path / "membership") == limit
