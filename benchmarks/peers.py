@@ -48,7 +48,9 @@ def kinema_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str
     import kinema as kn
 
     trajectory = kn.open(path)
-    there = min(len(trajectory), max(1, 4_000_000 // trajectory.n_atoms))
+    there = min(
+        len(trajectory), max(1, 400_000 // trajectory.n_atoms)
+    )  # about the second-level cache, as one frame of a peer
     out = np.empty((there, trajectory.n_atoms, 3), dtype=np.float32)
     trajectory.read(frames=slice(0, there), out=out, workers=1)
     rounds = max(1, frames // there)

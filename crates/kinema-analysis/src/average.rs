@@ -2,81 +2,23 @@
 //!
 //! It does not superpose: frames are taken as they come, aligned beforehand by [`crate::superpose`] where wanted.
 
-use kinema_core::Result;
-use kinema_core::frame::{BlockView, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
-use kinema_core::selection::AtomSelection;
+use kinema_core::kernel::ResultArray;
 
-use crate::blocks;
-use crate::cpu::Cpu;
-use crate::moments::{Gathering, Moments, Order};
-use crate::series::nothing_gathered;
-
-const ID: &str = "average/1";
+use crate::moment_kernel::{MomentKernel, Quantity};
+use crate::moments::{Moments, Order};
 
 /// The mean positions. Results: "mean_positions" (atoms, 3), angstrom.
-#[derive(Debug, Clone)]
-pub struct Average {
-    cpu: Cpu,
-    atoms: AtomSelection,
-}
+pub type Average = MomentKernel<Mean>;
 
-impl Average {
-    /// Of `atoms`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an empty set.
-    pub fn new(atoms: AtomSelection) -> Result<Self> {
-        blocks::check_set(&atoms, "atom set")?;
-        Ok(Self { cpu: Cpu::detect(), atoms })
-    }
-}
+/// What [`Average`] makes of moments.
+#[derive(Debug, Clone, Copy)]
+pub enum Mean {}
 
-impl Kernel for Average {
-    type Partial = Moments;
+impl Quantity for Mean {
+    const ID: &'static str = "average/1";
+    const ORDER: Order = Order::First;
 
-    fn id(&self) -> &'static str {
-        ID
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
-    }
-
-    fn empty(&self) -> Moments {
-        Moments::new(Order::First)
-    }
-
-    fn accumulate(
-        &self,
-        partial: &mut Moments,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        blocks::check(ID, block, maps, &[&self.atoms])?;
-        maps.iter().try_for_each(|map| {
-            partial.add_block(self.cpu, &Gathering { id: ID, atoms: &self.atoms, map, block }, buffers)
-        })
-    }
-
-    fn merge(&self, left: &mut Moments, right: Moments) {
-        left.merge(right);
-    }
-
-    fn finish(&self, partial: Moments) -> Result<Vec<ResultArray>> {
-        if partial.n_frames() == 0 {
-            return Err(nothing_gathered(ID));
-        }
-        let shape = vec![self.atoms.len(), 3];
-        Ok(vec![ResultArray { name: "mean_positions", shape, values: partial.means() }])
-    }
-
-    fn to_bytes(&self, partial: &Moments) -> Vec<u8> {
-        partial.to_bytes(ID, self.atoms.len() * 3)
-    }
-
-    fn from_bytes(&self, bytes: &[u8]) -> Result<Moments> {
-        Moments::from_bytes(ID, Order::First, self.atoms.len() * 3, bytes)
+    fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray> {
+        vec![ResultArray { name: "mean_positions", shape: vec![n_atoms, 3], values: moments.means() }]
     }
 }

@@ -10,6 +10,7 @@ mod key_matrix;
 mod lanes;
 #[doc(hidden)]
 pub mod laws;
+pub mod moment_kernel;
 mod moments;
 pub mod qcp;
 pub mod rgyr;
@@ -22,7 +23,7 @@ mod weights;
 pub use average::Average;
 pub use cpu::Cpu;
 pub use key_matrix::Matrix3;
-pub use moments::Moments;
+pub use moments::{Moments, Order};
 pub use rgyr::Rgyr;
 pub use rmsd::{AtomsAndReference, Fit, Rmsd};
 pub use rmsf::Rmsf;

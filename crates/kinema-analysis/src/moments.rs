@@ -23,7 +23,7 @@ const GATHERED_ROWS: usize = 16;
 
 /// Which sums are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Of the coordinates.
     First,
     /// Of the coordinates and of their squares.
@@ -53,13 +53,13 @@ impl Moments {
     }
 
     /// The mean of each coordinate.
-    pub(crate) fn means(&self) -> Vec<f64> {
+    pub fn means(&self) -> Vec<f64> {
         let n = self.n_frames as f64;
         self.shift.iter().zip(&self.first).map(|(shift, sum)| shift + sum / n).collect()
     }
 
     /// The mean square about the mean, of each coordinate; never negative.
-    pub(crate) fn variances(&self) -> Vec<f64> {
+    pub fn variances(&self) -> Vec<f64> {
         let n = self.n_frames as f64;
         let about_mean = |(sum, square): (&f64, &f64)| ((square - sum * (sum / n)) / n).max(0.0);
         self.first.iter().zip(&self.second).map(about_mean).collect()

@@ -3,86 +3,28 @@
 //! It does not superpose: frames are taken as they come, aligned beforehand by [`crate::superpose`] where wanted. The
 //! formula is `sqrt(<|x - <x>|^2>)`, angstrom, over n frames (not n - 1), as in MDAnalysis.analysis.rms.RMSF.
 
-use kinema_core::Result;
-use kinema_core::frame::{BlockView, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
-use kinema_core::selection::AtomSelection;
+use kinema_core::kernel::ResultArray;
 
-use crate::blocks;
-use crate::cpu::Cpu;
-use crate::moments::{Gathering, Moments, Order};
-use crate::series::nothing_gathered;
-
-const ID: &str = "rmsf/1";
+use crate::moment_kernel::{MomentKernel, Quantity};
+use crate::moments::{Moments, Order};
 
 /// The fluctuation of each atom. Results, angstrom: "rmsf" (atoms), "mean_positions" (atoms, 3).
-#[derive(Debug, Clone)]
-pub struct Rmsf {
-    cpu: Cpu,
-    atoms: AtomSelection,
-}
+pub type Rmsf = MomentKernel<Fluctuation>;
 
-impl Rmsf {
-    /// Of `atoms`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an empty set.
-    pub fn new(atoms: AtomSelection) -> Result<Self> {
-        blocks::check_set(&atoms, "atom set")?;
-        Ok(Self { cpu: Cpu::detect(), atoms })
-    }
-}
+/// What [`Rmsf`] makes of moments.
+#[derive(Debug, Clone, Copy)]
+pub enum Fluctuation {}
 
-impl Kernel for Rmsf {
-    type Partial = Moments;
+impl Quantity for Fluctuation {
+    const ID: &'static str = "rmsf/1";
+    const ORDER: Order = Order::Second;
 
-    fn id(&self) -> &'static str {
-        ID
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
-    }
-
-    fn empty(&self) -> Moments {
-        Moments::new(Order::Second)
-    }
-
-    fn accumulate(
-        &self,
-        partial: &mut Moments,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        blocks::check(ID, block, maps, &[&self.atoms])?;
-        maps.iter().try_for_each(|map| {
-            partial.add_block(self.cpu, &Gathering { id: ID, atoms: &self.atoms, map, block }, buffers)
-        })
-    }
-
-    fn merge(&self, left: &mut Moments, right: Moments) {
-        left.merge(right);
-    }
-
-    fn finish(&self, partial: Moments) -> Result<Vec<ResultArray>> {
-        if partial.n_frames() == 0 {
-            return Err(nothing_gathered(ID));
-        }
-        let n = self.atoms.len();
-        let variances = partial.variances();
+    fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray> {
+        let variances = moments.variances();
         let rmsf = variances.as_chunks::<3>().0.iter().map(|[x, y, z]| (x + y + z).sqrt()).collect();
-        Ok(vec![
-            ResultArray { name: "rmsf", shape: vec![n], values: rmsf },
-            ResultArray { name: "mean_positions", shape: vec![n, 3], values: partial.means() },
-        ])
-    }
-
-    fn to_bytes(&self, partial: &Moments) -> Vec<u8> {
-        partial.to_bytes(ID, self.atoms.len() * 3)
-    }
-
-    fn from_bytes(&self, bytes: &[u8]) -> Result<Moments> {
-        Moments::from_bytes(ID, Order::Second, self.atoms.len() * 3, bytes)
+        vec![
+            ResultArray { name: "rmsf", shape: vec![n_atoms], values: rmsf },
+            ResultArray { name: "mean_positions", shape: vec![n_atoms, 3], values: moments.means() },
+        ]
     }
 }

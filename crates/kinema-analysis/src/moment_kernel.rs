@@ -1,0 +1,92 @@
+//! The kernel behind every quantity that is read from the moments of each atom's position over frames.
+//!
+//! It knows no quantity: [`Quantity`] says which moments one needs and what it makes of them.
+
+use std::marker::PhantomData;
+
+use kinema_core::Result;
+use kinema_core::frame::{BlockView, Fields};
+use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::selection::AtomSelection;
+
+use crate::blocks;
+use crate::cpu::Cpu;
+use crate::moments::{Gathering, Moments, Order};
+use crate::series::nothing_gathered;
+
+/// A quantity that is read from moments.
+pub trait Quantity: Send + Sync + 'static {
+    /// Name and version of the partial's bytes.
+    const ID: &'static str;
+    /// The highest moment it needs.
+    const ORDER: Order;
+    /// The results for `n_atoms` atoms over at least one frame.
+    fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray>;
+}
+
+/// Gathers the moments of a set of atoms for a quantity.
+#[derive(Debug, Clone)]
+pub struct MomentKernel<Q> {
+    cpu: Cpu,
+    atoms: AtomSelection,
+    quantity: PhantomData<fn() -> Q>,
+}
+
+impl<Q: Quantity> MomentKernel<Q> {
+    /// Of `atoms`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty set.
+    pub fn new(atoms: AtomSelection) -> Result<Self> {
+        blocks::check_set(&atoms, "atom set")?;
+        Ok(Self { cpu: Cpu::detect(), atoms, quantity: PhantomData })
+    }
+}
+
+impl<Q: Quantity> Kernel for MomentKernel<Q> {
+    type Partial = Moments;
+
+    fn id(&self) -> &'static str {
+        Q::ID
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn empty(&self) -> Moments {
+        Moments::new(Q::ORDER)
+    }
+
+    fn accumulate(
+        &self,
+        partial: &mut Moments,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        blocks::check(Q::ID, block, maps, &[&self.atoms])?;
+        maps.iter().try_for_each(|map| {
+            partial.add_block(self.cpu, &Gathering { id: Q::ID, atoms: &self.atoms, map, block }, buffers)
+        })
+    }
+
+    fn merge(&self, left: &mut Moments, right: Moments) {
+        left.merge(right);
+    }
+
+    fn finish(&self, partial: Moments) -> Result<Vec<ResultArray>> {
+        if partial.n_frames() == 0 {
+            return Err(nothing_gathered(Q::ID));
+        }
+        Ok(Q::results(&partial, self.atoms.len()))
+    }
+
+    fn to_bytes(&self, partial: &Moments) -> Vec<u8> {
+        partial.to_bytes(Q::ID, self.atoms.len() * 3)
+    }
+
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Moments> {
+        Moments::from_bytes(Q::ID, Q::ORDER, self.atoms.len() * 3, bytes)
+    }
+}
