@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint format bench wheel clean
+.PHONY: help setup demo test test-rust test-python lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,11 @@ $(VENV)/.stamp-venv:
 $(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python tools/requirements.py test dev > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
+	touch $@
+
+$(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
+	$(BIN)/python tools/requirements.py wheel > $(VENV)/requirements-wheel.txt
+	$(BIN)/python -m pip install --requirement $(VENV)/requirements-wheel.txt
 	touch $@
 
 $(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
@@ -68,8 +73,15 @@ format: $(VENV)/.stamp-packages ## bring all code into its form
 bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; BENCH="--quick" for a short run
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-wheel: $(VENV)/.stamp-packages ## a wheel for this platform, in dist/
-	$(BIN)/maturin build --release --out dist
+# Built for others: `make setup` builds for this machine alone. Both are tried in an empty environment, see the tool.
+wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it
+	$(BIN)/python tools/build_wheel.py
+	$(BIN)/python tools/smoke_wheel.py dist/kinema-*.whl
+
+sdist: $(VENV)/.stamp-wheel ## the source distribution, in dist/, and a trial of it
+	rm -f dist/kinema-*.tar.gz
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python tools/smoke_wheel.py dist/kinema-*.tar.gz
 
 clean: ## remove what was built; the virtual environment and the demo's data stay
 	cargo clean
