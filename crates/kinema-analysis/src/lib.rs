@@ -29,3 +29,8 @@ pub use rmsd::{AtomsAndReference, Fit, Rmsd};
 pub use rmsf::Rmsf;
 pub use series::Series;
 pub use superpose::Superpose;
+
+/// The how-to page, so that its code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-kernel.md")]
+pub struct AddAKernel;

@@ -20,3 +20,8 @@ pub mod timing;
 pub mod trajectory;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// The how-to page, so that its code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-format.md")]
+pub struct AddAFormat;
