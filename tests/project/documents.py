@@ -1,0 +1,83 @@
+"""What stands in the documents, as data: fenced blocks, and the files that their examples speak of.
+
+It runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kinema.testing import write_xtc
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a document that begins with `kinema`, and the output that is shown below it."""
+
+    document: str
+    words: list[str]
+    output: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.document}: {shlex.join(self.words)}"
+
+
+def text_of(document: str) -> str:
+    return (ROOT / document).read_text(encoding="utf-8")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of a language ("" for none), in order."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text_of(document), re.DOTALL | re.MULTILINE)
+    return [block for named, block in fenced if named == language]
+
+
+def kinema_lines(document: str) -> list[Line]:
+    """All lines in blocks that begin with `kinema` or `$ kinema`; after the latter the output may follow."""
+    found: list[Line] = []
+    for block in blocks(document, ""):
+        shown: list[str] | None = None
+        for line in block.splitlines():
+            if line.startswith(("kinema ", "$ kinema ")):
+                shown = [] if line.startswith("$") else None
+                words = shlex.split(line.removeprefix("$ "), comments=True)[1:]
+                found.append(Line(document, words, [] if shown is None else shown))
+            elif shown is not None:
+                shown.append(line)
+    return found
+
+
+def make_files(folder: Path, *, n_first: int = 120) -> None:
+    """The files that the examples name, of adenylate kinase: 3341 atoms, 196 frames, one every 100 ps.
+
+    The coordinates are those of the DCD in MDAnalysisTests, forwards and then backwards. The XTC parts overlap.
+    """
+    import MDAnalysis
+    from MDAnalysisTests import datafiles
+
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    universe.atoms.write(folder / "start.pdb")
+    positions = np.array([ts.positions for ts in universe.trajectory])
+    positions = np.concatenate([positions, positions[::-1]])
+    for name in ("md.xtc", "trajectory.xtc"):
+        write_xtc(folder / name, positions, dt=100.0)
+    for first, second in (("md1.xtc", "md2.xtc"), ("part1.xtc", "part2.xtc")):
+        write_xtc(folder / first, positions[:n_first], dt=100.0)
+        write_xtc(folder / second, positions[n_first - 10 :], first_step=n_first - 10, dt=100.0)
+    for name in ("top.psf", "topology.psf", "adk.psf"):
+        (folder / name).symlink_to(datafiles.PSF)
+    for name in ("adk_dims.dcd", "trajectory.dcd"):
+        (folder / name).symlink_to(datafiles.DCD)
+    groups = {"C-alpha": "protein and name CA", "Loop": "resid 120:160"}
+    written = ""
+    for name, selection in groups.items():
+        numbers = universe.select_atoms(selection).indices + 1
+        written += f"[ {name} ]\n{' '.join(map(str, numbers))}\n"
+    (folder / "index.ndx").write_text(written)

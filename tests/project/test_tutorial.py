@@ -1,0 +1,132 @@
+"""The examples of the documents do what they say: all lines of `kinema`, all Python, on files of a real protein."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+
+
+def _documents() -> ModuleType:
+    # tests are imported one by one, without a package around them
+    spec = importlib.util.spec_from_file_location("documents", Path(__file__).with_name("documents.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+documents = _documents()
+WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    documents.make_files(folder)
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same files in the working folder of one test."""
+    for file in made.iterdir():
+        (tmp_path / file.name).symlink_to(file.resolve())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_kinema(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    package = str(Path(kn.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "kinema", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_there_are_examples() -> None:
+    for name in WITH_COMMANDS:
+        assert len(documents.kinema_lines(name)) >= 4, name
+        assert documents.blocks(name, "python"), name
+
+
+@pytest.mark.parametrize("line", [line for name in WITH_COMMANDS for line in documents.kinema_lines(name)], ids=str)
+def test_lines_of_kinema(here: Path, line: Any) -> None:
+    done = run_kinema(line.words, here)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for option in ("-o", "--plot"):
+        for before, name in zip(line.words, line.words[1:], strict=False):
+            if before == option:
+                assert (here / name).stat().st_size > 0
+    said = done.stdout.splitlines()
+    for expected, found in zip(line.output, said, strict=False):
+        if expected == "...":
+            break
+        assert found == expected
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_python_from_top_to_bottom(here: Path, name: str) -> None:
+    names: dict[str, Any] = {}
+    for block in documents.blocks(name, "python"):
+        exec(compile(block, name, "exec"), names)
+
+
+def test_the_tutorials_last_words_are_on_truncated_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (here / "md.xtc").read_bytes()
+    (here / "md.xtc").unlink()
+    (here / "md.xtc").write_bytes(whole[:-1000])
+    block = documents.blocks("docs/tutorial.md", "python")[-1]
+    exec(compile(block, "docs/tutorial.md", "exec"), {"kn": kn})
+    frame, offset = map(int, capsys.readouterr().out.split())
+    assert frame == 195
+    assert 0 < offset < len(whole)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
+def test_ours_and_theirs_agree(here: Path) -> None:
+    names: dict[str, Any] = {}
+    compared = 0
+    for block in documents.blocks("docs/phrasebook.md", "python"):
+        exec(compile(block, "docs/phrasebook.md", "exec"), names)
+        if "ours" in names:
+            ours, theirs = names.pop("ours"), names.pop("theirs")
+            assert ours.shape == theirs.shape, block
+            # MDAnalysis works in float32 where it moves coordinates
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4, err_msg=block)
+            compared += 1
+    assert compared == 5
+
+
+def test_the_phrasebooks_selections(here: Path) -> None:
+    traj = kn.open("md.xtc", topology="top.psf")
+    atoms = documents.text_of("docs/phrasebook.md").split("\n## Atoms")[1].split("\n## ")[0]
+    selections = re.findall(r'`"([^"`]+)"`', atoms)
+    assert len(selections) >= 8
+    for selection in selections:
+        assert 0 < traj.select(selection).n_atoms < traj.n_atoms, selection
+    assert traj.select("index 0:99") == traj.select("bynum 1:100")
+
+
+@pytest.mark.parametrize("name", ["docs/add-a-format.md", "docs/add-a-kernel.md"])
+def test_suites_of_the_how_to_pages_pass(tmp_path: Path, name: str) -> None:
+    (block,) = documents.blocks(name, "python")
+    (tmp_path / "test_page.py").write_text(block)
+    package = str(Path(kn.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
