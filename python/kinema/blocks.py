@@ -170,3 +170,10 @@ class Gap:
     time_after: float | None
     step_before: int | None
     step_after: int | None
+
+    def __str__(self) -> str:
+        if self.time_before is not None and self.time_after is not None:
+            between = f"{self.time_before:g} and {self.time_after:g} ps"
+        else:
+            between = f"steps {self.step_before} and {self.step_after}"
+        return f"gap before frame {self.frame}: nothing between {between}"

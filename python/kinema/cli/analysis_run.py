@@ -4,6 +4,7 @@ It knows no quantity; the commands make the analysis object.
 """
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,15 +98,30 @@ def run(
     """Runs the analysis on the frames of the window, writes what is to be written and tells the user."""
     progress = False if command.quiet else None
     trajectory.scan(workers=workers, progress=progress)
+    notes = notes_on(trajectory)
+    if not command.quiet:
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
     analysis.run(**_frames(trajectory, window), workers=workers, memory=memory, progress=progress)
     if outputs.values is not None:
         analysis.save(outputs.values, command=command.typed)
     if outputs.plot is not None:
         analysis.plot(outputs.plot)
     if command.json:
-        print(json.dumps(_summary(command, trajectory, analysis, quantity, outputs)))
+        summary = _summary(command, trajectory, analysis, quantity, outputs)
+        print(json.dumps(summary | {"notes": notes}))
     elif not command.quiet:
         _tell(trajectory, analysis, quantity, outputs)
+
+
+def notes_on(trajectory: kn.Trajectory) -> list[str]:
+    """What a user of results should know of the files: gaps, frames that another part replaces, dropped frames."""
+    notes = [part.truncation + " (left out)" for part in trajectory.parts if part.truncation]
+    for part in trajectory.parts:
+        replaced = part.file_frames - (part.kept[1] - part.kept[0])
+        if replaced:
+            notes.append(f"{part.path}: {replaced} of {part.file_frames} frames are those of a neighbouring part")
+    return notes + [str(gap) for gap in trajectory.gaps]
 
 
 def _frames(trajectory: kn.Trajectory, window: Window) -> dict[str, Any]:

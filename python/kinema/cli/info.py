@@ -64,9 +64,5 @@ def _lines(traj: Any) -> list[str]:
         notes = [*part.warnings, part.index_note, part.truncation]
         lines += [f"  note     {note}" for note in notes if note]
     for gap in traj.gaps:
-        if gap.time_before is not None and gap.time_after is not None:
-            between = f"{gap.time_before:g} and {gap.time_after:g} ps"
-        else:
-            between = f"steps {gap.step_before} and {gap.step_after}"
-        lines += ["", f"gap before frame {gap.frame}: nothing between {between}"]
+        lines += ["", str(gap)]
     return lines
