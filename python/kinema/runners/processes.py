@@ -29,7 +29,7 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
-from kinema.runners.worker import Done, Failed, Leaves, Message, Progress, Ready, Setup
+from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Leaves, Message, Progress, Ready, Setup
 
 __all__ = ["ProcessesRunner"]
 
@@ -213,8 +213,8 @@ def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
     )
     # one thread each, also for the libraries that numpy calls
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # Ctrl-C must not end the interpreter before the worker has said that it ignores it
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # they must not end the interpreter before the worker has said that it ignores them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
     try:
         return subprocess.Popen(
             [sys.executable, "-c", code],

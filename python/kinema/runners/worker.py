@@ -25,11 +25,15 @@ from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
 from kinema.runners.timings import BLOCK_COLUMNS
 
-__all__ = ["Done", "Failed", "Leaves", "Message", "Progress", "Ready", "Setup", "main"]
+__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Leaves", "Message", "Progress", "Ready", "Setup", "main"]
 
 # of a piece of work: its first leaf, and the first that is not part of it
 Leaves = tuple[int, int]
 
+# Ctrl-C and a batch system's SIGTERM reach every process of a group; what follows from them the parent decides
+PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
+# seconds that a process waits for the end of a parent that has closed its connection
+_PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"
 
 
@@ -102,11 +106,10 @@ Message = Ready | Progress | Done | Failed
 
 def main(descriptor: int, folder: str, parent: int) -> None:
     """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed."""
-    # Ctrl-C and a batch system's SIGTERM reach every process of a group; what follows from them the parent decides
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in PARENTS_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     # blocked by the parent from before this process began
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
     connection = Connection(descriptor)
     orders: SimpleQueue[Leaves] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
@@ -124,8 +127,12 @@ def _listen(connection: Connection, orders: SimpleQueue[Leaves], folder: str, pa
         while True:
             orders.put(connection.recv())
     except (EOFError, OSError):
+        # a parent that lives kills this process now; one that is dying closes its files a moment before it is gone
+        until = time.monotonic() + _PATIENCE
+        while os.getppid() == parent and time.monotonic() < until:
+            time.sleep(0.005)
         if os.getppid() != parent:
-            # nobody else is left who knows of the folder
+            # nobody else is left who knows of the folder; others may be removing it, too
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
