@@ -15,6 +15,7 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.progress import Report
 from kinema.runners import Runner, choose_runner
 from kinema.testing.synthetic import random_walk, write_dcd, write_xtc
 
@@ -163,9 +164,7 @@ class RunnerTests:
     def test_progress_reaches_the_total(self, tmp_path: Path) -> None:
         for which, rounds in (("rmsd", 1), ("rmsf on the average", 2)):
             seen: list[tuple[int, int]] = []
-            _analysis(_walk(tmp_path), which).run(
-                runner=self.make(), progress=lambda done, total, seen=seen: seen.append((done, total))
-            )
+            _analysis(_walk(tmp_path), which).run(runner=self.make(), progress=_noting(seen))
             assert {total for _, total in seen} == {N_FRAMES}
             assert seen[-1] == (N_FRAMES, N_FRAMES)
             assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= rounds - 1
@@ -208,6 +207,11 @@ def _walk(folder: Path) -> kn.Trajectory:
     if not path.exists():
         write_dcd(path, random_walk(N_FRAMES, N_ATOMS))
     return kn.open(path)
+
+
+def _noting(seen: list[tuple[int, int]]) -> Report:
+    """A progress function that writes down its calls."""
+    return lambda done, total: seen.append((done, total))
 
 
 def _analysis(traj: kn.Trajectory, which: str) -> Analysis:
