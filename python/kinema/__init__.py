@@ -27,6 +27,7 @@ from kinema.errors import (
     OutOfRangeError,
     TruncatedFileError,
     UnsupportedFormatError,
+    WorkerError,
 )
 from kinema.registry import FormatInfo, formats
 from kinema.runners import Timings
@@ -63,6 +64,7 @@ __all__ = [
     "Trajectory",
     "TruncatedFileError",
     "UnsupportedFormatError",
+    "WorkerError",
     "__version__",
     "analysis",
     "check",

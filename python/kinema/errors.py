@@ -20,6 +20,7 @@ __all__ = [
     "OutOfRangeError",
     "TruncatedFileError",
     "UnsupportedFormatError",
+    "WorkerError",
     "make",
 ]
 
@@ -106,6 +107,10 @@ class MemoryLimitError(Error, MemoryError):
 
 class CancelledError(Error):
     """The caller asked to stop."""
+
+
+class WorkerError(Error, RuntimeError):
+    """A worker process ended without an answer: it was killed, memory ran out, or it could not start."""
 
 
 class InternalError(Error, RuntimeError):

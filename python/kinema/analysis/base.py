@@ -133,8 +133,9 @@ class Analysis(ABC):
         verbose : bool, optional
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
-            Threads; by default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "serial"} or Runner, optional
+            By default as many as this process may use. Results are the same to the bit for any number.
+        runner : {"threads", "processes", "serial"} or Runner, optional
+            What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
         progress : bool or function, optional
@@ -143,7 +144,7 @@ class Analysis(ABC):
         Raises
         ------
         ArgumentError, OutOfRangeError, CorruptFileError (also for coordinates that are not numbers),
-        TruncatedFileError, MemoryLimitError
+        TruncatedFileError, MemoryLimitError; with processes also WorkerError
         """
         from kinema.analysis.run import run
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.cli.command_line import Command
-from kinema.cli.options import OnTruncated, Overlap
+from kinema.cli.options import OnTruncated, Overlap, RunnerName
 from kinema.errors import ArgumentError
 from kinema.output import check_plot_path, check_writable
 from kinema.peak_memory import peak_memory
@@ -45,6 +45,15 @@ class Window:
     start: int | None
     stop: int | None
     step: int | None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many, with how much memory together, and what they are."""
+
+    number: int | None
+    memory: str | None
+    runner: RunnerName
 
 
 @dataclass(frozen=True)
@@ -92,17 +101,22 @@ def run(
     quantity: Quantity,
     window: Window,
     outputs: Outputs,
-    workers: int | None,
-    memory: str | None,
+    workers: Workers,
 ) -> None:
     """Runs the analysis on the frames of the window, writes what is to be written and tells the user."""
     progress = False if command.quiet else None
-    trajectory.scan(workers=workers, progress=progress)
+    trajectory.scan(workers=workers.number, progress=progress)
     notes = notes_on(trajectory)
     if not command.quiet:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-    analysis.run(**_frames(trajectory, window), workers=workers, memory=memory, progress=progress)
+    analysis.run(
+        **_frames(trajectory, window),
+        workers=workers.number,
+        runner=workers.runner.value,
+        memory=workers.memory,
+        progress=progress,
+    )
     if outputs.values is not None:
         analysis.save(outputs.values, command=command.typed)
     if outputs.plot is not None:

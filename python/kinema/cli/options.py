@@ -25,6 +25,14 @@ class OnTruncated(StrEnum):
     drop = "drop"
 
 
+class RunnerName(StrEnum):
+    """What the workers are."""
+
+    threads = "threads"
+    processes = "processes"
+    serial = "serial"
+
+
 _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
@@ -64,10 +72,14 @@ Workers = Annotated[
     typer.Option(
         "-j",
         "--workers",
-        help="Threads; all allowed cores by default.",
+        help="Workers; all allowed cores by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),
+]
+Runner = Annotated[
+    RunnerName,
+    typer.Option("--runner", help="What the workers are; results are the same.", rich_help_panel=_READING),
 ]
 Memory = Annotated[
     str | None,

@@ -38,6 +38,7 @@ def rgyr(
     stop: options.Stop = None,
     step: options.Step = None,
     workers: options.Workers = None,
+    runner: options.Runner = options.RunnerName.threads,
     memory: options.Memory = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
@@ -46,7 +47,7 @@ def rgyr(
 ) -> None:
     """Radius of gyration of the atoms, for each frame."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
+    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, Workers, open_inputs, run
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
@@ -64,6 +65,5 @@ def rgyr(
         Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rgyr[:, 2]),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        workers,
-        memory,
+        Workers(workers, memory, runner),
     )

@@ -43,6 +43,7 @@ def rmsd(
     stop: options.Stop = None,
     step: options.Step = None,
     workers: options.Workers = None,
+    runner: options.Runner = options.RunnerName.threads,
     memory: options.Memory = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
@@ -51,7 +52,7 @@ def rmsd(
 ) -> None:
     """RMSD of the atoms to a reference frame or structure, for each frame."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
+    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, Workers, open_inputs, run
     from kinema.cli.reference import reference_arguments
     from kinema.errors import ArgumentError
 
@@ -77,6 +78,5 @@ def rmsd(
         Quantity(f"RMSD of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rmsd[:, 2]),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        workers,
-        memory,
+        Workers(workers, memory, runner),
     )

@@ -40,6 +40,7 @@ def rmsf(
     stop: options.Stop = None,
     step: options.Step = None,
     workers: options.Workers = None,
+    runner: options.Runner = options.RunnerName.threads,
     memory: options.Memory = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
@@ -48,7 +49,7 @@ def rmsf(
 ) -> None:
     """Root-mean-square fluctuation of each atom."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
+    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, Workers, open_inputs, run
     from kinema.cli.reference import reference_arguments
     from kinema.errors import ArgumentError
 
@@ -71,6 +72,5 @@ def rmsf(
         Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rmsf),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        workers,
-        memory,
+        Workers(workers, memory, runner),
     )

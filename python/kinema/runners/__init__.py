@@ -1,6 +1,7 @@
 """Runners spread the leaves of a plan over workers and merge what comes back.
 
-They know no analysis by name and choose no frames.
+They know no analysis by name and choose no frames. `ProcessesRunner` is imported when it is chosen: most runs do
+without what it needs to start processes.
 """
 
 from kinema.runners.base import Outcome, Runner, choose_runner

@@ -5,7 +5,7 @@ It starts no worker; each runner is a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -54,13 +54,15 @@ class Runner(Protocol):
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads"), the runner itself, or for None the one with threads."""
+    """The runner of a name ("serial", "threads", "processes"), the runner itself, or for None the one with threads."""
+    from kinema.runners.processes import ProcessesRunner
     from kinema.runners.serial import SerialRunner
     from kinema.runners.threads import ThreadsRunner
 
-    known: dict[str, type[SerialRunner] | type[ThreadsRunner]] = {
+    known: dict[str, Callable[[], Runner]] = {
         "serial": SerialRunner,
         "threads": ThreadsRunner,
+        "processes": ProcessesRunner,
     }
     if runner is None:
         return ThreadsRunner()

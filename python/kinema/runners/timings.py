@@ -16,14 +16,15 @@ from kinema import _core
 __all__ = ["BLOCK_COLUMNS", "RoundTimings", "Timings", "WorkerTimings"]
 
 BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
-_PHASES = ("open", "io", "decode", "compute", "wait")
+_PHASES = ("start", "open", "io", "decode", "compute", "wait")
 
 
 @dataclass(frozen=True)
 class WorkerTimings:
     """One worker of one round; seconds, frames, blocks, bytes.
 
-    `total` is its wall time, `cpu` the CPU time of its thread.
+    `total` is its wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process could
+    begin: interpreter, imports, headers and indices; a thread has none.
     """
 
     worker: int
@@ -38,6 +39,7 @@ class WorkerTimings:
     blocks: int
     bytes_read: int
     reads: int
+    start: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,7 @@ class Timings:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Seconds of all workers by phase: open, io, decode, compute, wait, other."""
+        """Seconds of all workers by phase: start, open, io, decode, compute, wait, other."""
         found = {phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in _PHASES}
         whole = sum(worker.total for worker in self.workers)
         found["other"] = max(0.0, whole - sum(found.values()))

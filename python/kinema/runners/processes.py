@@ -1,0 +1,336 @@
+"""The runner with processes: pieces of the merge tree are handed out, as they come free, to processes of this machine.
+
+Nothing outlives the round, and no process shares memory with another; what each of them does is in `worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
+from kinema.frames import ResolvedFrames
+from kinema.progress import Report
+from kinema.resources import worker_count
+from kinema.runners.base import Job, Outcome
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
+from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Leaves, Message, Progress, Ready, Setup
+
+__all__ = ["ProcessesRunner"]
+
+# bytes for all workers together where the caller states no limit, as with threads
+_DEFAULT_MEMORY = 64 << 20
+# pieces of work that a worker holds: it goes on with the second while the parent takes in the first
+_PIECES_AHEAD = 2
+# a piece is about this share of what is left for each worker: large at first, small at the end
+_SHARES = 4
+# seconds between reports of progress
+_TICK = 0.1
+# seconds until a killed process is given up: it may hang in a call to a file server that does not answer
+_PATIENCE = 10.0
+# counts and times that add up over the pieces of a worker
+_SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
+
+
+class ProcessesRunner:
+    """Runs on processes, each with one thread; results are the same to the bit as those of threads.
+
+    Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
+    libraries that are not to be used from several threads.
+
+    Each process is a fresh interpreter (no fork: threads and locks would be copied) that imports Kinema and not the
+    caller's script. So a script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner.
+    Processes get recipes (files, frames, kernels' arguments) and give back partials as bytes; frame indices go through
+    a temporary folder. They end with the round, with an exception, and also when this process is killed.
+
+    Raises
+    ------
+    WorkerError
+        For a process that was killed or could not start. Errors of a worker are raised as they are, with path, frame
+        and byte.
+    """
+
+    name = "processes"
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+    ) -> Outcome:
+        """See `Runner.map_reduce`; `memory` is divided among the processes."""
+        began = time.monotonic()
+        limit = memory or _DEFAULT_MEMORY
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=worker_count(workers))
+        with _temporary_folder() as folder:
+            trajectory.store_indices(folder)
+            Setup(
+                recipe=trajectory.recipe(),
+                frames=frames,
+                jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
+                fingerprints=plan.fingerprints,
+                n_leaves=plan.n_leaves,
+                memory=limit // plan.workers,
+                began=began,
+            ).store(folder)
+            with _Team(plan.workers, folder) as team:
+                partials = _Round(plan, [kernel for kernel, _ in jobs], team).run(progress)
+        wall = time.monotonic() - began
+        members = team.members
+        blocks = [rows for member in members for rows in member.blocks]
+        timings = RoundTimings(
+            wall,
+            plan.n_frames,
+            tuple(member.timings(wall) for member in members),
+            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
+        )
+        return Outcome(partials, timings, f"{plan.explain()}\nnote: each worker is a process with one thread")
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="kinema-")
+    except OSError as error:
+        raise from_os("cannot make a temporary folder for worker processes", error) from None
+
+
+class _Member:
+    """One worker process as the parent sees it."""
+
+    def __init__(self, number: int, folder: str) -> None:
+        self.number = number
+        self.start: float | None = None  # seconds from the beginning of the round until it was ready
+        self.pieces: deque[Leaves] = deque()  # handed out and not done
+        self.running = 0  # frames done of the first of them
+        self.blocks: list[NDArray[np.float64]] = []
+        self._sums = dict.fromkeys(_SUMS, 0.0)
+        self._busy = 0.0
+        self._cpu = 0.0
+        self.connection, other_end = Pipe()
+        with other_end:
+            self.process = _started(other_end, folder)
+
+    def order(self, piece: Leaves) -> None:
+        """Hands out a piece; WorkerError where the process is dead."""
+        self.pieces.append(piece)
+        try:
+            self.connection.send(piece)
+        except OSError:
+            raise self.died() from None
+
+    def receive(self) -> Message:
+        """The next message; WorkerError where the process is dead."""
+        try:
+            message: Message = self.connection.recv()
+        except (EOFError, OSError):
+            raise self.died() from None
+        return message
+
+    def account(self, done: Done) -> None:
+        """Adds the timings of a piece."""
+        (found,) = done.timings["workers"]
+        for name in _SUMS:
+            self._sums[name] += found[name]  # type: ignore[literal-required]
+        self._busy += done.timings["wall"]
+        self._cpu = done.cpu
+        blocks = done.timings["blocks"]
+        blocks[:, BLOCK_COLUMNS.index("worker")] = self.number
+        self.blocks.append(blocks)
+
+    def timings(self, wall: float) -> WorkerTimings:
+        """Where its time went, in a round of `wall` seconds. A process that was never ready has but started."""
+        start = wall if self.start is None else self.start
+        sums = self._sums
+        idle = max(0.0, wall - start - self._busy)
+        return WorkerTimings(
+            worker=self.number,
+            open=sums["open"],
+            io=sums["io"],
+            decode=sums["decode"],
+            compute=sums["compute"],
+            wait=sums["wait"] + idle,
+            total=wall,
+            cpu=self._cpu,
+            frames=int(sums["frames"]),
+            blocks=int(sums["blocks"]),
+            bytes_read=int(sums["bytes_read"]),
+            reads=int(sums["reads"]),
+            start=start,
+        )
+
+    def died(self) -> Error:
+        """What is to be raised when the other end of the connection is closed."""
+        try:
+            code = self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return InternalError(f"{self} has closed its connection and does not end")
+        if self.start is None:
+            doing = "before it was ready"
+        elif self.pieces:
+            doing = f"while it had leaves {self.pieces[0][0]} to {self.pieces[-1][1] - 1}"
+        else:
+            doing = "while it waited for work"
+        if code >= 0:
+            return WorkerError(f"{self} ended {doing}, exit code {code}; what it wrote to stderr says why")
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = "; systems kill when memory runs out: use fewer workers" if name == "SIGKILL" else ""
+        return WorkerError(f"{self} was ended by {name} {doing}{hint}")
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (process {self.process.pid})"
+
+
+def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
+    """A process that works at this end of a connection."""
+    if not sys.executable:
+        raise ArgumentError("worker processes need a Python interpreter to start, and this program has none to name")
+    # the paths first: the package is to be found where this process found it
+    code = (
+        f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; from kinema.runners.worker import main; "
+        f"main({connection.fileno()}, {folder!r}, {os.getpid()})"
+    )
+    # one thread each, also for the libraries that numpy calls
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # they must not end the interpreter before the worker has said that it ignores them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(connection.fileno(),),
+            env={**os.environ, **threads},
+        )
+    except OSError as error:
+        raise from_os("cannot start a worker process", error, sys.executable) from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Team:
+    """The processes of a round; leaving the context ends them all, whatever they do."""
+
+    def __init__(self, n_workers: int, folder: str) -> None:
+        self.members: list[_Member] = []
+        self._n_workers = n_workers
+        self._folder = folder
+
+    def __enter__(self) -> Self:
+        try:
+            for number in range(self._n_workers):
+                self.members.append(_Member(number, self._folder))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        # they only read, and the folder is ours: there is nothing that they would have to tidy up
+        for member in self.members:
+            member.connection.close()
+            member.process.kill()
+        until = time.monotonic() + _PATIENCE
+        for member in self.members:
+            try:
+                member.process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                warnings.warn(f"{member} was killed and has not ended yet", RuntimeWarning, stacklevel=2)
+
+
+class _Round:
+    """Hands out the leaves of a plan and merges what comes back."""
+
+    def __init__(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team) -> None:
+        self._plan = plan
+        self._kernels = kernels
+        self._team = team
+        self._tree = _core.MergeTree(plan.n_leaves, kernels)
+        self._next_leaf = 0
+        self._leaves_done = 0
+        self._frames_done = 0
+
+    def run(self, progress: Report | None) -> list[_core.Partial]:
+        """The partials of all leaves, one for each kernel."""
+        members = {member.connection: member for member in self._team.members}
+        reported = time.monotonic()
+        while self._leaves_done < self._plan.n_leaves:
+            for connection in wait(list(members), timeout=_TICK):
+                assert isinstance(connection, Connection)  # wait gives back some of what it was given
+                self._take(members[connection])
+            if progress is not None and time.monotonic() - reported >= _TICK:
+                reported = time.monotonic()
+                running = sum(member.running for member in self._team.members)
+                progress(self._frames_done + running, self._plan.n_frames)
+        nodes = self._tree.take_nodes()
+        if len(nodes) != 1:
+            raise InternalError(f"the leaves did not merge into one root, found {len(nodes)} nodes")
+        if progress is not None:
+            progress(self._frames_done, self._plan.n_frames)
+        return nodes[0][2]
+
+    def _take(self, member: _Member) -> None:
+        """Takes in one message."""
+        message = member.receive()
+        match message:
+            case Ready():
+                member.start = message.start
+                for _ in range(_PIECES_AHEAD):
+                    self._order(member)
+            case Progress():
+                member.running = message.frames
+            case Done():
+                # first, so that the worker goes on meanwhile
+                self._order(member)
+                self._merge(member, message)
+            case Failed():
+                if not isinstance(message.error, Error):
+                    message.error.add_note(f"{member}:\n{message.text}")
+                raise message.error
+
+    def _order(self, member: _Member) -> None:
+        """Hands out the next leaves, if any are left: a subtree, so that all of it merges in the worker."""
+        first, n_leaves = self._next_leaf, self._plan.n_leaves
+        if first == n_leaves:
+            return
+        share = max(1, (n_leaves - first) // (_SHARES * len(self._team.members)))
+        size = 1 << (share.bit_length() - 1)
+        if first:
+            size = min(size, first & -first)
+        self._next_leaf = min(first + size, n_leaves)
+        member.order((first, self._next_leaf))
+
+    def _merge(self, member: _Member, done: Done) -> None:
+        for level, index, packed in done.nodes:
+            partials = [kernel.from_bytes(data) for kernel, data in zip(self._kernels, packed, strict=True)]
+            self._tree.insert(level, index, partials)
+        first, stop = member.pieces.popleft()
+        member.running = 0
+        self._leaves_done += stop - first
+        self._frames_done += self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
+        member.account(done)

@@ -1,0 +1,193 @@
+"""What a worker process of the `processes` runner does: open, plan, run the leaves that it is told, answer.
+
+It decides nothing: which leaves it gets, and what an error or a death means, is the parent's business.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from kinema import _core
+from kinema.errors import CorruptFileError, InternalError, from_os
+from kinema.frames import ResolvedFrames
+from kinema.runners.base import Job
+from kinema.runners.timings import BLOCK_COLUMNS
+
+__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Leaves", "Message", "Progress", "Ready", "Setup", "main"]
+
+# of a piece of work: its first leaf, and the first that is not part of it
+Leaves = tuple[int, int]
+
+# Ctrl-C and a batch system's SIGTERM reach every process of a group; what follows from them the parent decides
+PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
+# seconds that a process waits for the end of a parent that has closed its connection
+_PATIENCE = 1.0
+_SETUP_NAME = "setup.pickle"
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
+
+    `memory` in bytes is that of one worker; `began` is the round's beginning on the clock `time.monotonic`, which all
+    processes of a machine share.
+    """
+
+    recipe: dict[str, Any]
+    frames: ResolvedFrames
+    jobs: Sequence[Job]
+    fingerprints: list[str]
+    n_leaves: int
+    memory: int
+    began: float
+
+    def store(self, folder: str) -> None:
+        """Writes it for the workers of `folder`; FileIOError where the disk is full."""
+        path = Path(folder) / _SETUP_NAME
+        try:
+            path.write_bytes(pickle.dumps(self))
+        except OSError as error:
+            raise from_os("cannot store what worker processes need", error, str(path)) from None
+
+    @staticmethod
+    def load(folder: str) -> Setup:
+        """What the parent has stored."""
+        found = pickle.loads((Path(folder) / _SETUP_NAME).read_bytes())
+        if not isinstance(found, Setup):
+            raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
+        return found
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The worker has opened and planned; `start` in seconds from the beginning of the round."""
+
+    start: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Frames done of the piece of work at hand."""
+
+    frames: int
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process until now."""
+
+    nodes: list[tuple[int, int, list[bytes]]]
+    timings: _core.RunTimings
+    cpu: float
+
+
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """The worker has given up; `text` is its traceback."""
+
+    error: BaseException
+    text: str
+
+
+Message = Ready | Progress | Done | Failed
+
+
+def main(descriptor: int, folder: str, parent: int) -> None:
+    """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed."""
+    for number in PARENTS_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    # blocked by the parent from before this process began
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
+    connection = Connection(descriptor)
+    orders: SimpleQueue[Leaves] = SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
+    try:
+        worker = _Worker(connection, folder, Setup.load(folder))
+        while True:
+            worker.run(*orders.get())
+    except BaseException as error:
+        _give_up(connection, error)
+
+
+def _listen(connection: Connection, orders: SimpleQueue[Leaves], folder: str, parent: int) -> None:
+    """Passes orders on; ends the process, whatever it does, when the parent has closed its end or died."""
+    try:
+        while True:
+            orders.put(connection.recv())
+    except (EOFError, OSError):
+        # a parent that lives kills this process now; one that is dying closes its files a moment before it is gone
+        until = time.monotonic() + _PATIENCE
+        while os.getppid() == parent and time.monotonic() < until:
+            time.sleep(0.005)
+        if os.getppid() != parent:
+            # nobody else is left who knows of the folder; others may be removing it, too
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+
+def _give_up(connection: Connection, error: BaseException) -> None:
+    text = traceback.format_exc()
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        # an exception of somebody else's that cannot travel; its text can
+        error = InternalError(f"{type(error).__name__} in a worker process: {error}")
+    try:
+        connection.send(Failed(error, text))
+    except OSError:
+        # the parent is gone or has ended the run: nobody is left to be told
+        os._exit(1)
+
+
+class _Worker:
+    """The trajectory, opened anew, and the same plan as the parent's."""
+
+    def __init__(self, connection: Connection, folder: str, setup: Setup) -> None:
+        self._connection = connection
+        self._jobs = setup.jobs
+        self._began = setup.began
+        # the parent has put the indices there, so that none is built again and none is stored elsewhere
+        self._trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
+        self._trajectory.scan(workers=1)
+        self._refuse_changed_files(setup.fingerprints)
+        self._plan = _core.Plan(self._trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=1)
+        if self._plan.n_leaves != setup.n_leaves:
+            raise InternalError(
+                f"a worker process plans otherwise, expected {setup.n_leaves} leaves, found {self._plan.n_leaves}"
+            )
+        connection.send(Ready(time.monotonic() - self._began))
+
+    def run(self, start: int, stop: int) -> None:
+        """Runs the leaves `start` to `stop` and sends what they gave."""
+        begun = time.monotonic() - self._began
+        nodes, timings = _core.run_leaves(
+            self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
+        )
+        timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
+        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+        self._connection.send(Done(packed, timings, time.process_time()))
+
+    def _report_frames(self, done: int, _total: int) -> None:
+        self._connection.send(Progress(done))
+
+    def _refuse_changed_files(self, expected: Sequence[str]) -> None:
+        for part, fingerprint in zip(self._trajectory.parts(), expected, strict=True):
+            if part["fingerprint"] != fingerprint:
+                raise CorruptFileError(
+                    f"{part['path']}: the file has changed since it was opened, expected fingerprint {fingerprint}, "
+                    f"found {part['fingerprint']}",
+                    path=part["path"],
+                    format=part["format"],
+                )

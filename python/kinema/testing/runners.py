@@ -1,0 +1,238 @@
+"""`RunnerTests`: what every runner must pass, with the serial runner as the measure. Subclass it in a test module.
+
+It knows no runner's inside: what becomes of processes or ranks is tested beside it. Times are never asserted.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.analysis import Analysis
+from kinema.progress import Report
+from kinema.runners import Runner, choose_runner
+from kinema.testing.synthetic import random_walk, write_dcd, write_xtc
+
+__all__ = ["RunnerTests"]
+
+N_FRAMES = 300
+N_ATOMS = 30
+ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
+
+
+class Stop(Exception):
+    """Raised by a progress function that wants the run to end."""
+
+
+class RunnerTests:
+    """Subclass with `name`, or with `make` for a runner that needs arguments."""
+
+    #: as in `run(runner=...)`
+    name = ""
+    #: numbers of workers to try; None: the runner's own choice
+    worker_counts: tuple[int | None, ...] = (None, 1, 2, 3)
+
+    def make(self) -> Runner:
+        """The runner under test."""
+        return choose_runner(self.name)
+
+    # -- the same bits ------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("which", ANALYSES)
+    def test_same_bits_as_serial(self, tmp_path: Path, which: str) -> None:
+        expected = _analysis(_walk(tmp_path), which).run(runner="serial")
+        for workers in self.worker_counts:
+            found = _analysis(_walk(tmp_path), which).run(runner=self.make(), workers=workers)
+            _assert_same(found, expected)
+            assert found.plan
+
+    def test_several_in_one_pass(self, tmp_path: Path) -> None:
+        traj = _walk(tmp_path)
+        together = kn.run([_analysis(traj, which) for which in ANALYSES], runner=self.make())
+        for found, which in zip(together, ANALYSES, strict=True):
+            _assert_same(found, _analysis(traj, which).run(runner="serial"))
+
+    def test_frames_in_any_order(self, tmp_path: Path) -> None:
+        random = np.random.default_rng(5)
+        order = np.concatenate([random.permutation(N_FRAMES)[:100], [7, 7, 0]])
+        for choice in ({"frames": order}, {"start": 280, "stop": 3, "step": -2}, {"frames": [11]}):
+            for which in ("rmsd", "rmsf"):
+                traj = _walk(tmp_path)
+                expected = _analysis(traj, which).run(**choice, runner="serial")
+                _assert_same(_analysis(traj, which).run(**choice, runner=self.make()), expected)
+
+    @pytest.mark.parametrize("index", ["auto", "memory"])
+    def test_parts_with_an_index(self, tmp_path: Path, index: str) -> None:
+        positions = random_walk(60, N_ATOMS)
+        names = [tmp_path / "a.xtc", tmp_path / "b.xtc"]
+        write_xtc(names[0], positions[:40])
+        write_xtc(names[1], positions[30:], first_step=30)
+        before = sorted(tmp_path.iterdir())
+        traj = kn.open(names, index=index)
+        assert traj.n_frames == 60
+        found = kn.analysis.RMSD(traj).run(runner=self.make())
+        _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
+        if index == "memory":
+            assert sorted(tmp_path.iterdir()) == before
+
+    def test_incomplete_last_frame_dropped(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.xtc"
+        write_xtc(path, random_walk(20, N_ATOMS))
+        path.write_bytes(path.read_bytes()[:-10])
+        traj = kn.open(path, on_truncated="drop")
+        found = kn.analysis.RMSD(traj).run(runner=self.make())
+        assert found.timings.frames == 19
+        _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
+
+    def test_memory_changes_no_bit(self, tmp_path: Path) -> None:
+        traj = _walk(tmp_path)
+        found = _analysis(traj, "rmsf").run(runner=self.make(), memory="5 MiB")
+        _assert_same(found, _analysis(traj, "rmsf").run(runner="serial"))
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def test_coordinates_that_are_not_numbers(self, tmp_path: Path) -> None:
+        positions = random_walk(N_FRAMES, N_ATOMS)
+        positions[217, 4] = np.nan
+        write_dcd(tmp_path / "a.dcd", positions)
+        traj = kn.open(tmp_path / "a.dcd")
+        for which in ("rmsd", "rmsf on the average"):
+            error = self._same_error(_analysis(traj, which), _analysis(traj, which))
+            assert isinstance(error, kn.CorruptFileError)
+            assert (error.path, error.frame) == (str(tmp_path / "a.dcd"), 217)
+
+    def test_damaged_frame(self, tmp_path: Path) -> None:
+        traj = _walk(tmp_path)
+        path = Path(traj.paths[0])
+        whole = bytearray(path.read_bytes())
+        frame_bytes = 3 * (8 + 4 * N_ATOMS)
+        at = len(whole) - (N_FRAMES - 133) * frame_bytes
+        assert struct.unpack_from("<i", whole, at) == (4 * N_ATOMS,)
+        struct.pack_into("<i", whole, at, 4 * N_ATOMS + 4)
+        path.write_bytes(whole)
+        error = self._same_error(*(_analysis(kn.open(path), "rmsd") for _ in range(2)))
+        assert isinstance(error, kn.CorruptFileError)
+        assert (error.path, error.frame, error.offset, error.format) == (str(path), 133, at, "DCD")
+
+    def test_truncated_file(self, tmp_path: Path) -> None:
+        path = Path(_walk(tmp_path).paths[0])
+        path.write_bytes(path.read_bytes()[:-10])
+        error = self._same_error(*(_analysis(kn.open(path), "rmsd") for _ in range(2)))
+        assert isinstance(error, kn.TruncatedFileError)
+
+    def test_file_cut_after_it_was_opened(self, tmp_path: Path) -> None:
+        traj = _walk(tmp_path)
+        analysis = _analysis(traj, "rmsd")
+        assert traj.n_frames == N_FRAMES
+        path = Path(traj.paths[0])
+        path.write_bytes(path.read_bytes()[:-5000])
+        with pytest.raises(kn.Error) as caught:
+            analysis.run(runner=self.make())
+        assert caught.value.path == str(path)
+        assert not analysis.results
+
+    def test_too_little_memory(self, tmp_path: Path) -> None:
+        with pytest.raises(kn.MemoryLimitError):
+            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), memory=1000)
+
+    @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "many"])
+    def test_wrong_number_of_workers(self, tmp_path: Path, workers: Any) -> None:
+        with pytest.raises(kn.ArgumentError, match="workers"):
+            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), workers=workers)
+
+    def _same_error(self, first: Analysis, second: Analysis) -> kn.Error:
+        """The error of the runner, which must be that of the serial runner to the word."""
+        with pytest.raises(kn.Error) as expected:
+            first.run(runner="serial")
+        with pytest.raises(kn.Error) as found:
+            second.run(runner=self.make())
+        assert type(found.value) is type(expected.value)
+        assert str(found.value) == str(expected.value)
+        for name in ("path", "format", "frame", "offset"):
+            assert getattr(found.value, name) == getattr(expected.value, name)
+        assert not second.results
+        return found.value
+
+    # -- progress, stopping, accounting -------------------------------------------------------------------------
+
+    def test_progress_reaches_the_total(self, tmp_path: Path) -> None:
+        for which, rounds in (("rmsd", 1), ("rmsf on the average", 2)):
+            seen: list[tuple[int, int]] = []
+            _analysis(_walk(tmp_path), which).run(runner=self.make(), progress=_noting(seen))
+            assert {total for _, total in seen} == {N_FRAMES}
+            assert seen[-1] == (N_FRAMES, N_FRAMES)
+            assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= rounds - 1
+
+    def test_an_exception_of_the_progress_function_stops(self, tmp_path: Path) -> None:
+        def stop(_done: int, _total: int) -> None:
+            raise Stop
+
+        analysis = _analysis(_walk(tmp_path), "rmsd")
+        with pytest.raises(Stop):
+            analysis.run(runner=self.make(), progress=stop)
+        assert not analysis.results
+        # and nothing is left that would disturb the next run
+        _assert_same(analysis.run(runner=self.make()), _analysis(_walk(tmp_path), "rmsd").run(runner="serial"))
+
+    @pytest.mark.parametrize("which", ["rmsd", "rmsf on the average"])
+    def test_timings_add_up(self, tmp_path: Path, which: str) -> None:
+        traj = _walk(tmp_path)
+        for workers in self.worker_counts:
+            timings = _analysis(traj, which).run(runner=self.make(), workers=workers).timings
+            assert timings.frames == N_FRAMES
+            for one in timings.rounds:
+                assert one.frames == N_FRAMES == sum(worker.frames for worker in one.workers)
+                assert [worker.worker for worker in one.workers] == list(range(len(one.workers)))
+                assert workers is None or len(one.workers) == workers
+                assert sum(worker.blocks for worker in one.workers) == len(one.blocks)
+                for worker in one.workers:
+                    phases = [getattr(worker, name) for name in timings.totals if name != "other"]
+                    assert min(phases) >= 0.0
+                    assert sum(phases) <= worker.total + 1e-6
+                    rows = one.blocks[one.blocks[:, 0] == worker.worker]
+                    assert rows[:, 2].sum() == worker.frames
+                    assert rows[:, 6].sum() <= worker.compute + 1e-6
+                    assert (rows[:, 3:] >= 0.0).all()
+            assert str(timings)
+
+
+def _walk(folder: Path) -> kn.Trajectory:
+    path = folder / "walk.dcd"
+    if not path.exists():
+        write_dcd(path, random_walk(N_FRAMES, N_ATOMS))
+    return kn.open(path)
+
+
+def _noting(seen: list[tuple[int, int]]) -> Report:
+    """A progress function that writes down its calls."""
+    return lambda done, total: seen.append((done, total))
+
+
+def _analysis(traj: kn.Trajectory, which: str) -> Analysis:
+    atoms = list(range(2, N_ATOMS, 2))
+    match which:
+        case "rmsd":
+            return kn.analysis.RMSD(traj, select=atoms, groups=[[0, 1, 5], [4]])
+        case "rmsf":
+            return kn.analysis.RMSF(traj, select=atoms)
+        case "rmsf on the average":
+            return kn.analysis.RMSF(traj, select=atoms, align="average")
+        case "radius of gyration":
+            return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
+    raise ValueError(which)
+
+
+def _assert_same(found: Analysis, expected: Analysis) -> None:
+    assert found.results.keys() == expected.results.keys()
+    for name in expected.results:
+        one, other = found.results[name], expected.results[name]
+        if isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype
+            assert one.shape == other.shape
+            assert one.tobytes() == other.tobytes(), name

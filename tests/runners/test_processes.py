@@ -1,0 +1,279 @@
+"""The runner with processes: the suite of all runners, and what becomes of processes and temporary files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+
+import psutil
+import pytest
+
+import kinema as kn
+from kinema.analysis import Analysis
+from kinema.runners import processes, worker
+from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of temporary files; after every test it is empty and no process of ours is left."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    before = set(psutil.Process().children(recursive=True))
+    yield folder
+    assert set(psutil.Process().children(recursive=True)) <= before
+    assert list(folder.iterdir()) == []
+
+
+class TestProcesses(RunnerTests):
+    name = "processes"
+    worker_counts = (None, 3)
+
+
+@pytest.fixture
+def rmsd(tmp_path: Path) -> Analysis:
+    path = tmp_path / "a.dcd"
+    write_dcd(path, random_walk(300, 20))
+    return kn.analysis.RMSD(kn.open(path))
+
+
+# -- workers that end ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_worker_killed_at_work(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    order = processes._Round._order
+    killed: list[int] = []
+
+    def order_and_kill(self: processes._Round, member: processes._Member) -> None:
+        order(self, member)
+        if not killed:
+            killed.append(member.process.pid)
+            member.process.send_signal(number)
+
+    monkeypatch.setattr(processes._Round, "_order", order_and_kill)
+    with pytest.raises(
+        kn.WorkerError, match=rf"\(process \d+\) was ended by {number.name} while it had leaves"
+    ) as caught:
+        rmsd.run(runner="processes", workers=2)
+    assert f"process {killed[0]}" in str(caught.value)
+    assert ("memory" in str(caught.value)) == (number is signal.SIGKILL)
+    assert not rmsd.results
+
+
+def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = processes._started
+
+    def start_and_kill(*arguments: object) -> subprocess.Popen[bytes]:
+        process = started(*arguments)  # type: ignore[arg-type]
+        process.kill()
+        return process
+
+    monkeypatch.setattr(processes, "_started", start_and_kill)
+    with pytest.raises(kn.WorkerError, match="SIGKILL before it was ready"):
+        rmsd.run(runner="processes", workers=2)
+
+
+def test_a_worker_that_cannot_start(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(kn.WorkerError, match="before it was ready, exit code 1"):
+        rmsd.run(runner="processes", workers=2)
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(kn.FileNotFound, match="cannot start a worker process"):
+        rmsd.run(runner="processes", workers=2)
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(kn.ArgumentError, match="interpreter"):
+        rmsd.run(runner="processes", workers=2)
+
+
+def test_no_place_for_temporary_files(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        with pytest.raises(kn.FileNotFound, match="temporary folder"):
+            rmsd.run(runner="processes", workers=2)
+
+
+# -- the parent that ends -----------------------------------------------------------------------------------------
+
+# The workers are told by number when all are ready, or just started: no test has to guess how long to wait.
+SCRIPT = """
+import os, signal, sys
+import kinema as kn
+from kinema.cli import main
+from kinema.runners import processes
+
+def end(self):
+    print(*[one.process.pid for one in self._team.members], flush=True)
+    sys.stdin.read()
+    {then}
+
+def ready(self, member):
+    self.ready = getattr(self, "ready", 0) + 1
+    if self.ready == len(self._team.members):
+        end(self)
+
+if {when!r} == "ready":
+    processes._Round._order = ready
+else:
+    processes._Round.run = lambda self, progress: end(self)
+main(["rgyr", "-f", {path!r}, "--weights", "none", "--runner", "processes", "-j", "3"])
+"""
+
+
+def _run_script(then: str, when: str, path: str, folder: Path) -> tuple[int, str, list[psutil.Process]]:
+    """Exit code, stderr and workers of a process that does `then` when its workers are "ready" or "started"."""
+    package = str(Path(kn.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": package, "TMPDIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(then=then, when=when, path=path)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a process group of its own, as a shell gives to a command
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdin is not None
+        # it waits for its stdin to end
+        workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
+        process.stdin.close()
+        said = process.stderr.read()
+        code = process.wait(timeout=60)
+    return code, said, workers
+
+
+def _all_ended(workers: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    # orphans that ended stay as zombies where nobody waits for them
+    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in alive)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("whom", ["os.killpg(0, {})", "os.kill(os.getpid(), {})"])
+@pytest.mark.parametrize("when", ["started", "ready"])
+def test_a_signal_ends_all(rmsd: Analysis, nothing_left: Path, name: str, code: int, whom: str, when: str) -> None:
+    then = whom.format(f"signal.{name}") + "; signal.pause()"
+    found, said, workers = _run_script(then, when, rmsd.trajectory.paths[0], nothing_left)
+    assert (found, said) == (code, "kinema: stopped, nothing was written\n")
+    assert len(workers) == 3
+    assert _all_ended(workers)
+
+
+@pytest.mark.parametrize("when", ["started", "ready"])
+def test_workers_die_with_their_parent(rmsd: Analysis, nothing_left: Path, when: str) -> None:
+    then = "os.kill(os.getpid(), signal.SIGKILL)"
+    found, said, workers = _run_script(then, when, rmsd.trajectory.paths[0], nothing_left)
+    assert (found, said) == (-signal.SIGKILL, "")
+    assert len(workers) == 3
+    assert _all_ended(workers)
+
+
+@pytest.mark.parametrize("how", ["file", "stdin", "words"])
+def test_scripts_need_no_guard(rmsd: Analysis, tmp_path: Path, how: str) -> None:
+    script = (
+        "import kinema as kn\n"
+        "print('once')\n"
+        f"found = kn.analysis.RMSF(kn.open({rmsd.trajectory.paths[0]!r})).run(runner='processes', workers=2)\n"
+        "print(found.timings.frames)\n"
+    )
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    words = {"file": [str(path)], "stdin": ["-"], "words": ["-c", script]}[how]
+    environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, *words], input=script, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("once\n300\n", "")
+
+
+# -- what travels -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_has_changed(rmsd: Analysis) -> None:
+    path = rmsd.trajectory.paths[0]
+    assert rmsd.trajectory.n_frames == 300
+    write_dcd(path, random_walk(300, 20, seed=2))
+    with pytest.raises(kn.CorruptFileError, match="has changed since it was opened") as caught:
+        rmsd.run(runner="processes", workers=2)
+    assert (caught.value.path, caught.value.format) == (path, "DCD")
+
+
+def test_indices_go_through_the_folder_and_memory_is_divided(
+    tmp_path: Path, nothing_left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.xtc"
+    write_xtc(path, random_walk(50, 20))
+    stored: list[worker.Setup] = []
+    origins: list[str] = []
+    store = worker.Setup.store
+
+    def look(self: worker.Setup, folder: str) -> None:
+        store(self, folder)
+        stored.append(worker.Setup.load(folder))
+        ours, theirs = Pipe()
+        with ours, theirs:
+            opened = worker._Worker(theirs, folder, stored[0])
+            assert isinstance(ours.recv(), worker.Ready)
+        origins.extend(part["index"] for part in opened._trajectory.parts())
+
+    monkeypatch.setattr(worker.Setup, "store", look)
+    kn.analysis.RMSD(kn.open(path, index="memory")).run(runner="processes", workers=2, memory="60 MiB")
+    assert origins == ["stored"]
+    assert stored[0].memory == 30 << 20
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.xtc"]
+
+
+def test_exceptions_that_cannot_travel_send_their_text() -> None:
+    class Local(Exception):
+        pass
+
+    for error, kind in ((Local("here"), kn.InternalError), (KeyError("x"), KeyError), (MemoryError(), MemoryError)):
+        ours, theirs = Pipe()
+        with ours, theirs:
+            try:
+                raise error
+            except Exception as caught:
+                worker._give_up(theirs, caught)
+            found = ours.recv()
+        assert type(found.error) is kind
+        assert "Traceback" in found.text
+        assert type(error).__name__ in found.text
+
+
+def test_pieces_are_subtrees_that_cover_all_leaves() -> None:
+    class Member:
+        def __init__(self) -> None:
+            self.pieces: list[tuple[int, int]] = []
+
+        def order(self, piece: tuple[int, int]) -> None:
+            self.pieces.append(piece)
+
+    class Plan:
+        n_leaves = 0
+
+    for n_leaves in (1, 2, 3, 7, 64, 100, 1001):
+        for n_workers in (1, 2, 5):
+            member = Member()
+            handing = processes._Round.__new__(processes._Round)
+            handing._next_leaf = 0
+            handing._plan = Plan()  # type: ignore[assignment]
+            handing._plan.n_leaves = n_leaves  # type: ignore[misc]
+            handing._team = processes._Team(n_workers, "")
+            handing._team.members = [member] * n_workers  # type: ignore[list-item]
+            for _ in range(n_leaves + 1):
+                handing._order(member)  # type: ignore[arg-type]
+            assert [leaf for first, stop in member.pieces for leaf in range(first, stop)] == list(range(n_leaves))
+            for first, stop in member.pieces:
+                size = stop - first
+                assert first % size == 0
+                assert size & (size - 1) == 0

@@ -1,0 +1,7 @@
+"""The threads runner passes the suite of all runners."""
+
+from kinema.testing import RunnerTests
+
+
+class TestThreads(RunnerTests):
+    name = "threads"
