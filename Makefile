@@ -73,7 +73,8 @@ format: $(VENV)/.stamp-packages ## bring all code into its form
 bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; BENCH="--quick" for a short run
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-# Built for others: `make setup` builds for this machine alone. Both are tried in an empty environment, see the tool.
+# Built for others; `make setup` builds for this machine alone. Both are tried in an empty environment, with packages
+# from the index: one to three minutes each, and therefore no part of `make test`.
 wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it
 	$(BIN)/python tools/build_wheel.py
 	$(BIN)/python tools/smoke_wheel.py dist/kinema-*.whl

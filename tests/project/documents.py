@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def make_files(folder: Path, *, n_first: int = 120) -> None:
     from MDAnalysisTests import datafiles
 
     universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
-    universe.atoms.write(folder / "start.pdb")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a PSF has not all that a PDB file may hold
+        universe.atoms.write(folder / "start.pdb")
     positions = np.array([ts.positions for ts in universe.trajectory])
     positions = np.concatenate([positions, positions[::-1]])
     for name in ("md.xtc", "trajectory.xtc"):

@@ -117,7 +117,7 @@ def test_the_phrasebooks_selections(here: Path) -> None:
     assert len(selections) >= 8
     for selection in selections:
         assert 0 < traj.select(selection).n_atoms < traj.n_atoms, selection
-    assert traj.select("index 0:99") == traj.select("bynum 1:100")
+    np.testing.assert_array_equal(traj.select("index 0:99").indices, traj.select("bynum 1:100").indices)
 
 
 @pytest.mark.parametrize("name", ["docs/add-a-format.md", "docs/add-a-kernel.md"])
@@ -126,7 +126,9 @@ def test_suites_of_the_how_to_pages_pass(tmp_path: Path, name: str) -> None:
     (tmp_path / "test_page.py").write_text(block)
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"]
+    # what takes longest is run by the tests of each format already
+    fast = "not truncation_at_every_byte and not bit_flips"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", fast, "test_page.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
