@@ -18,6 +18,10 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
     echo "installing cargo-fuzz" >&2
     cargo install cargo-fuzz || exit 2
 fi
+# stored indices are written before they are loaded: in memory where there is such a folder
+if [ -d /dev/shm ] && [ -w /dev/shm ]; then
+    export TMPDIR=/dev/shm
+fi
 [ $# -gt 0 ] || set -- $(cargo +nightly fuzz list --fuzz-dir .)
 [ $# -gt 0 ] || exit 2
 cargo +nightly fuzz build --fuzz-dir . || exit 2

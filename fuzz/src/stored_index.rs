@@ -35,6 +35,7 @@ pub fn load(data: &[u8]) {
     let place = place();
     fs::write(&place, &stored).expect("the temporary folder is writable");
     let loaded = load_from(std::slice::from_ref(&place), &source, name, n_atoms);
+    fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
         Loaded::None => panic!("it is there"),

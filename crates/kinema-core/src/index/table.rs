@@ -186,3 +186,18 @@ impl TableBuilder {
         self.table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build went on from zero.
+    #[test]
+    fn a_frame_beyond_the_last_byte_that_64_bits_can_number_is_refused() {
+        let mut builder = TableBuilder::new(u64::MAX - 63);
+        builder.push(60, 0, 0.0).expect("it ends within 64 bits");
+        let error = builder.push(60, 1, 0.0).expect_err("it does not");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!((builder.n_frames(), builder.end()), (1, u64::MAX - 3));
+    }
+}
