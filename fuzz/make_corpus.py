@@ -7,7 +7,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-import MDAnalysis as mda
+import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
 
@@ -25,10 +25,10 @@ def put(targets, name, data):
 
 def cut(source, ending, n_atoms, n_frames):
     """The first atoms and frames of a trajectory, written by MDAnalysis."""
-    universe = mda.Universe(*source)
+    universe = MDAnalysis.Universe(*source)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/cut{ending}"
-        with mda.Writer(path, n_atoms) as writer:
+        with MDAnalysis.Writer(path, n_atoms) as writer:
             for _ in universe.trajectory[:n_frames]:
                 writer.write(universe.atoms[:n_atoms])
         return Path(path).read_bytes()
@@ -36,10 +36,10 @@ def cut(source, ending, n_atoms, n_frames):
 
 def made(positions, cell, ending, **options):
     """A file with these positions (frames x atoms x 3, angstrom) and cell lengths."""
-    universe = mda.Universe.empty(positions.shape[1], trajectory=True)
+    universe = MDAnalysis.Universe.empty(positions.shape[1], trajectory=True)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/made{ending}"
-        with mda.Writer(path, positions.shape[1], **options) as writer:
+        with MDAnalysis.Writer(path, positions.shape[1], **options) as writer:
             for frame in positions:
                 universe.atoms.positions = frame
                 universe.dimensions = [*cell, 90, 90, 90]
@@ -149,7 +149,11 @@ def index_content(first, words, steps, times, size):
     """An index behind its format: fingerprint (only the size is given), frames, steps, times."""
     n = len(words)
     out = struct.pack("<QQQQ", size, 0, 0, 0) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
-    out += b"\4" + struct.pack(f"<{n}i", *steps) if max(steps, default=0) < 1 << 31 else b"\10" + struct.pack(f"<{n}q", *steps)
+    out += (
+        b"\4" + struct.pack(f"<{n}i", *steps)
+        if max(steps, default=0) < 1 << 31
+        else b"\10" + struct.pack(f"<{n}q", *steps)
+    )
     return out + b"\4" + struct.pack(f"<{n}f", *times)
 
 
@@ -173,8 +177,12 @@ def index_seeds():
     yield "empty", b"\6" + head + index_content(0, [], [], [], 0)
     yield "far_away", b"\6" + head + index_content((1 << 64) - 64, words, steps, times, len(file))
     trajectory = dcd(3, 2)
-    yield "of_dcd", b"\7" + struct.pack("<H", len(trajectory)) + trajectory + index_content(
-        196, [15, 15], [0, 1], [0.0, 1.0], len(trajectory)
+    yield (
+        "of_dcd",
+        b"\7"
+        + struct.pack("<H", len(trajectory))
+        + trajectory
+        + index_content(196, [15, 15], [0, 1], [0.0, 1.0], len(trajectory)),
     )
 
 
@@ -189,7 +197,10 @@ def partial_seeds():
     for kernel, columns in {4: 3, 5: 2}.items():
         for frames in (0, 2, (1 << 64) - 1):
             values = np.arange(9 * columns if frames else 0, dtype="<f8")
-            yield f"moments_{kernel}_{frames}", bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes()
+            yield (
+                f"moments_{kernel}_{frames}",
+                bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes(),
+            )
     yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 
