@@ -83,3 +83,15 @@ pub(crate) fn lap(from: &mut Instant) -> Duration {
     *from = now;
     lap
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_a_thread_does_not_go_back() {
+        let before = thread_cpu_time();
+        let sum: u64 = std::hint::black_box((0..10_000).sum());
+        assert!(thread_cpu_time() >= before, "{sum}");
+    }
+}

@@ -142,7 +142,7 @@ impl TableBuilder {
     /// Adds a frame of `len` bytes that starts at [`TableBuilder::end`].
     ///
     /// # Errors
-    /// `Unsupported` unless `len` is a positive multiple of 4 below 16 GiB.
+    /// `Unsupported` unless `len` is a positive multiple of 4 below 16 GiB, and the frame ends within 2^64 bytes.
     pub fn push(&mut self, len: u64, step: i64, time: f64) -> Result<()> {
         let words =
             u32::try_from(len / 4).ok().filter(|&words| words > 0 && len.is_multiple_of(4)).ok_or_else(|| {
@@ -151,13 +151,16 @@ impl TableBuilder {
                     format!("frame of {len} bytes, expected a multiple of 4 below 16 GiB"),
                 )
             })?;
+        let Some(end) = self.end.checked_add(len) else {
+            return Err(Error::new(ErrorKind::Unsupported, "frame beyond the last byte that 64 bits can number"));
+        };
         if self.table.words.len().is_multiple_of(FRAMES_PER_ANCHOR) {
             self.table.anchors.push(self.end);
         }
         self.table.words.push(words);
         self.table.steps.push(step);
         self.table.times.push(time);
-        self.end += len;
+        self.end = end;
         Ok(())
     }
 
@@ -181,5 +184,20 @@ impl TableBuilder {
     /// The finished table.
     pub fn finish(self) -> TableIndex {
         self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build went on from zero.
+    #[test]
+    fn a_frame_beyond_the_last_byte_that_64_bits_can_number_is_refused() {
+        let mut builder = TableBuilder::new(u64::MAX - 63);
+        builder.push(60, 0, 0.0).expect("it ends within 64 bits");
+        let error = builder.push(60, 1, 0.0).expect_err("it does not");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!((builder.n_frames(), builder.end()), (1, u64::MAX - 3));
     }
 }

@@ -87,6 +87,17 @@ fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     .at_byte(offset)
 }
 
+/// As the scan of an XTC file, but in ranges on all `options.workers` threads however short the file is.
+///
+/// For tests that hold it to the scan by one thread: files that take 64 MiB make slow tests.
+///
+/// # Errors
+/// As [`Decoder::scan`].
+#[doc(hidden)]
+pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>) -> Result<Scan> {
+    scan::scan(source, n_atoms, options, 0)
+}
+
 /// Finds and decodes the frames of one XTC file.
 #[derive(Debug)]
 struct XtcDecoder {

@@ -1,0 +1,37 @@
+//! Replays the corpora of the fuzz targets, and every finding, on the stable toolchain.
+//!
+//! It searches nothing: `fuzz/run.sh` does.
+
+#[path = "../../../fuzz/src/files.rs"]
+mod files;
+#[path = "../../../fuzz/src/replay.rs"]
+mod replay;
+#[path = "../../../fuzz/src/stored_index.rs"]
+mod stored_index;
+
+use kinema_core::format::{dcd, xtc};
+
+#[test]
+fn scan_xtc() {
+    replay::inputs("scan_xtc", |data| files::scan(&xtc::Xtc, data));
+}
+
+#[test]
+fn scan_dcd() {
+    replay::inputs("scan_dcd", |data| files::scan(&dcd::Dcd, data));
+}
+
+#[test]
+fn decode_xtc() {
+    replay::inputs("decode_xtc", |data| files::decode(&xtc::Xtc, data));
+}
+
+#[test]
+fn decode_dcd() {
+    replay::inputs("decode_dcd", |data| files::decode(&dcd::Dcd, data));
+}
+
+#[test]
+fn load_index() {
+    replay::inputs("load_index", stored_index::load);
+}

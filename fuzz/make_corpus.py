@@ -1,0 +1,221 @@
+"""Makes the seeds of the fuzz targets in fuzz/corpus from small real files and from hand-made ones.
+
+Needs MDAnalysis and MDAnalysisTests. It does not run the targets: run.sh does.
+"""
+
+import struct
+import tempfile
+from pathlib import Path
+
+import MDAnalysis
+import numpy as np
+from MDAnalysisTests import datafiles
+
+CORPUS = Path(__file__).parent / "corpus"
+EXPANDS = b"\xe0"
+
+
+def put(targets, name, data):
+    """Writes one seed for each target."""
+    for target in targets:
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def cut(source, ending, n_atoms, n_frames):
+    """The first atoms and frames of a trajectory, written by MDAnalysis."""
+    universe = MDAnalysis.Universe(*source)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/cut{ending}"
+        with MDAnalysis.Writer(path, n_atoms) as writer:
+            for _ in universe.trajectory[:n_frames]:
+                writer.write(universe.atoms[:n_atoms])
+        return Path(path).read_bytes()
+
+
+def made(positions, cell, ending, **options):
+    """A file with these positions (frames x atoms x 3, angstrom) and cell lengths."""
+    universe = MDAnalysis.Universe.empty(positions.shape[1], trajectory=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/made{ending}"
+        with MDAnalysis.Writer(path, positions.shape[1], **options) as writer:
+            for frame in positions:
+                universe.atoms.positions = frame
+                universe.dimensions = [*cell, 90, 90, 90]
+                writer.write(universe.atoms)
+        return Path(path).read_bytes()
+
+
+def as_2023(frame, start):
+    """One XTC frame with the magic number of GROMACS 2023: its length in eight bytes."""
+    head, n_bytes = frame[start : start + 88], frame[start + 88 : start + 92]
+    (length,) = struct.unpack(">i", n_bytes)
+    body = frame[start + 92 : start + 92 + (length + 3) // 4 * 4]
+    return struct.pack(">i", 2023) + head[4:] + struct.pack(">q", length) + body
+
+
+def runs(data):
+    """Zeros as counts: the form of long files that fuzz/src/files.rs expands."""
+    out, at = bytearray(EXPANDS), 0
+    while at < len(data):
+        gap = data.find(b"\0" * 8, at)
+        end = min(len(data) if gap < 0 else gap, at + 255)
+        zeros = 0
+        while end + zeros < len(data) and data[end + zeros] == 0 and zeros < 65535:
+            zeros += 1
+        out += bytes([end - at]) + data[at:end] + struct.pack("<H", zeros)
+        at = end + zeros
+    return bytes(out)
+
+
+def xtc_seeds():
+    """Real water, protein and random walks; plain floats; wide and separate integers; magic 2023; cut."""
+    random = np.random.default_rng(7)
+    real = cut((datafiles.GRO, datafiles.XTC), ".xtc", 120, 3)
+    yield "protein", real
+    yield "protein_cut", real[:-9]
+    yield "ten_atoms", Path(datafiles.XTC_multi_frame).read_bytes()
+    yield "plain_floats", Path(datafiles.COORDINATES_XTC).read_bytes()
+    yield "nine_atoms", made(random.normal(0, 5, (2, 9, 3)), (50, 50, 50), ".xtc")
+    # neighbours at different distances, so that the width of the differences moves up and down
+    water = np.cumsum(random.normal(0, 0.6, (4, 90, 3)) * random.choice([0.2, 1, 8], (4, 90, 1)), axis=1)
+    yield "widths", made(water, (60, 60, 60), ".xtc")
+    yield "wide", made(random.uniform(0, 9000, (2, 30, 3)), (9000, 9000, 9000), ".xtc")
+    yield "separate", made(random.uniform(-200_000, 200_000, (2, 20, 3)), (1, 1, 1), ".xtc")
+    yield "large_differences", made(random.uniform(0, 160, (2, 40, 3)), (160, 160, 160), ".xtc", precision=5)
+    yield "magic_2023", as_2023(real, 0)
+    yield "both_magics", real + as_2023(real, 0)
+    yield "same_place", made(np.zeros((2, 200, 3)), (10, 10, 10), ".xtc")
+    yield "many_frames", made(random.normal(0, 3, (40, 10, 3)), (30, 30, 30), ".xtc")
+    yield "no_atoms", struct.pack(">4i", 1995, 0, 1, 0) + bytes(36) + struct.pack(">i", 0)
+    yield "header_only", real[:92]
+    yield "trr_magic", struct.pack(">i", 1993) + real[4:200]
+
+
+def dcd(n_atoms, n_frames, order="<", wide=False, magic=b"CORD", cell=None, free=None, four=False, version=24):
+    """A DCD file of any variant, record by record."""
+
+    def record(payload):
+        marker = struct.pack(order + ("q" if wide else "i"), len(payload))
+        return marker + payload + marker
+
+    control = [n_frames, 100, 10, 0, 0, 0, 0, 0, n_atoms - len(free) if free else 0]
+    head = struct.pack(f"{order}9i", *control)
+    if version:
+        head += struct.pack(f"{order}f10i", 0.5, cell is not None, four, *[0] * 7, version)
+    else:
+        head += struct.pack(f"{order}d9i", 0.5, *[0] * 9)
+    out = record(magic + head)
+    out += record(struct.pack(f"{order}i", 1) + b"REMARKS made by hand".ljust(80))
+    out += record(struct.pack(f"{order}i", n_atoms))
+    if free:
+        out += record(struct.pack(f"{order}{len(free)}i", *[atom + 1 for atom in free]))
+    for frame in range(n_frames):
+        if cell is not None:
+            out += record(struct.pack(f"{order}6d", *cell))
+        stored = free if free and frame else range(n_atoms)
+        for axis in range(4 if four else 3):
+            values = [0.0 if n_atoms > 1000 else 100 * frame + atom + axis / 4 for atom in stored]
+            out += record(struct.pack(f"{order}{len(values)}f", *values))
+    return out
+
+
+def dcd_seeds():
+    """Real CHARMM and NAMD files cut; every variant by hand; frames so long that parts of planes are read."""
+    cell = (50.0, 90.0, 60.0, 90.0, 90.0, 70.0)
+    yield "charmm", Path(datafiles.COORDINATES_DCD).read_bytes()
+    yield "water", Path(datafiles.waterDCD).read_bytes()
+    yield "shape_matrix", Path(datafiles.DCD_TRICLINIC).read_bytes()[: 276 + 4680 + 4680]
+    yield "protein", cut((datafiles.PSF, datafiles.DCD), ".dcd", 30, 2)
+    for order, name in (("<", "little"), (">", "big")):
+        for wide in (False, True):
+            ending = "_wide" if wide else ""
+            yield f"{name}{ending}", dcd(5, 3, order, wide, cell=cell)
+            yield f"{name}{ending}_fixed", dcd(6, 3, order, wide, cell=cell, free=[1, 4, 5])
+    yield "velocities", dcd(4, 2, magic=b"VELD")
+    yield "xplor", dcd(4, 2, version=0)
+    yield "xplor_fixed", dcd(4, 3, version=0, free=[0, 2])
+    yield "four_dimensional", dcd(3, 2, four=True, cell=cell)
+    yield "cosines", dcd(3, 2, cell=(50.0, 0.0, 60.0, 0.1, -0.2, 70.0))
+    yield "no_frames", dcd(3, 0)
+    yield "cut", dcd(5, 3, cell=cell)[:-7]
+    yield "long_frames", runs(dcd(5600, 2, cell=cell))
+    yield "long_frames_big_wide", runs(dcd(5600, 2, ">", True))
+    yield "long_frames_fixed", runs(dcd(5600, 3, free=[7, 5000]))
+
+
+def index_content(first, words, steps, times, size):
+    """An index behind its format: fingerprint (only the size is given), frames, steps, times."""
+    n = len(words)
+    out = struct.pack("<QQQQ", size, 0, 0, 0) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
+    out += (
+        b"\4" + struct.pack(f"<{n}i", *steps)
+        if max(steps, default=0) < 1 << 31
+        else b"\10" + struct.pack(f"<{n}q", *steps)
+    )
+    return out + b"\4" + struct.pack(f"<{n}f", *times)
+
+
+def index_seeds():
+    """True indices, one of a file that has grown, wrong ones with a true checksum, and no index at all."""
+    file = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
+    words, at = [], 0
+    while at < len(file):
+        (length,) = struct.unpack(">i", file[at + 88 : at + 92])
+        words.append((92 + (length + 3) // 4 * 4) // 4)
+        at += 4 * words[-1]
+    steps, times = range(len(words)), [0.5 * i for i in range(len(words))]
+    head = struct.pack("<H", len(file)) + file
+    true = index_content(0, words, steps, times, len(file))
+    yield "true", b"\6" + head + true
+    yield "grown", b"\6" + head + index_content(0, words[:3], steps[:3], times[:3], 4 * sum(words[:3]))
+    yield "wide_steps", b"\6" + head + index_content(0, words, [1 << 40] * 6, times, len(file))
+    yield "moved", b"\6" + head + index_content(4, [w - 1 for w in words], steps, times, len(file))
+    yield "other_content", b"\2" + head + true
+    yield "none", b"\0" + head + b"KINEMAIX\1\0\0\0XTC" + true
+    yield "empty", b"\6" + head + index_content(0, [], [], [], 0)
+    yield "far_away", b"\6" + head + index_content((1 << 64) - 64, words, steps, times, len(file))
+    trajectory = dcd(3, 2)
+    yield (
+        "of_dcd",
+        b"\7"
+        + struct.pack("<H", len(trajectory))
+        + trajectory
+        + index_content(196, [15, 15], [0, 1], [0.0, 1.0], len(trajectory)),
+    )
+
+
+def partial_seeds():
+    """Empty and small partials of every kernel, and counts that nothing can hold."""
+    widths = {0: 1, 1: 3, 2: 1, 3: 4}
+    for kernel, width in widths.items():
+        for rows in (0, 1, 3):
+            values = np.arange(rows * (1 + width), dtype="<f8")
+            yield f"series_{kernel}_{rows}", bytes([0x80 | kernel]) + struct.pack("<QQ", width, rows) + values.tobytes()
+        yield f"series_{kernel}_huge", bytes([0x80 | kernel]) + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64)
+    for kernel, columns in {4: 3, 5: 2}.items():
+        for frames in (0, 2, (1 << 64) - 1):
+            values = np.arange(9 * columns if frames else 0, dtype="<f8")
+            yield (
+                f"moments_{kernel}_{frames}",
+                bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes(),
+            )
+    yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
+
+
+def main():
+    """Writes all seeds and says how many bytes they are."""
+    for name, data in xtc_seeds():
+        put(("scan_xtc", "decode_xtc"), name, data)
+    for name, data in dcd_seeds():
+        put(("scan_dcd", "decode_dcd"), name, data)
+    for name, data in index_seeds():
+        put(("load_index",), name, data)
+    for name, data in partial_seeds():
+        put(("partials",), name, data)
+    print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")
+
+
+if __name__ == "__main__":
+    main()

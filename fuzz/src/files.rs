@@ -1,0 +1,265 @@
+//! Bytes as a trajectory file: scanned in every way, decoded whole and in part.
+//!
+//! It knows no format's bytes. Laws: no panic; no `Internal` error; nothing large is allocated for a small file; all
+//! scans agree; a selection is a slice of the whole.
+
+use std::sync::Arc;
+
+use kinema_core::format::{
+    Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, xtc,
+};
+use kinema_core::frame::{Block, Fields, Scales};
+use kinema_core::index::Index;
+use kinema_core::selection::AtomSelection;
+use kinema_core::source::{Gather, MemorySource, Source};
+use kinema_core::{Error, ErrorKind, Result};
+
+/// Input that begins with this byte, as no format does, is expanded by [`expand`].
+const EXPANDS: u8 = 0xE0;
+/// Longest file that is made of an input.
+const LONGEST: usize = 160 << 10;
+/// Threads of the scans that are done in ranges.
+const WORKERS: [usize; 2] = [2, 3];
+
+/// The file that an input stands for: itself, or runs of `(n, n bytes, m, m zeros)` behind [`EXPANDS`].
+///
+/// `n` is a byte and `m` two, little-endian. Long frames that the mutator can still change as a whole.
+pub fn expand(data: &[u8]) -> Vec<u8> {
+    let Some((&EXPANDS, mut rest)) = data.split_first() else {
+        return data.to_vec();
+    };
+    let mut file = Vec::new();
+    while let Some((&n, behind)) = rest.split_first() {
+        let (literal, behind) = behind.split_at(behind.len().min(usize::from(n)));
+        file.extend_from_slice(literal);
+        let Some((zeros, behind)) = behind.split_first_chunk::<2>() else { break };
+        file.resize(file.len() + usize::from(u16::from_le_bytes(*zeros)), 0);
+        rest = behind;
+        if file.len() > LONGEST {
+            file.truncate(LONGEST);
+            break;
+        }
+    }
+    file
+}
+
+/// Panics for an error that blames Kinema; every other one is an answer.
+fn answer<T>(result: Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+            None
+        }
+    }
+}
+
+/// Kind and place of an error, for comparison.
+fn place(error: &Error) -> (ErrorKind, Option<u64>, Option<u64>) {
+    (error.kind(), error.frame(), error.offset())
+}
+
+/// What a scan says, in a form that compares (a time may be NaN).
+fn outcome(scan: &Result<Scan>) -> String {
+    match scan {
+        Ok(scan) => format!("{:?}, {:?}", scan.index, scan.truncation.as_ref().map(place)),
+        Err(error) => format!("{:?}", place(error)),
+    }
+}
+
+fn options(known: Option<Index>, workers: usize) -> ScanOptions<'static> {
+    ScanOptions { known, workers, progress: &|_| Ok(()) }
+}
+
+/// Frames follow each other without gaps and end within the file.
+pub fn check_index(index: &Index, size: u64) {
+    let mut end = None;
+    for frame in 0..index.n_frames() {
+        let extent = index.extent(frame);
+        assert!(extent.len > 0 && extent.len <= index.largest(), "frame {frame}: {extent:?}");
+        assert!(end.is_none_or(|end| end == extent.offset), "frame {frame} at {extent:?}, not behind the one before");
+        let its_end = extent.offset.checked_add(extent.len).expect("within 64 bits");
+        assert!(its_end <= size, "frame {frame} at {extent:?} of {size} bytes");
+        let _ = (index.step(frame), index.time(frame));
+        end = Some(its_end);
+    }
+    assert_eq!(index.end(), end);
+}
+
+/// Opens the file and scans it with one and with several threads, and from where a shorter file ended.
+pub fn scan(format: &dyn Format, data: &[u8]) {
+    let file = expand(data);
+    let Some((source, decoder, scan)) = open_and_scan(format, file.clone()) else { return };
+    for workers in WORKERS {
+        let other = decoder.scan(&source, &options(None, workers));
+        assert_eq!(outcome(&other), outcome(&scan), "{workers} workers");
+        if format.info().name == "XTC" {
+            let other = xtc::scan_in_ranges(&source, decoder.header().n_atoms, &options(None, workers));
+            assert_eq!(outcome(&other), outcome(&scan), "{workers} ranges");
+        }
+    }
+    check_grown(format, &source, decoder.as_ref(), &scan, &file);
+}
+
+/// Opens the file and scans it by one thread; the index, where there is one, is sound.
+fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Arc<dyn Decoder>, Result<Scan>)> {
+    let size = file.len() as u64;
+    let source = MemorySource::new("fuzz", file);
+    let found = answer(detect(&source)).is_some_and(|found| found.info().name == format.info().name);
+    let decoder = answer(format.open(&source))?;
+    assert!(found, "opens what it does not recognise");
+    let n_atoms = u64::from(decoder.header().n_atoms);
+    let scan = decoder.scan(&source, &options(None, 1));
+    match &scan {
+        Err(error) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
+        Ok(Scan { index, truncation }) => {
+            check_index(index, size);
+            let whole = index.end() == Some(size);
+            assert!(truncation.is_some() || whole || index.n_frames() == 0, "bytes are left over");
+            // two bits an atom are the least that XTC can take
+            assert!(index.n_frames() == 0 || n_atoms <= 9 + 4 * size, "{n_atoms} atoms in {size} bytes");
+        }
+    }
+    Some((source, decoder, scan))
+}
+
+/// Scanning on from the index of a shorter file finds what scanning all of it finds.
+fn check_grown(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, file: &[u8]) {
+    for cut in [file.len() / 3, file.len() - file.len().min(5)] {
+        let shorter = MemorySource::new("shorter", &file[..cut]);
+        let Some(opened) = answer(format.open(&shorter)) else { continue };
+        let Some(before) = answer(opened.scan(&shorter, &options(None, 1))) else { continue };
+        check_index(&before.index, cut as u64);
+        let after = decoder.scan(source, &options(Some(before.index), 1));
+        assert_eq!(outcome(&after), outcome(whole), "grown from {cut} bytes");
+    }
+}
+
+/// Decodes every frame of the file: all atoms, selections of them, and bytes that end early.
+pub fn decode(format: &dyn Format, data: &[u8]) {
+    if let Some((source, decoder, Ok(scan))) = open_and_scan(format, expand(data)) {
+        for frame in 0..scan.index.n_frames() {
+            decode_frame(&source, decoder.as_ref(), &scan.index, frame);
+        }
+    }
+}
+
+/// Decodes every frame that `index` names and the decoder takes for one of its own.
+pub fn decode_frames_of_any_index(source: &dyn Source, decoder: &dyn Decoder, index: &Index) {
+    for frame in 0..index.n_frames() {
+        let request = request(decoder, AtomSelection::all(decoder.header().n_atoms));
+        match segments_of(decoder, index, &[Wanted { frame, row: 0 }], &request) {
+            Ok(_) => decode_frame(source, decoder, index, frame),
+            // an index that is not of this file is refused so
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Internal, "{error}"),
+        }
+    }
+}
+
+fn decode_frame(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64) {
+    let n_atoms = decoder.header().n_atoms;
+    let selections = selections(n_atoms);
+    let whole = answer(read(source, decoder, index, frame, AtomSelection::all(n_atoms)));
+    for atoms in &selections {
+        let part = answer(read(source, decoder, index, frame, atoms.clone()));
+        if let (Some(whole), Some(part)) = (&whole, part) {
+            check_slice(whole, &part, atoms);
+        }
+    }
+    // those that decoders read in the fewest and in the most pieces
+    if let Some(scattered) = selections.last() {
+        cut_short(source, decoder, index, frame, scattered);
+    }
+    cut_short(source, decoder, index, frame, &AtomSelection::all(n_atoms));
+}
+
+/// None, one at each end, the first tenth, every seventh, two runs far apart.
+fn selections(n_atoms: u32) -> Vec<AtomSelection> {
+    let last = n_atoms.saturating_sub(1);
+    let two_runs = (0..n_atoms).filter(|atom| atom % 5000 < 3 || n_atoms - atom < 4);
+    let mut lists: Vec<Vec<u32>> = vec![vec![], (0..n_atoms / 10).collect()];
+    lists.push((0..n_atoms).step_by(7).collect());
+    if n_atoms > 0 {
+        lists.extend([vec![0], vec![last]]);
+    }
+    lists.push(two_runs.collect());
+    lists.into_iter().map(|list| AtomSelection::from_sorted(list, n_atoms).expect("ascending, in range")).collect()
+}
+
+fn request(decoder: &dyn Decoder, atoms: AtomSelection) -> Request {
+    let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+    let absent = vectors - decoder.header().fields;
+    Request { fields: vectors - absent, atoms, scales: Scales::NATIVE }
+}
+
+fn segments_of(decoder: &dyn Decoder, index: &Index, wanted: &[Wanted], request: &Request) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    decoder.segments(index, wanted, request, &mut segments)?;
+    Ok(segments)
+}
+
+fn block_for(frame: u64, request: &Request) -> Block {
+    let mut block = Block::default();
+    block.reset([frame], request.atoms.len(), request.fields);
+    block
+}
+
+/// Reads one frame as the reader of a run does.
+fn read(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: AtomSelection) -> Result<Block> {
+    let wanted = [Wanted { frame, row: 0 }];
+    let request = request(decoder, atoms);
+    let mut block = block_for(frame, &request);
+    let segments = segments_of(decoder, index, &wanted, &request)?;
+    let mut gather = Gather::default();
+    gather.read(source, segments.iter().map(|segment| segment.extent))?;
+    let mut scratch = Scratch::default();
+    for (i, segment) in segments.iter().enumerate() {
+        let mut bytes = gather.bytes(i).to_vec();
+        loop {
+            let decoded = decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch)?;
+            let Decoded::NeedsPrefix(len) = decoded else { break };
+            assert!(len > bytes.len() as u64 && len <= segment.whole.len, "{len} bytes of {segment:?}");
+            bytes.resize(len as usize, 0);
+            source.read_exact_at(segment.whole.offset, &mut bytes)?;
+        }
+    }
+    Ok(block)
+}
+
+/// Hands the decoder the beginning of each segment only: an error or a wish for more, or a whole frame without need
+/// of the rest, but no panic.
+fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: &AtomSelection) {
+    let wanted = [Wanted { frame, row: 0 }];
+    let request = request(decoder, atoms.clone());
+    let mut block = block_for(frame, &request);
+    let Some(segments) = answer(segments_of(decoder, index, &wanted, &request)) else { return };
+    let mut scratch = Scratch::default();
+    for segment in &segments {
+        let mut bytes = vec![0; usize::try_from(segment.extent.len).expect("within the file")];
+        if answer(source.read_exact_at(segment.extent.offset, &mut bytes)).is_none() {
+            continue;
+        }
+        for cut in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+            let decoded = decoder.decode(segment, &bytes[..cut], &wanted, &request, &mut block.as_mut(), &mut scratch);
+            answer(decoded);
+        }
+    }
+}
+
+/// The selected atoms hold the bits that the whole frame holds at their places.
+fn check_slice(whole: &Block, part: &Block, atoms: &AtomSelection) {
+    let vectors = |block: &Block| [block.positions.clone(), block.velocities.clone(), block.forces.clone()];
+    for (whole, part) in vectors(whole).iter().zip(vectors(part)) {
+        let (whole, part) = (whole.as_chunks::<3>().0, part.as_chunks::<3>().0);
+        let expected: Vec<_> =
+            if whole.is_empty() { vec![] } else { atoms.iter().map(|a| whole[a as usize]).collect() };
+        assert_eq!(part.len(), expected.len());
+        for ((part, expected), atom) in part.iter().zip(&expected).zip(atoms.iter()) {
+            assert_eq!(part.map(f32::to_bits), expected.map(f32::to_bits), "atom {atom}");
+        }
+    }
+    let bits = |block: &Block| block.cells.iter().flatten().flatten().map(|v| v.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(whole), bits(part));
+    assert_eq!(whole.steps, part.steps);
+    assert_eq!(whole.times[0].to_bits(), part.times[0].to_bits());
+}

@@ -1,0 +1,7 @@
+//! What the fuzz targets do with their bytes; the replay tests of the crates include the same files.
+//!
+//! A body returns nothing: what breaks a law panics, and that is the finding.
+
+pub mod files;
+pub mod partials;
+pub mod stored_index;

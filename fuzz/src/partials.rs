@@ -1,0 +1,64 @@
+//! Bytes as the partial of a kernel: refused as corrupt, or the partial whose bytes they are.
+//!
+//! It checks no value: a partial may hold any numbers.
+
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf};
+use kinema_core::ErrorKind;
+use kinema_core::kernel::Kernel;
+use kinema_core::selection::AtomSelection;
+
+/// Atoms of each kernel.
+const ATOMS: u32 = 3;
+/// Bit of the first byte: the kernel's name is put in front of the rest.
+const NAMED: u8 = 0x80;
+
+/// The first byte chooses the kernel, the rest is the partial.
+pub fn load(data: &[u8]) {
+    let Some((&choice, bytes)) = data.split_first() else { return };
+    let atoms = AtomSelection::all(ATOMS);
+    let fitted = || {
+        let coordinates = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.5];
+        AtomsAndReference::new(AtomSelection::all(ATOMS), &coordinates, None).expect("a sound reference")
+    };
+    let named = choice & NAMED != 0;
+    match choice & !NAMED {
+        0 => check(&Rmsd::new(fitted(), vec![], Fit::Superpose), named, bytes),
+        1 => check(&Rmsd::new(fitted(), vec![fitted(), fitted()], Fit::None), named, bytes),
+        2 => check(&Rgyr::new(atoms, None, false).expect("sound"), named, bytes),
+        3 => check(&Rgyr::new(atoms, None, true).expect("sound"), named, bytes),
+        4 => check(&Rmsf::new(atoms).expect("sound"), named, bytes),
+        5 => check(&Average::new(atoms).expect("sound"), named, bytes),
+        _ => {}
+    }
+}
+
+fn check<K: Kernel>(kernel: &K, named: bool, bytes: &[u8]) {
+    let id = kernel.id();
+    let name = [&[id.len() as u8], id.as_bytes()].concat();
+    let bytes = if named { [&name, bytes].concat() } else { bytes.to_vec() };
+    let partial = match kernel.from_bytes(&bytes) {
+        Ok(partial) => partial,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            return;
+        }
+    };
+    assert_eq!(kernel.to_bytes(&partial), bytes, "{id}: other bytes than it was made of");
+    let again = || kernel.from_bytes(&bytes).expect("it was accepted before");
+    let mut left = kernel.empty();
+    kernel.merge(&mut left, again());
+    assert_eq!(kernel.to_bytes(&left), bytes, "{id}: the empty partial is not neutral on the left");
+    kernel.merge(&mut left, kernel.empty());
+    assert_eq!(kernel.to_bytes(&left), bytes, "{id}: the empty partial is not neutral on the right");
+    kernel.merge(&mut left, again());
+    for partial in [partial, left] {
+        match kernel.finish(partial) {
+            Ok(results) => {
+                for array in results {
+                    assert_eq!(array.shape.iter().product::<usize>(), array.values.len(), "{id}: {}", array.name);
+                }
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
+        }
+    }
+}
