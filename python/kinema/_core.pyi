@@ -138,6 +138,10 @@ class Kernel:
     @staticmethod
     def average(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
         """Results: mean_positions (n_selected, 3)."""
+    @staticmethod
+    def python(n_atoms: int, atoms: NDArray[np.uint32], adapter: Any) -> Kernel:
+        """A kernel written in Python: `adapter` has empty, accumulate, merge, finish, pack, unpack
+        (kinema.analysis.custom). What it raises is raised where the run was started."""
     @property
     def id(self) -> str:
         """Name and version of the partial: "rmsd/1"."""

@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments;
 use crate::errors::{invalid, to_python};
+use crate::python_kernel::{Adapter, PythonKernel, PythonPartial};
 
 fn checked<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error: Error| to_python(&error))
@@ -72,7 +73,15 @@ fn reduce<'py>(py: Python<'py>, class: &'static str, (name, arguments): &Recipe)
 #[pyclass(name = "Kernel", module = "kinema._core", frozen)]
 pub struct PyKernel {
     pub(crate) inner: Arc<dyn AnyKernel>,
+    /// Of a kernel written in Python.
+    pub(crate) adapter: Option<Arc<Adapter>>,
     recipe: Recipe,
+}
+
+impl PyKernel {
+    fn of(kernel: impl AnyKernel + 'static, recipe: Recipe) -> Self {
+        Self { inner: Arc::new(kernel), adapter: None, recipe }
+    }
 }
 
 #[pymethods]
@@ -94,13 +103,13 @@ impl PyKernel {
             .map(|(atoms, reference, weights)| fitted(n_atoms, atoms, reference, weights.as_ref()))
             .collect::<PyResult<_>>()?;
         let fit = if superposition { Fit::Superpose } else { Fit::None };
-        Ok(Self { inner: Arc::new(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit)), recipe })
+        Ok(Self::of(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit), recipe))
     }
 
     #[staticmethod]
     fn rmsf<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
         let kernel = checked(Rmsf::new(arguments::atoms(atoms, n_atoms)?))?;
-        Ok(Self { inner: Arc::new(kernel), recipe: recipe(py, "rmsf", (n_atoms, atoms))? })
+        Ok(Self::of(kernel, recipe(py, "rmsf", (n_atoms, atoms))?))
     }
 
     #[staticmethod]
@@ -115,18 +124,25 @@ impl PyKernel {
         let recipe = recipe(py, "rgyr", (n_atoms, atoms, masses, axes))?;
         let masses = list(masses);
         let kernel = checked(Rgyr::new(arguments::atoms(atoms, n_atoms)?, masses.as_deref(), axes))?;
-        Ok(Self { inner: Arc::new(kernel), recipe })
+        Ok(Self::of(kernel, recipe))
     }
 
     #[staticmethod]
     fn average<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
         let kernel = checked(Average::new(arguments::atoms(atoms, n_atoms)?))?;
-        Ok(Self { inner: Arc::new(kernel), recipe: recipe(py, "average", (n_atoms, atoms))? })
+        Ok(Self::of(kernel, recipe(py, "average", (n_atoms, atoms))?))
     }
 
     #[getter]
     fn id(&self) -> &'static str {
         self.inner.id()
+    }
+
+    #[staticmethod]
+    fn python<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>, adapter: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let kernel = PythonKernel::new(adapter.clone().unbind(), arguments::atoms(atoms, n_atoms)?);
+        let recipe = recipe(py, "python", (n_atoms, atoms, adapter))?;
+        Ok(Self { adapter: Some(kernel.adapter()), ..Self::of(kernel, recipe) })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
@@ -139,7 +155,11 @@ impl PyKernel {
 
     #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, data: &[u8]) -> PyResult<PyPartial> {
-        Ok(PyPartial::new(self.inner.clone(), checked(self.inner.from_bytes(data))?))
+        let partial = self.inner.from_bytes(data);
+        if let Some(exception) = self.adapter.as_ref().and_then(|adapter| adapter.take_raised()) {
+            return Err(exception);
+        }
+        Ok(PyPartial::new(self.inner.clone(), checked(partial)?))
     }
 }
 
@@ -200,6 +220,9 @@ impl PyPartial {
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let gathered = gathered.as_ref().ok_or_else(|| invalid("this partial was used up by merge or finish"))?;
+        if let Some(python) = gathered.downcast_ref::<PythonPartial>() {
+            return python.to_bytes(py);
+        }
         Ok(PyBytes::new(py, &checked(self.kernel.to_bytes(gathered))?))
     }
 
@@ -217,7 +240,10 @@ impl PyPartial {
     }
 
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let gathered = self.take()?;
+        let gathered = match self.take()?.downcast::<PythonPartial>() {
+            Ok(python) => return python.finish(py),
+            Err(gathered) => gathered,
+        };
         let results = checked(py.detach(|| self.kernel.finish(gathered)))?;
         let named = PyDict::new(py);
         for ResultArray { name, shape, values } in results {

@@ -6,6 +6,7 @@
 mod arguments;
 mod errors;
 mod kernels;
+mod python_kernel;
 mod run;
 mod signals;
 mod trajectory;

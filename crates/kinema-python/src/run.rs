@@ -17,6 +17,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::arguments;
 use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyPartial, PyTransform};
+use crate::python_kernel::Adapter;
 use crate::signals::watched;
 use crate::trajectory::PyTrajectory;
 
@@ -145,7 +146,12 @@ pub fn run_leaves<'py>(
     }
     let inner = &trajectory.inner;
     let frames = plan.leaf(stop - 1).end - plan.leaf(start).start;
-    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, start..stop, watch))?;
+    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, start..stop, watch));
+    // also after a run that seems to have succeeded: merging may have raised
+    if let Some(exception) = jobs.iter().find_map(|(kernel, _)| kernel.adapter.as_ref()?.take_raised()) {
+        return Err(exception);
+    }
+    let outcome = outcome?;
     let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
     let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
     Ok((nodes, timings(py, &outcome.timings)?))
@@ -161,6 +167,7 @@ fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
 pub struct PyMergeTree {
     tree: Mutex<Option<MergeTree>>,
     kernels: Vec<Arc<dyn AnyKernel>>,
+    adapters: Vec<Arc<Adapter>>,
 }
 
 #[pymethods]
@@ -170,8 +177,9 @@ impl PyMergeTree {
         if n_leaves == 0 {
             return Err(invalid("a tree needs at least one leaf"));
         }
+        let adapters = kernels.iter().filter_map(|kernel| kernel.adapter.clone()).collect();
         let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
-        Ok(Self { tree: Mutex::new(Some(MergeTree::new(n_leaves))), kernels })
+        Ok(Self { tree: Mutex::new(Some(MergeTree::new(n_leaves))), kernels, adapters })
     }
 
     fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
@@ -182,7 +190,8 @@ impl PyMergeTree {
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
         let tree = tree.as_ref().ok_or_else(used_up)?;
-        tree.insert(&kernels, Node { level, index, bundle }).map_err(|error| to_python(&error))
+        tree.insert(&kernels, Node { level, index, bundle }).map_err(|error| to_python(&error))?;
+        self.adapters.iter().find_map(|adapter| adapter.take_raised()).map_or(Ok(()), Err)
     }
 
     /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.

@@ -1,0 +1,258 @@
+"""Analyses of the user's own: a class with the kernel's methods, or a plain function of a frame or a block.
+
+They run on every runner, alone or together with the analyses of this package. Frames are read and decoded in Rust on
+all workers; the Python code itself holds the interpreter lock, so that only the runner "processes" runs it on several cores.
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.analysis.arguments import told, unique_order
+from kinema.analysis.base import Analysis, Results, Round, Rounds
+from kinema.blocks import Block
+from kinema.errors import ArgumentError
+from kinema.frames import ResolvedFrames, numbers
+from kinema.output import Column, Table
+from kinema.selection import AtomChoice
+from kinema.trajectory import Trajectory
+
+__all__ = ["Custom", "FromFunction", "PythonKernel", "from_function"]
+
+
+class PythonKernel(ABC):
+    """A kernel written in Python, for `Custom`.
+
+    What is gathered, the partial, is any object that pickle can store. It must hold sums and counts, never means, so
+    that merging partials is exact; then the results are the same for any number of workers. Several workers may use one
+    kernel object at a time: methods must not change it.
+    """
+
+    @abstractmethod
+    def empty(self) -> Any:
+        """A partial of no frames."""
+
+    @abstractmethod
+    def accumulate(self, partial: Any, block: Block) -> Any:
+        """The partial with the frames of a block added, in order; it may be changed and returned.
+
+        `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection.
+        """
+
+    @abstractmethod
+    def merge(self, left: Any, right: Any) -> Any:
+        """The partial of both; `right` holds later frames."""
+
+    @abstractmethod
+    def finish(self, partial: Any) -> Mapping[str, Any]:
+        """The results by name."""
+
+
+class Custom(Analysis):
+    """An analysis by a kernel written in Python.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    kernel : PythonKernel
+    select : as `Trajectory.select`
+        Atoms that the kernel sees; None: all.
+
+    After `run`
+    -----------
+    results.<name> : what `kernel.finish` gave
+    """
+
+    def __init__(self, trajectory: Trajectory, kernel: PythonKernel, select: AtomChoice = None) -> None:
+        if not isinstance(kernel, PythonKernel):
+            raise ArgumentError(f"kernel must be a PythonKernel, found {type(kernel).__name__}")
+        selection = trajectory.select(select)
+        super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": told(selection)})
+        self._kernel = kernel
+        unique_order(selection)
+
+    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+        found: Mapping[str, Any] = yield self._round()
+        return Results(**found)
+
+    def _round(self) -> Round:
+        order = unique_order(self.selection)
+        adapter = Adapter(self._kernel, None if (np.diff(order) > 0).all() else np.argsort(order))
+        return Round(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices[order], adapter))
+
+    def _table(self) -> Table:
+        raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")
+
+
+class FromFunction(Custom):
+    """A function of each frame or block; made by `from_function`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        trajectory: Trajectory,
+        select: AtomChoice,
+        over: Literal["frames", "blocks"],
+    ) -> None:
+        if not callable(function):
+            raise ArgumentError(f"function must be callable, found {type(function).__name__}")
+        if over not in ("frames", "blocks"):
+            raise ArgumentError(f"over must be 'frames' or 'blocks', found {over!r}")
+        super().__init__(trajectory, _Applied(function, over), select)
+        self._arguments = {
+            "function": getattr(function, "__qualname__", repr(function)),
+            "select": told(self.selection),
+            "over": told(over),
+        }
+
+    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+        found: Mapping[str, Any] = yield self._round()
+        return Results(frames=numbers(frames).astype(np.int64), **found)
+
+    def _table(self) -> Table:
+        values = np.asarray(self.results.values)
+        if values.dtype.kind not in "biuf":
+            raise ArgumentError(f"values of type {values.dtype} are not written as a table; save .results.values")
+        flat = values.reshape(len(values), -1)
+        # "1": a number whose unit only its author knows; a column without any is not drawn
+        columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]
+        names = ["value"] if flat.shape[1] == 1 else [f"value_{i}" for i in range(flat.shape[1])]
+        columns += [Column(name, flat[:, i], "1") for i, name in enumerate(names)]
+        return Table(self._arguments["function"], tuple(columns))
+
+
+def from_function(
+    function: Callable[..., Any],
+    trajectory: Trajectory,
+    select: AtomChoice = None,
+    *,
+    over: Literal["frames", "blocks"] = "frames",
+) -> FromFunction:
+    """An analysis that applies a function to every frame, or to whole blocks of frames.
+
+    Parameters
+    ----------
+    function : callable
+        over="frames": takes a `Frame`, returns a number or an array of one shape. over="blocks": takes a `Block`, returns
+        an array with one row for each frame of the block; blocks differ in length.
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        Atoms in `positions`; None: all.
+    over : {"frames", "blocks"}
+
+    Returns
+    -------
+    FromFunction
+        After `run`: results.values (frames, ...), results.time (frames,) in ps, results.frames (frames,).
+
+    Examples
+    --------
+    >>> end_to_end = kn.analysis.from_function(
+    ...     lambda frame: np.linalg.norm(frame.positions[-1] - frame.positions[0]), traj, "name CA"
+    ... ).run()
+    """
+    return FromFunction(function, trajectory, select, over)
+
+
+class _Applied(PythonKernel):
+    """Gathers times and what the function returned, row by row."""
+
+    def __init__(self, function: Callable[..., Any], over: str) -> None:
+        self.function = function
+        self.over = over
+
+    def empty(self) -> tuple[list[NDArray[Any]], list[NDArray[np.float64]]]:
+        return [], []
+
+    def accumulate(self, partial: Any, block: Block) -> Any:
+        values, times = partial
+        if self.over == "frames":
+            values.append(np.stack([np.asarray(self.function(frame)) for frame in block]))
+        else:
+            rows = np.asarray(self.function(block))
+            if rows.shape[:1] != (len(block),):
+                raise ArgumentError(
+                    f"the function must return one row a frame of the block, expected {len(block)}, found shape {rows.shape}"
+                )
+            values.append(rows)
+        times.append(block.times)
+        return partial
+
+    def merge(self, left: Any, right: Any) -> Any:
+        left[0].extend(right[0])
+        left[1].extend(right[1])
+        return left
+
+    def finish(self, partial: Any) -> Mapping[str, Any]:
+        return {"values": np.concatenate(partial[0]), "time": np.concatenate(partial[1])}
+
+
+class Adapter:
+    """What the core calls: arrays become blocks, partials become bytes."""
+
+    def __init__(self, kernel: PythonKernel, columns: NDArray[np.intp] | None) -> None:
+        self.kernel = kernel
+        # where each atom of the selection stands among the ascending atoms that the core gives
+        self.columns = columns
+
+    def empty(self) -> Any:
+        """See `PythonKernel`."""
+        return self.kernel.empty()
+
+    def accumulate(self, partial: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+        """See `PythonKernel`; an exception is told which frames it came from."""
+        if self.columns is not None:
+            arrays["positions"] = arrays["positions"][:, self.columns]
+        block = Block.from_arrays(arrays, ("positions",))
+        try:
+            gathered = self.kernel.accumulate(partial, block)
+        except Exception as error:
+            error.add_note(f"raised by {self._name()} in frames {int(block.frames[0])} to {int(block.frames[-1])}")
+            raise
+        if gathered is None:
+            raise ArgumentError(f"{self._name()}.accumulate returned None; it must return the partial")
+        return gathered
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """See `PythonKernel`."""
+        gathered = self.kernel.merge(left, right)
+        if gathered is None:
+            raise ArgumentError(f"{self._name()}.merge returned None; it must return the partial")
+        return gathered
+
+    def finish(self, partial: Any) -> dict[str, Any]:
+        """See `PythonKernel`."""
+        return dict(self.kernel.finish(partial))
+
+    def pack(self, partial: Any) -> bytes:
+        """The partial for another process."""
+        return pickle.dumps(partial, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def unpack(self, data: bytes) -> Any:
+        """The partial of another process of this run."""
+        return pickle.loads(data)
+
+    def _name(self) -> str:
+        own = getattr(self.kernel, "function", self.kernel)
+        return getattr(own, "__qualname__", type(own).__qualname__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to worker processes, which import modules but not the script that runs: says so if that is needed."""
+        own = getattr(self.kernel, "function", type(self.kernel))
+        try:
+            if getattr(own, "__module__", None) == "__main__":
+                raise pickle.PicklingError("it is defined in the script or session itself")
+            pickle.dumps(self.kernel)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ArgumentError(
+                f"{self._name()} cannot be sent to worker processes ({error}); define it in a module of its own, or use "
+                "runner='threads'"
+            ) from None
+        return Adapter, (self.kernel, self.columns)

@@ -1,0 +1,141 @@
+"""Functions and kernels written in Python: the same results on every runner, exceptions as they were raised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from MDAnalysisTests.datafiles import DCD, PSF
+
+import kinema as kn
+
+RUNNERS = [("serial", None), ("threads", 2), ("threads", 5)]
+
+
+@pytest.fixture(scope="module")
+def traj() -> kn.Trajectory:
+    return kn.open(DCD, PSF)
+
+
+class Covariance(kn.analysis.PythonKernel):
+    """Sums of coordinates and their products: a partial that merges."""
+
+    def empty(self) -> Any:
+        return [0, 0.0, 0.0]
+
+    def accumulate(self, partial: Any, block: kn.Block) -> Any:
+        for frame in block:
+            x = frame.positions.ravel().astype(np.float64)
+            partial = [partial[0] + 1, partial[1] + x, partial[2] + np.outer(x, x)]
+        return partial
+
+    def merge(self, left: Any, right: Any) -> Any:
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+    def finish(self, partial: Any) -> Mapping[str, Any]:
+        n, first, second = partial
+        return {"mean": first / n, "covariance": second / n - np.outer(first / n, first / n)}
+
+
+def end_to_end(frame: kn.Frame) -> float:
+    return float(np.linalg.norm(frame.positions[-1] - frame.positions[0]))
+
+
+@pytest.mark.parametrize(("runner", "workers"), RUNNERS)
+def test_a_function_of_frames(traj: kn.Trajectory, runner: str, workers: int | None) -> None:
+    frames = [5, 3, 90, 3]
+    done = kn.analysis.from_function(end_to_end, traj, "name CA").run(frames=frames, runner=runner, workers=workers)
+    positions = traj.read(frames=frames, select="name CA")
+    np.testing.assert_array_equal(done.results.values, [np.linalg.norm(x[-1] - x[0]) for x in positions])
+    np.testing.assert_array_equal(done.results.frames, frames)
+    np.testing.assert_array_equal(done.results.time, traj.times[frames])
+
+
+def test_a_function_of_blocks_sees_atoms_in_the_order_asked_for(traj: kn.Trajectory) -> None:
+    atoms = [40, 7, 300]
+    done = kn.analysis.from_function(lambda block: block.positions, traj, atoms, over="blocks").run(workers=3)
+    np.testing.assert_array_equal(done.results.values, traj.read(select=atoms))
+
+
+@pytest.mark.parametrize(("runner", "workers"), RUNNERS)
+def test_a_kernel_has_the_same_bits_on_every_runner(traj: kn.Trajectory, runner: str, workers: int | None) -> None:
+    atoms = list(range(0, 100, 10))
+    expected = kn.analysis.Custom(traj, Covariance(), atoms).run(runner="serial").results
+    found = kn.analysis.Custom(traj, Covariance(), atoms).run(runner=runner, workers=workers).results
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
+    x = traj.read(select=atoms).reshape(98, -1).astype(np.float64)
+    np.testing.assert_allclose(found.covariance, np.cov(x, rowvar=False, bias=True), atol=1e-8)
+
+
+def test_together_with_a_kernel_in_rust(traj: kn.Trajectory) -> None:
+    alone = kn.analysis.RMSD(traj, "name CA").run()
+    rmsd, custom = kn.analysis.RMSD(traj, "name CA"), kn.analysis.from_function(end_to_end, traj, "name CA")
+    kn.run([rmsd, custom], workers=2)
+    np.testing.assert_array_equal(rmsd.results.rmsd, alone.results.rmsd)
+    assert custom.results.values.shape == (98,)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_exception_is_raised_as_it_was(traj: kn.Trajectory, workers: int) -> None:
+    def fails(frame: kn.Frame) -> float:
+        if frame.frame == 42:
+            raise ZeroDivisionError("no good")
+        return 1.0
+
+    analysis = kn.analysis.from_function(fails, traj)
+    with pytest.raises(ZeroDivisionError, match="no good") as raised:
+        analysis.run(workers=workers)
+    assert "42" in raised.value.__notes__[0]
+
+
+class FailsToMerge(Covariance):
+    def merge(self, left: Any, right: Any) -> Any:
+        raise RuntimeError("cannot merge")
+
+
+def test_an_exception_while_merging_is_raised(traj: kn.Trajectory) -> None:
+    with pytest.raises(RuntimeError, match="cannot merge"):
+        kn.analysis.Custom(traj, FailsToMerge(), [0]).run(workers=2)
+
+
+def test_wrong_results_are_refused(traj: kn.Trajectory) -> None:
+    with pytest.raises(kn.ArgumentError, match="one row a frame"):
+        kn.analysis.from_function(lambda block: 1.0, traj, over="blocks").run()
+    with pytest.raises(kn.ArgumentError, match="callable"):
+        kn.analysis.from_function(3, traj)  # type: ignore[arg-type]
+
+
+def test_what_a_worker_cannot_import_is_refused_with_the_way_out(traj: kn.Trajectory) -> None:
+    with pytest.raises(kn.ArgumentError, match="runner='threads'"):
+        kn.analysis.from_function(lambda frame: 1.0, traj).run(runner="processes", workers=2)
+
+
+def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:
+    (tmp_path / "quantities.py").write_text(
+        "import numpy as np\n\n\ndef span(frame):\n    return np.ptp(frame.positions, axis=0)\n"
+        "\n\ndef fails(frame):\n    raise KeyError('frame')\n"
+    )
+    code = (
+        "import kinema as kn, numpy as np, quantities\n"
+        f"traj = kn.open({DCD!r})\n"
+        "on = {r: kn.analysis.from_function(quantities.span, traj, [1, 5, 9]).run(runner=r, workers=2).results.values\n"
+        "      for r in ('threads', 'processes')}\n"
+        "assert (on['threads'] == on['processes']).all() and on['threads'].shape == (98, 3)\n"
+        "try:\n"
+        "    kn.analysis.from_function(quantities.fails, traj).run(runner='processes', workers=2)\n"
+        "except KeyError as error:\n"
+        "    print('raised', error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "raised 'frame'\n"
+
+
+def test_values_are_saved_as_columns(traj: kn.Trajectory, tmp_path: Any) -> None:
+    done = kn.analysis.from_function(lambda frame: frame.positions[0], traj, [0]).run(stop=3)
+    done.save(tmp_path / "values.csv")
+    assert "frame,time (ps),value_0 (1),value_1 (1),value_2 (1)" in (tmp_path / "values.csv").read_text()
