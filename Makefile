@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint format bench wheel sdist clean
+.PHONY: fuzz help setup demo test test-rust test-python lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -75,6 +75,10 @@ bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; BE
 
 # Built for others; `make setup` builds for this machine alone. Both are tried in an empty environment, with packages
 # from the index: one to three minutes each, and therefore no part of `make test`.
+SECONDS ?= 60
+fuzz: ## all fuzz targets in turn (needs a nightly toolchain): make fuzz SECONDS=60
+	fuzz/run.sh $(SECONDS)
+
 wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it
 	$(BIN)/python tools/build_wheel.py
 	$(BIN)/python tools/smoke_wheel.py dist/kinema-*.whl

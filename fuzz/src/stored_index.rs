@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use kinema_core::format::{Format, ScanOptions, dcd, xtc};
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::index::store::{Loaded, load_from};
+use kinema_core::index::store::{self, Loaded};
 use kinema_core::index::{Index, TableBuilder};
 use kinema_core::source::{MemorySource, Source};
 use xxhash_rust::xxh3::xxh3_64;
@@ -34,7 +34,7 @@ pub fn load(data: &[u8]) {
     let stored = if mode & FRAMED == 0 { content.to_vec() } else { framed(&source, mode, name, n_atoms, content) };
     let place = place();
     fs::write(&place, &stored).expect("the temporary folder is writable");
-    let loaded = load_from(std::slice::from_ref(&place), &source, name, n_atoms);
+    let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms);
     fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {

@@ -1,7 +1,7 @@
 """Analyses of the user's own: a class with the kernel's methods, or a plain function of a frame or a block.
 
 They run on every runner, alone or together with the analyses of this package. Frames are read and decoded in Rust on
-all workers; the Python code itself holds the interpreter lock, so that only the runner "processes" runs it on several cores.
+all workers; the Python code itself holds the interpreter lock: only the runner "processes" runs it on several cores.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def from_function(
     Parameters
     ----------
     function : callable
-        over="frames": takes a `Frame`, returns a number or an array of one shape. over="blocks": takes a `Block`, returns
-        an array with one row for each frame of the block; blocks differ in length.
+        over="frames": takes a `Frame`, returns a number or an array of one shape. over="blocks": takes a `Block`,
+        returns an array with one row for each frame of the block; blocks differ in length.
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms in `positions`; None: all.
@@ -179,7 +179,8 @@ class _Applied(PythonKernel):
             rows = np.asarray(self.function(block))
             if rows.shape[:1] != (len(block),):
                 raise ArgumentError(
-                    f"the function must return one row a frame of the block, expected {len(block)}, found shape {rows.shape}"
+                    f"the function must return one row a frame of the block, expected {len(block)}, "
+                    f"found shape {rows.shape}"
                 )
             values.append(rows)
         times.append(block.times)
@@ -252,7 +253,7 @@ class Adapter:
             pickle.dumps(self.kernel)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ArgumentError(
-                f"{self._name()} cannot be sent to worker processes ({error}); define it in a module of its own, or use "
-                "runner='threads'"
+                f"{self._name()} cannot be sent to worker processes ({error}); define it in a module of its own, "
+                "or use runner='threads'"
             ) from None
         return Adapter, (self.kernel, self.columns)
