@@ -5,7 +5,8 @@ It starts no worker; each runner is a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -53,23 +54,23 @@ class Runner(Protocol):
         ...
 
 
+# where each runner is: only the one that is asked for is imported, as some bring much along
+_RUNNERS = {
+    "serial": ("kinema.runners.serial", "SerialRunner"),
+    "threads": ("kinema.runners.threads", "ThreadsRunner"),
+    "processes": ("kinema.runners.processes", "ProcessesRunner"),
+}
+
+
 def choose_runner(runner: str | Runner | None) -> Runner:
     """The runner of a name ("serial", "threads", "processes"), the runner itself, or for None the one with threads."""
-    from kinema.runners.processes import ProcessesRunner
-    from kinema.runners.serial import SerialRunner
-    from kinema.runners.threads import ThreadsRunner
-
-    known: dict[str, Callable[[], Runner]] = {
-        "serial": SerialRunner,
-        "threads": ThreadsRunner,
-        "processes": ProcessesRunner,
-    }
-    if runner is None:
-        return ThreadsRunner()
-    if isinstance(runner, str):
-        if runner not in known:
-            raise ArgumentError(f"runner must be one of {', '.join(map(repr, known))}, found {runner!r}")
-        return known[runner]()
-    if isinstance(runner, Runner):
-        return runner
-    raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(runner).__name__}")
+    name = "threads" if runner is None else runner
+    if isinstance(name, str):
+        if name not in _RUNNERS:
+            raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
+        module, class_name = _RUNNERS[name]
+        made: Runner = getattr(importlib.import_module(module), class_name)()
+        return made
+    if isinstance(name, Runner):
+        return name
+    raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(name).__name__}")
