@@ -72,7 +72,12 @@ pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64
                 scope.spawn(move || shared.work(number))
             })
             .collect();
-        accounts.extend(threads.into_iter().map(|thread| thread.join().unwrap_or_default()));
+        accounts.extend(threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| {
+                shared.fail(Error::new(ErrorKind::Internal, "a worker thread died"));
+                Account::default()
+            })
+        }));
     });
     if let Some(error) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
@@ -105,6 +110,12 @@ struct Shared<'a> {
 type Account = (WorkerTiming, Vec<BlockTiming>);
 
 impl Shared<'_> {
+    /// Keeps the first error and stops all workers at their next block.
+    fn fail(&self, error: Error) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
     fn work(&self, number: u32) -> Account {
         let mut account = Account::default();
         let cpu = thread_cpu_time();
@@ -116,8 +127,7 @@ impl Shared<'_> {
             outcome
         });
         if let Err(error) = outcome {
-            self.stop.store(true, Ordering::Relaxed);
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.fail(error);
         }
         account.0.cpu = thread_cpu_time().saturating_sub(cpu);
         account.0.total = self.start.elapsed();
