@@ -3,6 +3,7 @@
 It reads structure, never frames: the bytes of chunks are found here and read elsewhere.
 """
 
-from .description import FieldDescription, H5mdDescription, H5mdOptions, StoredArray
+from .describer import Describe
+from .description import FieldDescription, H5mdDescription, H5mdOptions, Quantity, StoredArray
 
-__all__ = ["FieldDescription", "H5mdDescription", "H5mdOptions", "StoredArray"]
+__all__ = ["Describe", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "StoredArray"]
