@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .description import FieldDescription, H5mdDescription, H5mdOptions, StoredArray
+from .description import FieldDescription, H5mdDescription, H5mdOptions, Quantity, StoredArray
 
 if TYPE_CHECKING:
     from .groups import GroupSummary
 
-__all__ = ["FieldDescription", "H5mdDescription", "H5mdOptions", "StoredArray", "describe", "groups"]
+__all__ = ["FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "StoredArray", "describe", "groups"]
 
 
 def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdDescription:
