@@ -52,11 +52,13 @@ class OpenFile:
 
     def remark(self, text: str) -> None:
         """Notes a choice that was made."""
+        text = text.lstrip("/")
         if text not in self.remarks:
             self.remarks.append(text)
 
     def warn(self, text: str) -> None:
         """Notes what may surprise."""
+        text = text.lstrip("/")
         if text not in self.warnings:
             self.warnings.append(text)
 
@@ -101,7 +103,9 @@ def reading(path: str) -> Iterator[None]:
             raise InternalError(
                 f"{path}: {type(error).__name__} while reading the structure: {error}", path=path, format="H5MD"
             ) from error
-        raise CorruptFileError(f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD") from None
+        raise CorruptFileError(
+            f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD"
+        ) from None
 
 
 @contextmanager
