@@ -48,7 +48,7 @@ class PartInfo(TypedDict):
     first_time: float | None  # ps
     last_time: float | None
     fingerprint: str  # hex
-    index: str  # "arithmetic" | "stored" | "extended" | "built"
+    index: str  # "arithmetic" | "structure" (HDF5) | "stored" | "extended" | "built"
     index_path: str | None
     index_note: str | None  # why a stored index was not used, or why it could not be stored
     truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
@@ -74,7 +74,11 @@ class Trajectory:
         index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
         max_open_files: int = 64,
         index_folder: str | None = None,  # where indices are stored, instead of beside the files
+        describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.h5md.H5mdDescription; picklable
+        record_reads: bool = False,
     ) -> None: ...
+    def take_reads(self) -> list[tuple[str, int, int]]:
+        """Path, offset and length of every read since the last call, where record_reads was asked for."""
     @property
     def n_atoms(self) -> int: ...
     @property

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod errors;
+mod h5md;
 mod hdf5;
 mod kernels;
 mod python_kernel;

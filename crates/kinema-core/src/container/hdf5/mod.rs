@@ -1,6 +1,8 @@
-//! The bytes of HDF5 data sets, without libhdf5: chunks and their filters.
+//! Bytes of HDF5 data sets: where chunks lie, what filters make of them, which numbers they hold.
 //!
-//! It does not read the structure of a file (groups, attributes, chunk indices): h5py does.
+//! Structure (groups, attributes, B-trees) is left to libhdf5, which Python calls; no MD words here.
 
+pub mod array;
 pub mod encode;
 pub mod filters;
+pub mod number;
