@@ -5,6 +5,7 @@ It analyses nothing and writes nothing but the frame index, which the Rust half 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
@@ -14,12 +15,11 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema import _core, selection
+from kinema import _core, h5md, selection
 from kinema.blocks import WORKING_MEMORY, Block, Frame, Gap, Part, frame_bytes
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.files import file_names, files_of_universe
 from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
-from kinema.h5md import Describe, H5mdOptions, Quantity
 from kinema.index_file import read_group
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
@@ -117,11 +117,11 @@ def open(
     if max_open_files < 1:
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
     known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
-    options = H5mdOptions(
+    options = h5md.H5mdOptions(
         group=group,
         dataset=dataset,
         units=None if units is None else dict(units),
-        axis=cast("Quantity | None", axis),
+        axis=cast("h5md.Quantity | None", axis),
         absent=cast('Literal["error", "nan", "hold"]', absent),
         unwrap=unwrap,
         root=root,
@@ -134,9 +134,9 @@ def open(
         on_truncated=on_truncated,
         index=index,
         max_open_files=max_open_files,
-        describe=Describe(options),
+        describe=functools.partial(h5md.describe, options=options),
     )
-    if core.format != "H5MD" and options != H5mdOptions():
+    if core.format != "H5MD" and options != h5md.H5mdOptions():
         given = ", ".join(f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default)
         raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
     return Trajectory(core, known)
