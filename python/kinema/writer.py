@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal
@@ -21,17 +21,26 @@ from numpy.typing import ArrayLike, DTypeLike
 from kinema._core import __version__
 from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError, Error, FileNotFound
-from kinema.h5md.creation import Bound, FileOptions, TrajectoryGroup
+from kinema.h5md.creation import TrajectoryGroup
 from kinema.h5md.creation_append import ExistingFile
 from kinema.h5md.creation_commit import CommittedFile
 from kinema.h5md.creation_files import LIBVER, NewFile, check_target, hdf5_errors
-from kinema.h5md.creation_frames import Frames, gather, gather_object, real_array
+from kinema.h5md.creation_frames import Frames, gather, gather_object
 from kinema.h5md.creation_observables import Observable, create_fixed_observable, open_observable
-from kinema.h5md.creation_rounding import rounding_within
-from kinema.h5md.creation_storage import CHUNK_BYTES, Compression, chunk_shape
+from kinema.h5md.creation_options import (
+    FileOptions,
+    bound_of,
+    boundary_of,
+    field_names,
+    fixed_cell,
+    float_type,
+    group_name,
+    whole_number,
+)
+from kinema.h5md.creation_storage import CHUNK_BYTES, Compression
 from kinema.h5md.creation_text import Dialect, Origin, write_head
 from kinema.h5md.creation_topology import particles
-from kinema.h5md.creation_units import FIELDS, LENGTHS, FileUnits
+from kinema.h5md.creation_units import FileUnits
 from kinema.resources import worker_count
 
 __all__ = ["Writer"]
@@ -94,8 +103,8 @@ class Writer:
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
     dialect : {"h5md", "mdanalysis"}
-        "h5md" follows the specification. "mdanalysis" leaves it in two points that MDAnalysis' own reader needs: strings
-        have variable length, and steps are stored one by one also where their stride is constant.
+        "h5md" follows the specification. "mdanalysis" leaves it in two points, for MDAnalysis' own reader: strings have
+        variable length, and steps are stored one by one also where their stride is constant.
     workers : int
         Threads that encode chunks; by default as many as the process may use.
 
@@ -151,8 +160,8 @@ class Writer:
         if mode not in ("w", "a"):
             raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
         self._mode = mode
-        named = _field_names(fields)
-        kind = None if dtype is None else _float_type(dtype)
+        named = field_names(fields)
+        kind = None if dtype is None else float_type(dtype)
         if mode == "a" and overwrite:
             raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         if mode == "a" and os.path.exists(self.path):
@@ -164,19 +173,19 @@ class Writer:
             raise ArgumentError("n_atoms is needed to make a file")
         units = FileUnits(length_unit or "angstrom", time_unit or "ps")
         self._options = FileOptions(
-            n_atoms=_count("n_atoms", n_atoms),
-            group=_group_name(group),
+            n_atoms=whole_number("n_atoms", n_atoms),
+            group=group_name(group),
             fields=named,
             dtype=kind or np.dtype("<f4"),
             layout=layout,
-            n_frames=None if n_frames is None else _count("n_frames", n_frames),
-            chunk_bytes=_count("chunk_bytes", chunk_bytes),
-            align=None if align is None else _count("align", align),
+            n_frames=None if n_frames is None else whole_number("n_frames", n_frames),
+            chunk_bytes=whole_number("chunk_bytes", chunk_bytes),
+            align=None if align is None else whole_number("align", align),
             compression=Compression(compression, level),
-            bound=None if max_error is None else _bound(max_error, unit, units),
+            bound=None if max_error is None else bound_of(max_error, unit, units),
             units=units,
-            cell=None if cell is None else _fixed_cell(cell),
-            boundary=_boundary(boundary),
+            cell=None if cell is None else fixed_cell(cell),
+            boundary=boundary_of(boundary),
             particles=particles(
                 n_atoms,
                 topology=topology,
@@ -189,8 +198,8 @@ class Writer:
             origin=Origin(author, author_email, creator, creator_version),
             dialect=Dialect(dialect),
             workers=self._workers,
+            grows=mode == "a",
         )
-        self._check_layout()
         self.n_atoms = self._options.n_atoms
         self._units, self._dialect = units, self._options.dialect
         check_target(self.path, overwrite=overwrite)
@@ -239,7 +248,8 @@ class Writer:
         ----------
         positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all that it has
         velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
-        cell : box vectors as rows in angstrom, or edge lengths; (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3)
+        cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
+            Box vectors as rows in angstrom, or edge lengths.
         step : whole number, or (frames,); by default counted on from the last frame by 1, from 0
         time : ps, or (frames,); the first frame decides whether the file has times
 
@@ -250,7 +260,9 @@ class Writer:
         if isinstance(positions, (Frame, Block)):
             given = (velocities, forces, cell, step, time)
             if any(value is not None for value in given):
-                raise ArgumentError(f"a {type(positions).__name__} is written with all it has, expected nothing beside it")
+                raise ArgumentError(
+                    f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
+                )
             frames = gather_object(positions, self.n_atoms)
         else:
             values = {"positions": positions, "velocities": velocities, "forces": forces}
@@ -260,7 +272,8 @@ class Writer:
         self._begin(frames)
         assert self._group is not None
         self._group.check(frames)
-        self._check_room(len(frames))
+        if self._new is not None:
+            self._options.check_announced(self.n_frames + len(frames), complete=False)
         with self._all_or_nothing():
             self._group.extend(frames)
 
@@ -335,7 +348,9 @@ class Writer:
             return
         if self._broken:
             self.abort()
-            raise ArgumentError(f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path)
+            raise ArgumentError(
+                f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
+            )
         self._begin(None)
         if self._committed is not None:
             self.flush()
@@ -347,7 +362,7 @@ class Writer:
             return
         assert self._new is not None
         try:
-            self._check_complete()
+            self._options.check_announced(self.n_frames, complete=True)
             with hdf5_errors(self.path):
                 for part in self._parts():
                     part.finish()
@@ -438,7 +453,9 @@ class Writer:
         for name, given, has in compared:
             if given is not None and given != has:
                 self._release()
-                raise ArgumentError(f"{self.path}: cannot append with {name}={given}, the file has {has}", path=self.path)
+                raise ArgumentError(
+                    f"{self.path}: cannot append with {name}={given}, the file has {has}", path=self.path
+                )
 
     def _begin(self, first: Frames | None) -> None:
         """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
@@ -457,15 +474,18 @@ class Writer:
         assert self._new is not None
         with self._all_or_nothing():
             names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
-            for part in (group, *self._observables.values()):
-                part.flush()
+            group.flush()
+            for observable in self._observables.values():
+                observable.flush()
             self._new.finish()
             self._new = None
             self._open_existing(self._options.group)
             for name, (shape, unit) in names.items():
                 self._observables[name] = self._open_observable(name, shape, None, unit)
 
-    def _open_observable(self, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, unit: str | None) -> Observable:
+    def _open_observable(
+        self, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, unit: str | None
+    ) -> Observable:
         return open_observable(
             self._h5,
             name,
@@ -508,38 +528,6 @@ class Writer:
         if self._broken:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
-    def _check_layout(self) -> None:
-        options = self._options
-        if options.n_atoms * 3 * options.dtype.itemsize == 0:
-            raise ArgumentError("n_atoms is a whole number from 1 on")
-        shape = chunk_shape(
-            options.layout, options.n_atoms, options.dtype.itemsize, options.n_frames, options.chunk_bytes
-        )
-        if shape is not None:
-            return
-        if options.n_frames is None:
-            raise ArgumentError("layout='contiguous' needs n_frames=, the number of frames that will be written")
-        if options.compression.name is not None:
-            raise ArgumentError("layout='contiguous' cannot be compressed, choose another layout")
-        if self._mode == "a":
-            raise ArgumentError("layout='contiguous' cannot grow, choose another layout for mode='a'")
-
-    def _check_room(self, n: int) -> None:
-        if self._mode == "a" or self._options.layout != "contiguous":
-            return
-        announced = self._options.n_frames
-        if announced is not None and self.n_frames + n > announced:
-            raise ArgumentError(f"n_frames={announced} were announced, found frame {self.n_frames + n}")
-
-    def _check_complete(self) -> None:
-        announced = self._options.n_frames
-        if self._options.layout == "contiguous" and self.n_frames != announced:
-            raise ArgumentError(
-                f"{self.path}: {self.n_frames} frames were written of n_frames={announced}, and a contiguous layout "
-                "cannot be cut; nothing is kept",
-                path=self.path,
-            )
-
 
 def _abandon(committed: CommittedFile, handles: list[h5py.File]) -> None:
     """Closes without writing; of what is known at the end of the interpreter, too."""
@@ -547,57 +535,3 @@ def _abandon(committed: CommittedFile, handles: list[h5py.File]) -> None:
     for handle in handles:
         handle.close()
     committed.close()
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ArgumentError(f"{name} is a whole number from 1 on, found {value!r}")
-    return int(value)
-
-
-def _field_names(fields: Sequence[str] | None) -> tuple[str, ...] | None:
-    if fields is None:
-        return None
-    names = (fields,) if isinstance(fields, str) else tuple(fields)
-    if not names or len(set(names)) != len(names) or not set(names) <= set(FIELDS):
-        raise ArgumentError(f"fields are some of {', '.join(FIELDS)}, found {fields!r}")
-    return tuple(name for name in FIELDS if name in names)
-
-
-def _float_type(dtype: DTypeLike) -> np.dtype[Any]:
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype("float32"), np.dtype("float64")):
-        raise ArgumentError(f"dtype is float32 or float64, found {kind}")
-    return kind.newbyteorder("<")
-
-
-def _group_name(group: str | None) -> str:
-    name = "trajectory" if group is None else group
-    if not name or "/" in name or name in (".", ".."):
-        raise ArgumentError(f"group is a name without '/', found {group!r}")
-    return name
-
-
-def _bound(max_error: float, unit: str, units: FileUnits) -> Bound:
-    if unit not in LENGTHS:
-        raise ArgumentError(f"unit of max_error is one of {', '.join(LENGTHS)}, found {unit!r}")
-    scale = LENGTHS[unit][1] / LENGTHS[units.length][1]
-    rounding_within(max_error)  # for the message to tell the number that was given
-    return Bound(float(max_error), unit, rounding_within(max_error * scale))
-
-
-def _fixed_cell(cell: ArrayLike) -> Any:
-    array = real_array("cell", cell).astype(np.float64)
-    array = np.diag(array) if array.shape == (3,) else array
-    if array.shape != (3, 3) or not np.isfinite(array).all() or not array.any():
-        raise ArgumentError(f"cell has shape {np.shape(cell)}, expected (3,) or (3, 3) finite numbers in angstrom")
-    return array
-
-
-def _boundary(boundary: str | Sequence[str] | None) -> tuple[str, str, str] | None:
-    if boundary is None:
-        return None
-    each = (boundary,) * 3 if isinstance(boundary, str) else tuple(boundary)
-    if len(each) != 3 or not set(each) <= {"periodic", "none"}:
-        raise ArgumentError(f"boundary is 'periodic' or 'none', or three of these, found {boundary!r}")
-    return (each[0], each[1], each[2])

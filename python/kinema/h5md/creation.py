@@ -6,8 +6,8 @@ appears, is the writer's business.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import h5py
@@ -16,50 +16,17 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.h5md.creation_frames import Frames
-from kinema.h5md.creation_rounding import Rounding
+from kinema.h5md.creation_options import FileOptions
 from kinema.h5md.creation_series import Preparation, Series
 from kinema.h5md.creation_steps import StepAxis
-from kinema.h5md.creation_storage import Compression, chunk_shape, series_rows
-from kinema.h5md.creation_text import Dialect, Origin
-from kinema.h5md.creation_topology import Particles, create_static
-from kinema.h5md.creation_units import ELEMENTS, FileUnits
+from kinema.h5md.creation_storage import chunk_shape, series_rows
+from kinema.h5md.creation_topology import create_static
+from kinema.h5md.creation_units import ELEMENTS
 
-__all__ = ["MAX_ERROR", "Bound", "FileOptions", "TrajectoryGroup"]
+__all__ = ["MAX_ERROR", "MAX_ERROR_UNIT", "TrajectoryGroup"]
 
 # attributes of position/value that tell of rounding
 MAX_ERROR, MAX_ERROR_UNIT, ROUNDING = "kinema_max_error", "kinema_max_error_unit", "kinema_rounding"
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The bound within which positions are rounded, as it was asked for, and the rounding in the file's unit."""
-
-    value: float
-    unit: str
-    rounding: Rounding
-
-
-@dataclass(frozen=True)
-class FileOptions:
-    """All that is decided before the first frame; checked by the writer."""
-
-    n_atoms: int
-    group: str
-    fields: tuple[str, ...] | None
-    dtype: np.dtype[Any]
-    layout: str | Sequence[int]
-    n_frames: int | None
-    chunk_bytes: int
-    align: int | None
-    compression: Compression
-    bound: Bound | None
-    units: FileUnits
-    cell: NDArray[Any] | None
-    boundary: tuple[str, str, str] | None
-    particles: Particles
-    origin: Origin
-    dialect: Dialect
-    workers: int
 
 
 @dataclass
@@ -85,9 +52,7 @@ class TrajectoryGroup:
     last_time: float | None = None
 
     @classmethod
-    def create(
-        cls, root: h5py.Group, options: FileOptions, first: Frames | None, *, explicit: bool
-    ) -> TrajectoryGroup:
+    def create(cls, root: h5py.Group, options: FileOptions, first: Frames | None, *, explicit: bool) -> TrajectoryGroup:
         """Makes the group for frames such as `first`; for the fields in `options` where there is none."""
         names = options.fields or (tuple(first.fields) if first is not None else ("positions",))
         if options.bound is not None and "positions" not in names:
@@ -95,15 +60,26 @@ class TrajectoryGroup:
         group = root.create_group(f"particles/{options.group}")
         cells = None if first is None else first.cells
         box = _make_box(group, options, with_edges=options.cell is not None or cells is not None)
-        elements, fields = [], {}
+        elements: list[h5py.Group] = []
+        fields: dict[str, Series] = {}
         for name in ELEMENTS:
             if name in names:
                 elements.append(group.create_group(ELEMENTS[name]))
-                fields[name] = _make_field(elements[-1], name, options)
+                make = partial(_make_field, elements[-1], name, options)
+                bound = options.bound if name == "positions" else None
+                preparation = Preparation(
+                    options.dtype, options.units.size(name), None if bound is None else bound.rounding
+                )
+                fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
         edges = None
         if options.cell is None and cells is not None:
             elements.append(box.create_group("edges"))
-            edges = _make_edges(elements[-1], cells.dtype, options)
+            narrow = cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
+            kind = np.dtype("<f4" if narrow else "<f8")
+            make_edges = partial(_make_edges, elements[-1], kind, options)
+            edges = Series(
+                make_edges(), preparation=Preparation(kind, options.units.size("positions")), make=make_edges
+            )
         dialect, units = options.dialect, options.units
         axis = StepAxis(
             elements,
@@ -184,13 +160,17 @@ def _check_rising(name: str, values: NDArray[Any], last: float | None, *, strict
     if falls.any():
         at = int(np.argmax(falls))
         wanted = "more than" if strictly else "at least"
-        raise ArgumentError(f"{name} must rise from frame to frame, expected {wanted} {values[at]}, found {values[at + 1]}")
+        raise ArgumentError(
+            f"{name} must rise from frame to frame, expected {wanted} {values[at]}, found {values[at + 1]}"
+        )
 
 
 def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h5py.Group:
     boundary = options.boundary or (("periodic",) * 3 if with_edges else ("none",) * 3)
     if "periodic" in boundary and not with_edges:
-        raise ArgumentError("boundary is periodic, but no cell is given; give cell= with the frames, or boundary='none'")
+        raise ArgumentError(
+            "boundary is periodic, but no cell is given; give cell= with the frames, or boundary='none'"
+        )
     box = group.create_group("box")
     box.attrs.create("dimension", np.int32(3))
     options.dialect.write_list(box, "boundary", boundary)
@@ -200,16 +180,22 @@ def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h
     return box
 
 
-def _make_field(element: h5py.Group, name: str, options: FileOptions) -> Series:
+def _make_field(element: h5py.Group, name: str, options: FileOptions, rows: int | None = None) -> h5py.Dataset:
+    """The data set of a field, with chunks of `rows` frames where given; instead of the one that is there."""
     item = (options.n_atoms, 3)
     chunks = chunk_shape(options.layout, options.n_atoms, options.dtype.itemsize, options.n_frames, options.chunk_bytes)
+    if "value" in element:
+        del element["value"]
     if chunks is None:
-        shape = (options.n_frames, *item)
-        value = element.create_dataset("value", shape, options.dtype, fill_time="never")
+        value = element.create_dataset("value", (options.n_frames, *item), options.dtype, fill_time="never")
     else:
-        filters = options.compression.creation_arguments()
         value = element.create_dataset(
-            "value", (0, *item), options.dtype, maxshape=(None, *item), chunks=chunks, **filters
+            "value",
+            (0, *item),
+            options.dtype,
+            maxshape=(None, *item),
+            chunks=(rows or chunks[0], *chunks[1:]),
+            **options.compression.creation_arguments(),
         )
     options.dialect.write(value, "unit", options.units.text(name))
     bound = options.bound if name == "positions" else None
@@ -218,15 +204,16 @@ def _make_field(element: h5py.Group, name: str, options: FileOptions) -> Series:
         options.dialect.write(value, MAX_ERROR_UNIT, bound.unit)
         how = f"multiples of 2^{bound.rounding.exponent} {options.units.text(name)}, to the nearest"
         options.dialect.write(value, ROUNDING, how)
-    preparation = Preparation(options.dtype, options.units.size(name), None if bound is None else bound.rounding)
-    return Series(value, preparation=preparation, workers=options.workers)
+    return value
 
 
-def _make_edges(element: h5py.Group, given: np.dtype[Any], options: FileOptions) -> Series:
-    kind = np.dtype("<f4" if given.kind == "f" and given.itemsize <= 4 else "<f8")
-    rows = series_rows(9 * kind.itemsize)
-    value = element.create_dataset("value", (0, 3, 3), kind, maxshape=(None, 3, 3), chunks=(rows, 3, 3))
+def _make_edges(
+    element: h5py.Group, kind: np.dtype[Any], options: FileOptions, rows: int | None = None
+) -> h5py.Dataset:
+    """The data set of a box that changes, likewise."""
+    if "value" in element:
+        del element["value"]
+    chunk = (rows or series_rows(9 * kind.itemsize), 3, 3)
+    value = element.create_dataset("value", (0, 3, 3), kind, maxshape=(None, 3, 3), chunks=chunk)
     options.dialect.write(value, "unit", options.units.text("positions"))
-    return Series(value, preparation=Preparation(kind, options.units.size("positions")))
-
-
+    return value

@@ -13,12 +13,13 @@ import h5py
 import numpy as np
 
 from kinema.errors import ArgumentError, UnsupportedFormatError
-from kinema.h5md.creation import MAX_ERROR, MAX_ERROR_UNIT, Bound, TrajectoryGroup
+from kinema.h5md.creation import MAX_ERROR, MAX_ERROR_UNIT, TrajectoryGroup
+from kinema.h5md.creation_options import Bound
 from kinema.h5md.creation_rounding import rounding_within
 from kinema.h5md.creation_series import Preparation, Series
 from kinema.h5md.creation_steps import StepAxis, Stride
 from kinema.h5md.creation_storage import series_rows
-from kinema.h5md.creation_text import Dialect
+from kinema.h5md.creation_text import Dialect, text_of
 from kinema.h5md.creation_units import ELEMENTS, LENGTHS, FileUnits
 
 __all__ = ["ExistingFile"]
@@ -37,7 +38,7 @@ class ExistingFile:
     """
 
     def __init__(self, h5: h5py.File, path: str, group: str | None) -> None:
-        """Raises UnsupportedFormatError for what cannot be continued, ArgumentError where `group` does not tell which."""
+        """Raises UnsupportedFormatError for what cannot be continued, ArgumentError for an unknown `group`."""
         self._h5, self.path = h5, path
         self.group = self._choose(group)
         self._group = h5[f"particles/{self.group}"]
@@ -98,7 +99,7 @@ class ExistingFile:
         if group is None:
             if len(names) > 1:
                 raise ArgumentError(f"{self.path}: has several groups, give group= one of {', '.join(names)}")
-            return names[0]
+            return str(names[0])
         if group not in names:
             raise ArgumentError(f"{self.path}: has no group {group!r}, expected one of {', '.join(names)}")
         return group
@@ -128,7 +129,7 @@ class ExistingFile:
         # kJ mol-1 is the only unit of energy, so lengths and times decide
         length = None
         for name, element in self._elements.items():
-            text = _text(element["value"].attrs.get("unit"))
+            text = text_of(element["value"].attrs.get("unit"))
             candidates = [
                 FileUnits(known, time) for known in LENGTHS for time in ("ps", "fs", "ns")
                 if FileUnits(known, time).text(name) == text
@@ -139,7 +140,7 @@ class ExistingFile:
                 raise self._unsupported("its fields have different units of length")
             length = candidates[0].length
         time = self._first.get("time")
-        time_text = "ps" if time is None else _text(time.attrs.get("unit"))
+        time_text = "ps" if time is None else text_of(time.attrs.get("unit"))
         return FileUnits.of_texts(LENGTHS[length or "angstrom"][0], time_text or "", self.path)
 
     def _bound(self) -> Bound | None:
@@ -148,7 +149,7 @@ class ExistingFile:
         attributes = self._elements["positions"]["value"].attrs
         if MAX_ERROR not in attributes:
             return None
-        value, unit = float(attributes[MAX_ERROR]), _text(attributes.get(MAX_ERROR_UNIT)) or ""
+        value, unit = float(attributes[MAX_ERROR]), text_of(attributes.get(MAX_ERROR_UNIT)) or ""
         if unit not in LENGTHS:
             raise self._unsupported(f"its positions are rounded to {value:g} {unit!r}, a unit that is not known")
         scale = LENGTHS[unit][1] / LENGTHS[self.units.length][1]
@@ -175,7 +176,7 @@ class ExistingFile:
         times = stride.times(0, rows)
         if time is not None and times is not None:
             new["time"] = self._h5.create_dataset(None, data=times, maxshape=(None,), chunks=chunk)
-            self.dialect.write(new["time"], "unit", _text(time.attrs.get("unit")) or self.units.text("times"))
+            self.dialect.write(new["time"], "unit", text_of(time.attrs.get("unit")) or self.units.text("times"))
         del step, time
         self._h5.flush()
         commit()
@@ -188,7 +189,3 @@ class ExistingFile:
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")
-
-
-def _text(value: Any) -> str | None:
-    return value.decode("ascii", "replace") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""A file that HDF5 grows in place such that a process killed at any moment leaves it readable, with all that was committed.
+"""A file that HDF5 grows in place: a process that is killed at any moment leaves it readable, with all it committed.
 
 It knows nothing of H5MD, and HDF5 only as far as telling apart what it writes. It promises nothing for a power cut.
 
@@ -181,7 +181,8 @@ class CommittedFile(io.RawIOBase):
         if piece.startswith(b"TREE"):
             before = os.pread(self._handle, 8, offset)
             # Same level and not fewer entries: these are behind those that the number on disk tells of.
-            if before[:6] == piece[:6] and int.from_bytes(before[6:8], "little") <= int.from_bytes(piece[6:8], "little"):
+            entries = [int.from_bytes(node[6:8], "little") for node in (before, piece)]
+            if before[:6] == piece[:6] and entries[0] <= entries[1]:
                 self._write_at(offset + _TREE_HEAD, memoryview(piece)[_TREE_HEAD:])
                 self._write_at(offset, memoryview(piece)[:_TREE_HEAD])
                 return
@@ -209,8 +210,8 @@ class CommittedFile(io.RawIOBase):
             raise CorruptFileError(f"{self.path}: is no HDF5 file that begins with its superblock", path=self.path)
         if head[_SUPERBLOCK_VERSION] != 2:
             raise UnsupportedFormatError(
-                f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2 (HDF5's "
-                "format 1.8): a killed process would leave the file damaged; write it anew with kinema.Writer",
+                f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
+                "of HDF5 1.8: a killed process would leave the file damaged; write it anew with kinema.Writer",
                 path=self.path,
                 format="H5MD",
             )

@@ -40,7 +40,11 @@ class Frames:
 
 
 def gather(
-    n_atoms: int, values: dict[str, ArrayLike | None], cell: ArrayLike | None, step: ArrayLike | None, time: ArrayLike | None
+    n_atoms: int,
+    values: dict[str, ArrayLike | None],
+    cell: ArrayLike | None,
+    step: ArrayLike | None,
+    time: ArrayLike | None,
 ) -> Frames:
     """Frames from arrays (atoms, 3) or (frames, atoms, 3), cells (3,), (3, 3), (frames, 3) or (frames, 3, 3).
 

@@ -17,7 +17,7 @@ from kinema.h5md.creation_frames import real_array
 from kinema.h5md.creation_series import Series
 from kinema.h5md.creation_steps import StepAxis
 from kinema.h5md.creation_storage import series_rows
-from kinema.h5md.creation_text import Dialect
+from kinema.h5md.creation_text import Dialect, text_of
 from kinema.h5md.creation_topology import create_static
 from kinema.h5md.creation_units import FileUnits
 
@@ -28,11 +28,17 @@ class Observable:
     """A time-dependent observable. The axis is made with its first row, when it is known whether there are times."""
 
     def __init__(
-        self, name: str, element: h5py.Group, series: Series, axis: StepAxis | None, make_axis: Callable[[bool], StepAxis]
+        self,
+        name: str,
+        element: h5py.Group,
+        series: Series,
+        axis: StepAxis | None,
+        make_axis: Callable[[bool], StepAxis],
     ) -> None:
         self.name = name
+        self.shape: tuple[int, ...] = series.dataset.shape[1:]
+        self.unit: str | None = text_of(series.dataset.attrs.get("unit"))
         self._series, self._axis, self._make_axis = series, axis, make_axis
-        self._item = series.dataset.shape[1:]
         self._last: int | None = None
         if axis is not None and axis.rows:
             self._last = int(element["step"][axis.rows - 1])
@@ -47,9 +53,9 @@ class Observable:
         values, steps = (values[None], steps[None]) if one else (values, steps)
         if steps.ndim != 1 or steps.dtype.kind not in "iu":
             raise ArgumentError(f"step of {self.name} is a whole number or a row of them")
-        if values.shape != (len(steps), *self._item):
+        if values.shape != (len(steps), *self.shape):
             rows = "" if one else f"{len(steps)} rows of "
-            raise ArgumentError(f"{self.name} has values of shape {values.shape[one:]}, expected {rows}{self._item}")
+            raise ArgumentError(f"{self.name} has values of shape {values.shape[one:]}, expected {rows}{self.shape}")
         steps = steps.astype(np.int64)
         before = steps if self._last is None else np.concatenate([[self._last], steps])
         if (before[1:] <= before[:-1]).any():
@@ -60,7 +66,9 @@ class Observable:
             times = real_array("time", time).astype(np.float64)
             times = times[None] if one else times
             if times.shape != steps.shape or not np.isfinite(times).all():
-                raise ArgumentError(f"time of {self.name} has shape {times.shape}, expected a finite number for each step")
+                raise ArgumentError(
+                    f"time of {self.name} has shape {times.shape}, expected a finite number for each step"
+                )
         if self._axis is not None and self._axis.with_times != (times is not None):
             raise ArgumentError(f"{self.name} has times for all of its rows or for none")
         return values, steps, times
@@ -160,8 +168,7 @@ def _existing(observables: h5py.Group, name: str, shape: tuple[int, ...], unit: 
         raise ArgumentError(f"observable {name} of the file has no steps row by row and cannot be continued")
     if value.shape[1:] != tuple(shape):
         raise ArgumentError(f"observable {name} of the file has shape {value.shape[1:]}, expected {tuple(shape)}")
-    known = value.attrs.get("unit")
-    known = known.decode() if isinstance(known, bytes) else known
+    known = text_of(value.attrs.get("unit"))
     if known != unit:
         raise ArgumentError(f"observable {name} of the file has unit {known}, expected {unit}")
     return element

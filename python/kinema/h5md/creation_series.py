@@ -77,7 +77,8 @@ class Series:
     """One growing data set of shape (rows, ...).
 
     `commit` is given for files that grow in place: it is called whenever a chunk has taken the place of another one,
-    before anything else may come to lie where that was.
+    before anything else may come to lie where that was. `make(rows)` makes the data set anew, with chunks of so many
+    rows: for a series that ends before its first chunk is full, which would be stored whole.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Series:
         preparation: Preparation | None = None,
         workers: int = 1,
         commit: Callable[[], None] | None = None,
+        make: Callable[[int], h5py.Dataset] | None = None,
     ) -> None:
         self.dataset = dataset
         self.preparation = preparation or Preparation(dataset.dtype)
@@ -95,7 +97,7 @@ class Series:
         self._item: tuple[int, ...] = dataset.shape[1:]
         self._chunk: tuple[int, ...] | None = dataset.chunks
         self._filters = _filters(dataset)
-        self._workers, self._commit = workers, commit
+        self._workers, self._commit, self._make = workers, commit, make
         self._extent: int = dataset.shape[0]
         item_bytes = max(1, math.prod(self._item) * dataset.dtype.itemsize)
         if self._chunk is None:
@@ -150,6 +152,9 @@ class Series:
 
     def finish(self) -> None:
         """Writes all rows, the last chunk filtered like the others; nothing may follow."""
+        if self._chunk is not None and self._make is not None and 0 < self.rows < self._chunk_rows and not self._stored:
+            self.dataset = self._make(self.rows)
+            self._id, self._chunk, self._chunk_rows = self.dataset.id, self.dataset.chunks, self.rows
         self._store_whole_chunks()
         if self._filled > self._stored:
             self._store(self._buffer[: self._filled])

@@ -15,7 +15,7 @@ import numpy as np
 
 from kinema.errors import ArgumentError
 
-__all__ = ["DIALECTS", "Dialect", "Origin", "write_head"]
+__all__ = ["DIALECTS", "Dialect", "Origin", "text_of", "write_head"]
 
 # what a file is written for
 DIALECTS = ("h5md", "mdanalysis")
@@ -52,8 +52,17 @@ class Dialect:
     def _type(self, texts: Sequence[str]) -> np.dtype[Any]:
         charset = "ascii" if all(text.isascii() for text in texts) else "utf-8"
         if self.name == "mdanalysis":
-            return h5py.string_dtype(charset)
-        return h5py.string_dtype(charset, max(1, *(len(text.encode()) for text in texts)))
+            variable: np.dtype[Any] = h5py.string_dtype(charset)
+            return variable
+        fixed: np.dtype[Any] = h5py.string_dtype(charset, max(1, *(len(text.encode()) for text in texts)))
+        return fixed
+
+
+def text_of(value: Any) -> str | None:
+    """A string attribute as h5py gives it, of fixed or variable length; None for None."""
+    if value is None:
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @dataclass(frozen=True)

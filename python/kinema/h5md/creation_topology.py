@@ -86,7 +86,9 @@ def particles(
     )
 
 
-def create_static(group: h5py.Group, name: str, values: NDArray[Any], kind: np.dtype[Any] | None = None) -> h5py.Dataset:
+def create_static(
+    group: h5py.Group, name: str, values: NDArray[Any], kind: np.dtype[Any] | None = None
+) -> h5py.Dataset:
     """A data set that does not change: within its header where it is small."""
     values = np.ascontiguousarray(values) if values.ndim else values
     kind = values.dtype if kind is None else kind
