@@ -9,6 +9,7 @@
 Lengths are in angstrom, times in ps. Importing it imports neither MDAnalysis nor matplotlib.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinema import analysis, errors, output, runners
@@ -39,6 +40,7 @@ from kinema.topology import Topology
 from kinema.trajectory import Trajectory, open
 
 if TYPE_CHECKING:
+    from kinema.repacking import Repacked, repack
     from kinema.writer import Writer
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "Part",
     "Problem",
     "RadiusOfGyration",
+    "Repacked",
     "Selection",
     "Timings",
     "Topology",
@@ -79,15 +82,21 @@ __all__ = [
     "frames_between",
     "open",
     "output",
+    "repack",
     "run",
     "runners",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # h5py is imported by those who write
-    if name == "Writer":
-        from kinema.writer import Writer
+# h5py is imported by those who write
+_WRITING = {
+    "Writer": "kinema.writer",
+    "Repacked": "kinema.repacking",
+    "repack": "kinema.repacking",
+}
 
-        return Writer
+
+def __getattr__(name: str) -> Any:
+    if name in _WRITING:
+        return getattr(import_module(_WRITING[name]), name)
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
