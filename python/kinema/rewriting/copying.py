@@ -10,7 +10,7 @@ copy is in another folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import h5py
@@ -27,9 +27,12 @@ DROPPED = object()
 Maker = Callable[[Any, Any, str], Any]
 
 
-def copy_structure(source: Any, target: Any, make: Maker) -> None:
-    """Copies everything below the root of `source` into `target`, both open `h5py.File`s."""
-    copy = _Copy(source, target, make)
+def copy_structure(source: Any, target: Any, make: Maker, followed: Container[Any] = ()) -> None:
+    """Copies everything below the root of `source` into `target`, both open `h5py.File`s.
+
+    Objects of other files whose key (`object_key`) is in `followed` become part of the copy, in place of the links.
+    """
+    copy = _Copy(source, target, make, followed)
     copy.members(source["/"], target["/"])
     copy.references()
 
@@ -43,8 +46,8 @@ def copy_attributes(source: Any, target: Any) -> None:
 
 
 class _Copy:
-    def __init__(self, source: Any, target: Any, make: Maker) -> None:
-        self.source, self.target, self.make = source, target, make
+    def __init__(self, source: Any, target: Any, make: Maker, followed: Container[Any]) -> None:
+        self.source, self.target, self.make, self.followed = source, target, make, followed
         self.paths: dict[Any, str] = {}
         """Where the copy of each object is."""
         self.pairs: list[tuple[Any, Any]] = []
@@ -60,10 +63,13 @@ class _Copy:
             link = source.get(name, getlink=True)
             if isinstance(link, h5py.SoftLink):
                 target[name] = h5py.SoftLink(link.path)
-            elif isinstance(link, h5py.ExternalLink):
+            elif isinstance(link, h5py.ExternalLink) and not self._is_followed(source.get(name)):
                 target[name] = h5py.ExternalLink(self._file_name(link.filename), link.path)
             else:
                 self._object(source[name], target, name)
+
+    def _is_followed(self, node: Any) -> bool:
+        return node is not None and object_key(node) in self.followed
 
     def _object(self, node: Any, target: Any, name: str) -> None:
         known = self.paths.get(object_key(node))

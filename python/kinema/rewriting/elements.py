@@ -5,7 +5,7 @@ It reads structure and steps, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import UnsupportedFormatError
-from kinema.h5md.groups import VECTORS, find_root, list_groups, member_name
+from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.h5md.groups import VECTORS, choose_group, find_root, list_groups, member_name
 from kinema.h5md.opening import OpenFile, numbers, object_key
 from kinema.h5md.series import read_series
 from kinema.h5md.text import attribute
 
-__all__ = ["Contents", "ParticlesGroup", "Timed", "contents_of", "steps_of"]
+__all__ = ["Contents", "ParticlesGroup", "Timed", "axis_of", "contents_of", "steps_of"]
 
 Key = tuple[Any, ...]
 
@@ -54,8 +54,9 @@ class ParticlesGroup:
     path: str
     n_atoms: int
     n_frames: int
-    axis: str | None
-    """Path of the element whose steps are the frames; None where all is time-independent."""
+    axes: Mapping[str, str]
+    """Paths of the elements of "positions", "velocities", "forces" that change with time; the first makes the frames,
+    unless another one is asked for."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,27 @@ def contents_of(opened: OpenFile) -> Contents:
     return Contents(root, groups, tuple(_elements(opened, root, columns)))
 
 
+def axis_of(opened: OpenFile, contents: Contents) -> Timed:
+    """The element whose rows are the frames: of the group in the options, or of the only one.
+
+    Raises ArgumentError where a group must be named, or where nothing changes with time.
+    """
+    chosen = choose_group(opened, contents.root)
+    group = next((one for one in contents.groups if opened.file[one.path] == chosen), None)
+    wanted = opened.options.axis
+    if group is not None and wanted is not None and wanted not in group.axes:
+        raise ArgumentError(
+            f"{opened.path}: {group.path.strip('/')} has no {wanted} for axis=, only {', '.join(group.axes)}",
+            path=opened.path,
+            format="H5MD",
+        )
+    if group is None or not group.axes:
+        raise ArgumentError(
+            f"{opened.path}: {chosen.name.strip('/')} has nothing that changes with time", path=opened.path, format="H5MD"
+        )
+    return contents.element(group.axes[wanted or next(iter(group.axes))])
+
+
 def steps_of(opened: OpenFile, element: Timed, what: str = "step") -> NDArray[Any] | None:
     """Steps (or times) of all rows that `step` has; None where there is none."""
     axis = getattr(element, what)
@@ -104,44 +126,50 @@ def steps_of(opened: OpenFile, element: Timed, what: str = "step") -> NDArray[An
 
 def _particles_group(root: Any, summary: Any) -> ParticlesGroup:
     group = root[summary.name]
+    path = f"{root.name.rstrip('/')}/{summary.name}"
+    axes = {}
     for field in summary.fields:
         member = member_name(group, VECTORS[field])
         node = None if member is None else group[member]
         if isinstance(node, h5py.Group):
-            return ParticlesGroup(group.name, summary.n_atoms, int(node["value"].shape[0]), node.name)
-    return ParticlesGroup(group.name, summary.n_atoms, 1, None)
+            axes[field] = f"{path}/{member}"
+    first = next(iter(axes.values()), None)
+    n_frames = 1 if first is None else int(group[first.rsplit("/", 1)[1]]["value"].shape[0])
+    return ParticlesGroup(path, summary.n_atoms, n_frames, axes)
 
 
 def _elements(opened: OpenFile, root: Any, columns: dict[str, int]) -> Iterator[Timed]:
-    """All groups with a data set `value` that has rows, each once however many links lead there."""
+    """All groups with a data set `value` that has rows, each once however many links lead there, also into other
+    files."""
     seen: set[Key] = set()
-    waiting = [root]
+    waiting = [(root.name, root)]
     while waiting:
-        group = waiting.pop()
+        path, group = waiting.pop()
         key = object_key(group)
         if key in seen:
             continue
         seen.add(key)
-        found = _element(root, group, columns)
+        found = _element(path, group, columns)
         if found is not None:
             yield found
-        members = [group.get(name) for name in group if isinstance(group.get(name, getlink=True), h5py.HardLink)]
-        waiting += [node for node in reversed(members) if isinstance(node, h5py.Group)]
+        followed = [name for name in group if not isinstance(group.get(name, getlink=True), h5py.SoftLink)]
+        members = [(f"{path.rstrip('/')}/{name}", group.get(name)) for name in followed]
+        waiting += [(name, node) for name, node in reversed(members) if isinstance(node, h5py.Group)]
 
 
-def _element(root: Any, group: Any, columns: dict[str, int]) -> Timed | None:
+def _element(path: str, group: Any, columns: dict[str, int]) -> Timed | None:
     value = group.get("value")
     if not isinstance(value, h5py.Dataset) or not value.shape:
         return None
     step, time = (_axis(group, name) for name in ("step", "time"))
-    within = next((path for path in columns if group.name.startswith(path.rstrip("/") + "/")), None)
+    within = next((one for one in columns if path.startswith(one.rstrip("/") + "/")), None)
     if step is None and time is None and within is None:
         return None  # something of a program's own
-    name = group.name if within is None else group.name[len(within) :].strip("/")
+    name = path if within is None else path[len(within) :].strip("/")
     n_columns = None
     if within is not None and "/" not in name and value.ndim > 1 and value.shape[1] == columns[within]:
         n_columns = columns[within]
-    return Timed(group.name, value, step, time, n_columns, within, name)
+    return Timed(path, value, step, time, n_columns, within, name)
 
 
 def _axis(group: Any, name: str) -> Any | None:

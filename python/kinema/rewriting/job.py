@@ -73,7 +73,7 @@ def write(
     try:
         job = _Job(opened, tasks, workers, memory, advance)
         with hdf5_errors(path):
-            copy_structure(opened.file, new.h5, job.make)
+            copy_structure(opened.file, new.h5, job.make, tasks.followed)
             if finish is not None:
                 finish(new.h5)
             new.h5.close()
@@ -124,7 +124,7 @@ class _Job:
     def _move(self, task: Move, parent: Any, name: str) -> Any:
         made = create(parent, name, task.storage, task.dataset)
         copy_attributes(task.dataset, made)
-        values = self._values(task.dataset, self.opened.path)
+        values = self._values(task.dataset, task.dataset.file.filename)
         moved = move(
             values,
             task.first_row,

@@ -35,8 +35,8 @@ def check_columns(positions: Any, path: str) -> None:
     """Raises ArgumentError where an atom is now in one column and now in another."""
     if positions is not None and isinstance(positions.reader, IdOrder):
         raise ArgumentError(
-            f"{path}: particles change their places (id), so that a selection is not the same columns in every frame; "
-            "repack the whole file",
+            f"{path}: particles change their places (id), which only the whole file tells apart: atoms cannot be "
+            "selected, frames not be split; repack it whole",
             path=path,
             format="H5MD",
         )

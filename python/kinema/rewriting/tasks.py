@@ -71,6 +71,8 @@ class Tasks:
     """By object key of the data set."""
 
     by_key: dict[Any, Task] = field(default_factory=dict)
+    followed: set[Any] = field(default_factory=set)
+    """Keys of groups and data sets of other files that become part of the new one."""
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -84,6 +86,7 @@ def plan(opened: OpenFile, contents: Contents, changes: Changes) -> Tasks:
     tasks = Tasks()
     for element in contents.elements:
         _plan_element(opened, element, changes, tasks)
+        _follow(opened, element, tasks)
     _plan_others(contents, tasks)
     return tasks
 
@@ -109,6 +112,19 @@ def _plan_element(opened: OpenFile, element: Timed, changes: Changes, tasks: Tas
         tasks.by_key[object_key(value)] = Move(value, start, columns, with_rounding(storage, rounding), attributes)
     elif is_in_crumbs(value) or (start, stop) != (0, value.shape[0]):
         tasks.by_key[object_key(value)] = _moved_series(value, start, shape)
+
+
+def _follow(opened: OpenFile, element: Timed, tasks: Tasks) -> None:
+    """An element that is changed is no longer in another file, nor are the groups that lead to it."""
+    nodes = [element.value, element.step, element.time]
+    changed = [object_key(node) for node in nodes if node is not None and object_key(node) in tasks.by_key]
+    if not changed:
+        return
+    tasks.followed.update(changed)
+    path = element.path
+    while path.strip("/"):
+        tasks.followed.add(object_key(opened.file[path]))
+        path = path.rsplit("/", 1)[0]
 
 
 def _written_rows(opened: OpenFile, value: Any, tasks: Tasks) -> int:

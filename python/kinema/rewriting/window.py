@@ -22,7 +22,8 @@ class Window:
     """Frames [first, stop) of the element `axis`.
 
     What has a step before that of the first frame belongs to the window before it, and what comes after the last frame
-    of the trajectory to the last window: so each row is in one window.
+    of the trajectory to the last window: so each row is in one window. But where an element of the particles has no
+    row for the first frame, the row before it is in this window as well: it is what holds until the next one.
     """
 
     axis: Timed
@@ -40,6 +41,9 @@ class Window:
             mine, theirs = steps_of(opened, self.axis, what), steps_of(opened, element, what)
             if mine is not None and theirs is not None:
                 lower = 0 if self.first == 0 else _place(theirs, mine, self.first)
+                exact = lower < len(theirs) and theirs[lower] == mine[self.first]
+                if lower > 0 and not exact and element.particles is not None:
+                    lower -= 1
                 upper = len(theirs) if self.stop >= self.n_frames else _place(theirs, mine, self.stop)
                 return lower, max(lower, upper)
         if n_rows == self.axis.value.shape[0]:
