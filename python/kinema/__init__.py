@@ -40,7 +40,9 @@ from kinema.topology import Topology
 from kinema.trajectory import Trajectory, open
 
 if TYPE_CHECKING:
+    from kinema.joining import Joined, join
     from kinema.repacking import Repacked, repack
+    from kinema.splitting import Split, split
     from kinema.writer import Writer
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Frame",
     "Gap",
     "InternalError",
+    "Joined",
     "MemoryLimitError",
     "OutOfRangeError",
     "Part",
@@ -67,6 +70,7 @@ __all__ = [
     "RadiusOfGyration",
     "Repacked",
     "Selection",
+    "Split",
     "Timings",
     "Topology",
     "Trajectory",
@@ -80,19 +84,25 @@ __all__ = [
     "errors",
     "formats",
     "frames_between",
+    "join",
     "open",
     "output",
     "repack",
     "run",
     "runners",
+    "split",
 ]
 
 
 # h5py is imported by those who write
 _WRITING = {
     "Writer": "kinema.writer",
+    "Joined": "kinema.joining",
     "Repacked": "kinema.repacking",
+    "Split": "kinema.splitting",
+    "join": "kinema.joining",
     "repack": "kinema.repacking",
+    "split": "kinema.splitting",
 }
 
 

@@ -32,7 +32,7 @@ from kinema.rewriting.storage import KEEP, Layout
 from kinema.rewriting.tasks import Changes, plan
 from kinema.selection import AtomChoice
 
-__all__ = ["Repacked", "repack"]
+__all__ = ["Repacked", "repack", "repack_with"]
 
 # the least that a tile, its chunks and the reader work with
 _LEAST_MEMORY = 16 << 20
@@ -139,26 +139,52 @@ def repack(
     ArgumentError, UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
     path, out = os.fspath(source), os.fspath(target)
-    threads, limit = worker_count(workers), max(_LEAST_MEMORY, parse_memory(memory))
     wanted = _layout(layout, compression, level, chunk_bytes)
+    options = h5md.H5mdOptions(group=group, root=root, units=units)
+    rounding = None
     if max_error is not None:
         _angstrom(max_error, unit)
+        rounding = max_error, unit
+    return repack_with(
+        path, out, wanted, options, rounding=rounding, select=select, topology=topology, overwrite=overwrite,
+        verify=verify, workers=worker_count(workers), memory=parse_memory(memory), progress=progress,
+        align=None if align is None else whole_number("align", align),
+    )  # fmt: skip
+
+
+def repack_with(
+    path: str,
+    out: str,
+    layout: Layout,
+    options: h5md.H5mdOptions,
+    *,
+    rounding: tuple[float, str] | None = None,
+    select: AtomChoice = None,
+    topology: Any = None,
+    overwrite: bool,
+    verify: bool,
+    workers: int,
+    memory: int,
+    progress: ProgressChoice,
+    align: int | None = None,
+) -> Repacked:
+    """`repack` with checked arguments; `rounding` is a bound and its unit."""
+    memory = max(_LEAST_MEMORY, memory)
     check_target(out, overwrite=overwrite)
-    options = h5md.H5mdOptions(group=group, root=root, units=units)
     with opened(path, options) as found:
         check_not_same(path, out)
         contents = contents_of(found)
-        chosen = _chosen(found, contents, group, only_one=select is not None)
+        chosen = _chosen(found, contents, options.group, only_one=select is not None)
         columns: dict[str, NDArray[np.int64]] = {}
         finish: Finish | None = None
         if select is not None:
             columns, finish = _selected(path, options, chosen[0], select, topology)
         changes = Changes(
-            layout=wanted,
-            groups=None if group is None else frozenset(one.path for one in chosen),
+            layout=layout,
+            groups=None if options.group is None else frozenset(one.path for one in chosen),
             columns=columns,
-            roundings={} if max_error is None else _roundings(found, options, chosen, max_error, unit),
-            memory=limit,
+            roundings={} if rounding is None else _roundings(found, options, chosen, *rounding),
+            memory=memory,
         )
         tasks = plan(found, contents, changes)
         for one in chosen:
@@ -167,17 +193,9 @@ def repack(
         total = total_bytes(tasks, verify=verify)
         with reporting(progress, f"repacking {os.path.basename(path)}", total, "bytes") as report:
             done = write(
-                found,
-                tasks,
-                out,
-                overwrite=overwrite,
-                verify=verify,
-                workers=threads,
-                memory=limit,
-                advance=counting(report, total),
-                align=None if align is None else whole_number("align", align),
-                finish=finish,
-            )
+                found, tasks, out, overwrite=overwrite, verify=verify, workers=workers, memory=memory,
+                advance=counting(report, total), align=align, finish=finish,
+            )  # fmt: skip
         first = chosen[0]
         n_atoms = len(columns[first.path]) if columns else first.n_atoms
         return Repacked(

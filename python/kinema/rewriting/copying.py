@@ -80,8 +80,13 @@ class _Copy:
         if made is DROPPED:
             return
         if isinstance(node, h5py.Group):
-            order = node.id.get_create_plist()
-            h5py.h5g.create(target.id, name.encode(), None, order)
+            # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that
+            # cannot be copied
+            options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+            order = node.id.get_create_plist().get_link_creation_order()
+            if order:
+                options.set_link_creation_order(order)
+            h5py.h5g.create(target.id, name.encode(), None, options)
             self.members(node, target[name])
             return
         if made is None:

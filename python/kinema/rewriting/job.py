@@ -19,7 +19,7 @@ from kinema.h5md.opening import OpenFile, object_key, open_hdf5, reading
 from kinema.progress import Report
 from kinema.rewriting.copying import DROPPED, copy_attributes, copy_structure
 from kinema.rewriting.storage import create
-from kinema.rewriting.tasks import Move, Put, Tasks
+from kinema.rewriting.tasks import Make, Move, Put, Tasks
 from kinema.rewriting.transfer import Moved, move, read_back
 from kinema.rewriting.values import Values
 
@@ -111,7 +111,10 @@ class _Job:
         task = self.tasks.by_key[key]
         if task is None:
             return DROPPED
-        made = self._move(task, parent, name) if isinstance(task, Move) else _put(task, parent, name)
+        if isinstance(task, Move):
+            made = self._move(task, parent, name)
+        else:
+            made = task.make(parent, name) if isinstance(task, Make) else _put(task, parent, name)
         for attribute, value in task.attributes.items():
             if value is None:
                 made.attrs.pop(attribute, None)

@@ -54,7 +54,7 @@ class Layout:
     """What was asked for: a layout by name, chunk shape or "keep"; a compression, or "keep"; a size of chunks."""
 
     layout: str | tuple[int, ...] = "frames"
-    compression: Compression | str = KEEP
+    compression: Compression | Filters | str = KEEP
     chunk_bytes: int = CHUNK_BYTES
     notes: tuple[str, ...] = ()
 
@@ -97,6 +97,8 @@ class Layout:
     def _filters(self, dataset: Any, chunks: tuple[int, ...]) -> tuple[Filters, str]:
         if isinstance(self.compression, Compression):
             return _named(self.compression, dataset.dtype, chunks), ""
+        if not isinstance(self.compression, str):
+            return self.compression, ""
         plist = dataset.id.get_create_plist()
         # a virtual data set has none, and is of several files, which may have different ones
         found = () if dataset.is_virtual else filters_of(plist)

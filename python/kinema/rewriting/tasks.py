@@ -5,7 +5,7 @@ It reads steps and small data sets; the large ones are moved later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from kinema.rewriting.elements import Contents, Timed, steps_of
 from kinema.rewriting.storage import KEEP, Layout, Storage, is_in_crumbs, series_storage, with_rounding
 from kinema.rewriting.window import Window
 
-__all__ = ["Changes", "Move", "Put", "Task", "Tasks", "plan"]
+__all__ = ["Changes", "Make", "Move", "Put", "Task", "Tasks", "plan"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,16 @@ class Put:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-Task = Move | Put | None
+@dataclass(frozen=True)
+class Make:
+    """A data set that is made by a function, of (parent, name)."""
+
+    dataset: Any
+    make: Callable[[Any, str], Any]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+Task = Move | Put | Make | None
 """None: the object is dropped."""
 
 

@@ -35,7 +35,7 @@ class Window:
         """Rows [start, stop) of an element; all where it has neither steps nor times and another number of rows."""
         n_rows = int(element.value.shape[0])
         end = self.stop if self.stop < self.n_frames else max(n_rows, self.stop)
-        if element.path == self.axis.path or self._same_clock(element):
+        if self.is_by_row(element):
             return self.first, end
         for what in ("step", "time"):
             mine, theirs = steps_of(opened, self.axis, what), steps_of(opened, element, what)
@@ -50,7 +50,10 @@ class Window:
             return self.first, end
         return 0, n_rows
 
-    def _same_clock(self, element: Timed) -> bool:
+    def is_by_row(self, element: Timed) -> bool:
+        """Whether row i of an element is frame i, as both have the same steps."""
+        if element.path == self.axis.path:
+            return True
         mine, theirs = self.axis.step or self.axis.time, element.step or element.time
         return mine is not None and theirs is not None and mine.shape != () and object_key(mine) == object_key(theirs)
 
