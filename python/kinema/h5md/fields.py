@@ -18,7 +18,7 @@ from kinema.errors import ArgumentError, UnsupportedFormatError
 from .chunks import FILTER_NAMES, NeedsLibrary, complete_rows, filters_of, numeric_type
 from .description import FieldDescription
 from .elements import Element, join
-from .opening import OpenFile
+from .opening import OpenFile, check_claim
 from .rearranged import CellRows, Floats, StoredRows
 from .units import Dimension, scale_to_kinema
 from .virtual import Pieces, check_sources, pieces_of
@@ -48,6 +48,7 @@ def place(opened: OpenFile, element: Element) -> Placed:
     """
     if numeric_type(element.value) is None:
         raise opened.corrupt(f"{element.value.name} holds no numbers but {element.value.dtype}")
+    check_claim(opened, element.value)
     try:
         pieces, rows = pieces_of(opened, element.value)
     except NeedsLibrary as needed:
