@@ -579,7 +579,7 @@ def _scale_offset(path: Path) -> Expected:
     values = np.round(walk(), 3)
     expected = _plain(path, values, chunks=(2, N_ATOMS, 3), scaleoffset=3)
     with h5py.File(path) as file:
-        expected.positions = file["particles/all/position/value"][()] * 10.0
+        expected.positions = file["particles/all/position/value"][()].astype(np.float64) * 10.0
     return expected
 
 
