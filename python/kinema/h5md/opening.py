@@ -128,6 +128,11 @@ def open_file(path: str, *, cache: int | None = None) -> Any:
         return h5py.File(path, "r", locking=False, **more)
     except (OSError, RuntimeError, ValueError) as error:
         said = str(error)
+        if "locking flag" in said:
+            try:  # this process has it open already, with locks as h5py does unless told otherwise
+                return h5py.File(path, "r", **more)
+            except (OSError, RuntimeError, ValueError):
+                pass
         if "SWMR" in said or "already open for write" in said:
             try:  # a file that is being written for single writer, multiple readers
                 return h5py.File(path, "r", locking=False, swmr=True, **more)
