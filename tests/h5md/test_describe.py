@@ -1,6 +1,5 @@
 """What `describe` refuses, warns of and chooses: groups, roots, units, joins, boxes, ids."""
 
-import os
 import pickle
 
 import h5py
@@ -9,7 +8,7 @@ import pytest
 
 import kinema as kn
 from kinema.h5md import H5mdOptions, describe, groups_of
-from kinema.h5md.description import ABSENT, FORBIDDEN, NOT_STORED
+from kinema.h5md.description import ABSENT, FORBIDDEN
 from kinema.testing.h5md_files import CASES, add_box, add_element, start_h5md, walk
 
 N_FRAMES, N = 7, 5
@@ -447,43 +446,3 @@ def test_amber_restart_is_refused_by_name(tmp_path):
         describe(path)
     with pytest.raises(kn.ArgumentError, match="group= and unwrap= are for H5MD"):
         describe(path, options(group="x"))
-
-
-# -- files of others --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["cobrotoxin.h5md", "cu.h5md", "cu_malformed.h5md", "coordinates/test.h5md"])
-def test_files_of_mdanalysis(name):
-    from MDAnalysisTests import datafiles
-
-    path = os.path.join(os.path.dirname(os.path.abspath(datafiles.__file__)), "data", name)
-    found = describe(path)
-    with h5py.File(path) as file:
-        group = file[found.group]
-        value = group["position/value"]
-        assert (found.n_frames, found.n_atoms) == value.shape[:2]
-        array = found.positions.pieces[0][1]
-        assert (array.chunks, array.shape) == (value.chunks, value.shape)
-        assert (array.addresses != NOT_STORED).all()
-        np.testing.assert_array_equal(found.steps, group["position/step"][:])
-        np.testing.assert_array_equal(found.times, group["position/time"][:])
-        traj = kn.open(path, index="memory")
-        np.testing.assert_allclose(traj.read(), value[:] * found.positions.scale, rtol=1e-6)
-
-
-def test_sample_of_gromacs():
-    path = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "data", "gromacs-spc2.h5md")
-    if not os.path.exists(path):
-        pytest.skip("the sample that GROMACS wrote is not here: ../shared/data/gromacs-spc2.h5md")
-    found = describe(path)
-    assert (found.n_frames, found.n_atoms, found.forces) == (2, 6, None)
-    assert found.variant.startswith("H5MD 1.1, group system, written by GROMACS 2026")
-    traj = kn.open(path, index="memory")
-    with h5py.File(path) as file:
-        system = file["particles/system"]
-        np.testing.assert_allclose(traj.read(), system["position/value"][:] * 10, rtol=1e-6)
-        np.testing.assert_allclose(traj.read(fields="velocities"), system["velocity/value"][:] * 10, rtol=1e-6)
-        np.testing.assert_allclose(
-            traj.read(fields=["positions"])["cells"], system["box/edges/value"][:] * 10, rtol=1e-6
-        )
-    assert traj.times.tolist() == [0.0, 1.0]
