@@ -177,12 +177,15 @@ WRITER = """
 import sys
 import h5py, numpy as np
 path, values, steps = sys.argv[1], np.load(sys.argv[2]), np.load(sys.argv[3])
-with h5py.File(path, "w", libver=("earliest", "v108")) as file:
+swmr = sys.argv[4] == "swmr"
+with h5py.File(path, "w", libver="latest" if swmr else ("earliest", "v108")) as file:
     file.create_group("h5md").attrs["version"] = [1, 1]
     position = file.create_group("particles/all/position")
     value = position.create_dataset("value", data=values[:2], chunks=(1, 5, 3), maxshape=(None, 5, 3))
     value.attrs["unit"] = "nm"
     step = position.create_dataset("step", data=steps[:2], chunks=(1024,), maxshape=(None,))
+    if swmr:
+        file.swmr_mode = True
     for n in range(3, len(values) + 1):
         for array, source in ((value, values), (step, steps)):
             file.flush()
@@ -196,11 +199,12 @@ with h5py.File(path, "w", libver=("earliest", "v108")) as file:
 """
 
 
-def test_a_file_that_another_program_holds_open(tmp_path):
+@pytest.mark.parametrize("mode", ["flushed", "swmr"])
+def test_a_file_that_another_program_holds_open(tmp_path, mode):
     path, values = tmp_path / "open.h5md", walk(N_FRAMES, N)
     np.save(tmp_path / "values.npy", values)
     np.save(tmp_path / "steps.npy", STEPS)
-    command = [sys.executable, "-c", WRITER, str(path), str(tmp_path / "values.npy"), str(tmp_path / "steps.npy")]
+    command = [sys.executable, "-c", WRITER, str(path), str(tmp_path / "values.npy"), str(tmp_path / "steps.npy"), mode]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
 
         def go_on():
@@ -238,6 +242,14 @@ def test_a_file_that_this_process_holds_open(tmp_path):
 
 def test_refresh_of_another_format(small):
     assert small.refresh() == 20
+
+
+def test_a_file_that_was_not_closed(tmp_path):
+    code = "import h5py, os, sys; file = h5py.File(sys.argv[1], 'w', libver='latest'); file.flush(); os._exit(1)"
+    path = tmp_path / "killed.h5md"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    with pytest.raises(kn.CorruptFileError, match=r"marked as open for writing: .*h5clear -s"):
+        describe(path)
 
 
 # -- damaged files ----------------------------------------------------------------------------------------------
