@@ -283,6 +283,12 @@ def creation_filters(name: str, level: int | None, element_size: int) -> list[tu
     Raises InvalidArgument for another name or level.
     """
 
+def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | None:
+    """Why chunks with these filters cannot be decoded here, in words; None where they can."""
+
+def filter_name(id: int) -> str | None:
+    """The name of an HDF5 filter id, where it is registered."""
+
 def _decode_chunk(
     chunk: bytes, mask: int, filters: Filters, element_size: int, chunk_bytes: int, repeats: int = 1
 ) -> bytes:

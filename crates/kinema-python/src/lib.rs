@@ -71,6 +71,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::creation_filters, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::filter_name, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::undecodable, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::decode_chunk, module)?)?;
     Ok(())
 }
