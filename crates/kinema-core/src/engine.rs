@@ -49,8 +49,29 @@ pub struct Outcome {
 /// Runs the leaves `leaves` of a plan.
 ///
 /// # Errors
-/// The first error of any worker; the others stop at their next block.
+/// Those of [`run_into`].
 pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64>, watch: &Watch) -> Result<Outcome> {
+    let tree = MergeTree::new(plan.n_leaves());
+    let kernels: Vec<&dyn AnyKernel> = jobs.iter().map(|job| &*job.kernel).collect();
+    let timings = run_into(trajectory, plan, jobs, &[leaves], &|node| tree.insert(&kernels, node), watch)?;
+    Ok(Outcome { nodes: tree.into_nodes(), timings })
+}
+
+/// Takes in a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
+pub type Deliver<'a> = dyn Fn(Node) -> Result<()> + Sync + 'a;
+
+/// Runs leaves of a plan, range after range, and delivers each.
+///
+/// # Errors
+/// The first error of any worker or of `deliver`; the others stop at their next block.
+pub fn run_into(
+    trajectory: &Trajectory,
+    plan: &Plan,
+    jobs: &[Job],
+    leaves: &[Range<u64>],
+    deliver: &Deliver<'_>,
+    watch: &Watch,
+) -> Result<RunTimings> {
     let start = Instant::now();
     let shared = Shared {
         trajectory,
@@ -58,9 +79,9 @@ pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64
         jobs,
         watch,
         start,
-        tree: MergeTree::new(plan.n_leaves()),
-        next: AtomicU64::new(leaves.start),
-        end: leaves.end,
+        leaves,
+        next: AtomicU64::new(0),
+        deliver,
         failure: Mutex::new(None),
         stop: AtomicBool::new(false),
     };
@@ -90,7 +111,7 @@ pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64
         timings.workers.push(worker);
         timings.blocks.extend(blocks);
     }
-    Ok(Outcome { nodes: shared.tree.into_nodes(), timings })
+    Ok(timings)
 }
 
 /// What all workers of a run see.
@@ -100,9 +121,10 @@ struct Shared<'a> {
     jobs: &'a [Job],
     watch: &'a Watch,
     start: Instant,
-    tree: MergeTree,
+    leaves: &'a [Range<u64>],
+    /// How many leaves were handed out.
     next: AtomicU64,
-    end: u64,
+    deliver: &'a Deliver<'a>,
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
 }
@@ -114,6 +136,22 @@ impl Shared<'_> {
     fn fail(&self, error: Error) {
         self.stop.store(true, Ordering::Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// The next leaf that nobody works at; None when all are handed out or the run is to end.
+    fn next_leaf(&self) -> Option<u64> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut rest = self.next.fetch_add(1, Ordering::Relaxed);
+        for range in self.leaves {
+            let length = range.end.saturating_sub(range.start);
+            if rest < length {
+                return Some(range.start + rest);
+            }
+            rest -= length;
+        }
+        None
     }
 
     fn work(&self, number: u32) -> Account {
@@ -147,7 +185,6 @@ struct Worker<'a> {
     number: u32,
     reader: Reader<'a>,
     bound: Vec<Bound<'a>>,
-    kernels: Vec<&'a dyn AnyKernel>,
     block: Block,
     transformed: Vec<f32>,
     buffers: Buffers,
@@ -169,7 +206,6 @@ impl<'a> Worker<'a> {
             number,
             reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
-            kernels: shared.jobs.iter().map(|job| &*job.kernel).collect(),
             block: Block::default(),
             transformed: Vec::new(),
             buffers: Buffers::default(),
@@ -178,25 +214,23 @@ impl<'a> Worker<'a> {
     }
 
     fn run(&mut self) -> Result<()> {
-        loop {
-            let leaf = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            if leaf >= self.shared.end || self.shared.stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let bundle = self.run_leaf(leaf)?;
+        while let Some(leaf) = self.shared.next_leaf() {
+            let Some(bundle) = self.run_leaf(leaf)? else { break };
             let start = Instant::now();
-            self.shared.tree.insert(&self.kernels, Node { level: 0, index: leaf, bundle })?;
+            (self.shared.deliver)(Node { level: 0, index: leaf, bundle })?;
             self.account.0.compute += start.elapsed();
         }
+        Ok(())
     }
 
-    fn run_leaf(&mut self, leaf: u64) -> Result<Vec<AnyPartial>> {
+    /// None where another worker's error ended the run before the leaf was done.
+    fn run_leaf(&mut self, leaf: u64) -> Result<Option<Vec<AnyPartial>>> {
         let plan = self.shared.plan;
-        let mut partials: Vec<AnyPartial> = self.kernels.iter().map(|kernel| kernel.empty()).collect();
+        let mut partials: Vec<AnyPartial> = self.bound.iter().map(|bound| bound.job.kernel.empty()).collect();
         let Range { mut start, end } = plan.leaf(leaf);
         while start < end {
             if self.shared.stop.load(Ordering::Relaxed) {
-                break;
+                return Ok(None);
             }
             self.shared.watch.check()?;
             let stop = (start + plan.block_frames).min(end);
@@ -204,7 +238,7 @@ impl<'a> Worker<'a> {
             self.run_block(leaf, &mut partials)?;
             start = stop;
         }
-        Ok(partials)
+        Ok(Some(partials))
     }
 
     fn run_block(&mut self, leaf: u64, partials: &mut [AnyPartial]) -> Result<()> {

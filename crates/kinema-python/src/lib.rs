@@ -6,6 +6,7 @@
 mod arguments;
 mod errors;
 mod kernels;
+mod merge_tree;
 mod python_kernel;
 mod run;
 mod signals;
@@ -64,8 +65,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
-    module.add_class::<run::PyMergeTree>()?;
+    module.add_class::<merge_tree::PyMergeTree>()?;
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
     Ok(())
 }
