@@ -62,9 +62,11 @@ PYTHON_MODULES: dict[str, set[str]] = {
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
+    "checkpoint": {"output"},
+    "result_file": {"frames", "output"},
     "analysis": {
-        "blocks", "frames", "output", "progress", "provenance", "resources", "runners", "selection", "topology",
-        "trajectory",
+        "blocks", "checkpoint", "frames", "output", "progress", "provenance", "resources", "result_file", "runners",
+        "selection", "topology", "trajectory",
     },
     "checking": {"progress", "trajectory"},
     "demo": {"peak_memory", "progress", "resources"},
