@@ -145,6 +145,8 @@ class Kernel:
     @property
     def id(self) -> str:
         """Name and version of the partial: "rmsd/1"."""
+    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]:
+        """`restore`, and what it is to be called with: class, static method, its arguments."""
     def empty(self) -> Partial: ...
     def from_bytes(self, data: bytes) -> Partial: ...
 
@@ -157,6 +159,7 @@ class Transform:
         weights: NDArray[np.float64] | None = None,
     ) -> Transform:
         """Superposes every frame on the reference; the rotation moves all atoms that the kernel looks at."""
+    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]: ...
 
 class Partial:
     """What a kernel has gathered from some leaves."""

@@ -8,8 +8,8 @@ fixed from the start, so that a process that is killed leaves a valid file. Layo
     /time          (frames,) float64; attribute unit = "ps"
     /<quantity>    (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON)
 
-All data sets are contiguous and not compressed. While the run goes on the file is called `<name>.part` and its attribute
-`complete` is False: rows that are not written yet are 0. When all are there, it is synced, marked and renamed.
+All data sets are contiguous and not compressed. While the run goes on the file is called `<name>.part` and its
+attribute `complete` is False: rows that are not written yet are 0. When all are there, it is synced, marked, renamed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ _VERSION = 1
 _CHUNK_BYTES = 8 << 20
 # numbers, which HDF5 stores as numpy does
 _KINDS = "biufc"
-_FULL = "the disk is too small for the results"
 
 
 @dataclass(frozen=True)
@@ -85,15 +84,13 @@ class StoredArray:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        import h5py
-
         try:
-            with h5py.File(self.path, "r") as file:
+            with _opened(self.path, "r") as file:
                 return file[self.name][key]
         except OSError as error:
             raise _from_h5py("cannot read results", error, self.path) from None
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("an array in a file can only be copied into memory")
         return np.asarray(self[...], dtype=dtype)
@@ -110,7 +107,7 @@ class StoredArray:
 
 
 class StoredTable:
-    """Arrays in a file side by side, as float64 columns: what `np.column_stack` would give, read where it is asked for."""
+    """Arrays in a file side by side as float64 columns, as of `np.column_stack`, read where they are asked for."""
 
     def __init__(self, arrays: Sequence[StoredArray]) -> None:
         self._arrays = tuple(arrays)
@@ -134,7 +131,7 @@ class StoredTable:
         table = np.column_stack([array[rows].astype(np.float64) for array in self._arrays])
         return table[(slice(None), *rest)]
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("an array in a file can only be copied into memory")
         return np.column_stack([np.asarray(array, np.float64) for array in self._arrays]).astype(dtype or np.float64)
@@ -151,7 +148,7 @@ def check_result_path(path: str | os.PathLike[str]) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
         raise UnsupportedFormatError(
-            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} while they are computed, "
+            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} while the run goes on, "
             f"choose one of {', '.join(SUFFIXES)}, or use save() after the run",
             path=name,
         )
@@ -187,15 +184,13 @@ class ResultFile:
         self._n_frames = count(frames)
         self._places: dict[str, _Place] = {}
         self._descriptor = -1
+        self._needed = 0  # bytes of all data sets that this process has made
         self._lock = threading.Lock()  # around making data sets
 
     def create(self) -> None:
         """Begins a file; one of that name that is complete stays until this one is. FileIOError where it cannot be."""
-        import h5py
-
         try:
-            # 1.8: attributes of any length, and nothing in the file that says it is open
-            with h5py.File(self.part, "w", libver=("v108", "v108")) as file:
+            with _opened(self.part, "w") as file:
                 file.attrs.update(
                     format=_FORMAT, version=_VERSION, kinema=_core.__version__, complete=False, run=self._run
                 )
@@ -212,19 +207,17 @@ class ResultFile:
 
     def resume(self) -> None:
         """Goes on with the file that the run has left; ArgumentError where it is not there or of another run."""
-        import h5py
-
         name = self.part
         if not os.path.exists(name) and self._is_whole():
             name = self.path  # the run was ended when nothing but its checkpoint was left to be removed
         if not os.path.exists(name):
             raise ArgumentError(
-                f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint to "
-                "begin anew",
+                f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
+                "to begin anew",
                 path=name,
             )
         try:
-            with h5py.File(name, "r") as file:
+            with _opened(name, "r") as file:
                 if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
                     raise ArgumentError(
                         f"{name}: the results are of another run than the checkpoint, expected run {self._run}, "
@@ -260,8 +253,6 @@ class ResultFile:
 
     def finish(self) -> None:
         """Marks the file as complete and gives it its name."""
-        import h5py
-
         self.sync()
         try:
             if os.path.exists(self.part):
@@ -269,7 +260,7 @@ class ResultFile:
                     raise FileIOError(
                         f"{self.part}: was replaced by another run; give every run a file of its own", path=self.part
                     )
-                with h5py.File(self.part, "r+") as file:
+                with _opened(self.part, "r+") as file:
                     file.attrs["complete"] = True
                 self.sync()
                 os.replace(self.part, self.path)
@@ -312,12 +303,10 @@ class ResultFile:
 
     def _is_whole(self) -> bool:
         """Whether the complete file is that of this run."""
-        import h5py
-
         if not os.path.exists(self.path):
             return False
         try:
-            with h5py.File(self.path, "r") as file:
+            with _opened(self.path, "r") as file:
                 return bool(file.attrs.get("run") == self._run and file.attrs.get("complete"))
         except OSError:
             # whatever it is, it is not what this run has written
@@ -336,12 +325,10 @@ class ResultFile:
             )
 
     def _add(self, quantity: Quantity, values: NDArray[Any]) -> None:
-        import h5py
-
         if values.dtype.kind not in _KINDS:
             raise ArgumentError(
-                f"{quantity.title}: values of type {values.dtype} are not written to a file of results; return numbers, or "
-                "run without out="
+                f"{quantity.title}: values of type {values.dtype} are not written to a file of results; return "
+                "numbers, or run without out="
             )
         shape = (self._n_frames, *values.shape[1:])
         attributes = {
@@ -351,7 +338,7 @@ class ResultFile:
             "provenance": quantity.provenance,
         }
         try:
-            with h5py.File(self.part, "r+", libver=("v108", "v108")) as file:
+            with _opened(self.part, "r+") as file:
                 self._make(file, quantity.name, shape, values.dtype, attributes)
         except OSError as error:
             raise _from_h5py("cannot write results", error, self.part) from None
@@ -363,11 +350,12 @@ class ResultFile:
         """A contiguous data set whose place in the file is fixed at once, and which is not filled."""
         import h5py
 
+        self._needed += int(np.prod(shape)) * dtype.itemsize
         status = os.statvfs(os.path.dirname(os.path.abspath(self.part)))
-        needed = int(np.prod(shape)) * dtype.itemsize
-        if needed > status.f_bavail * status.f_frsize:
+        free = status.f_bavail * status.f_frsize
+        if self._needed > free:
             raise FileIOError(
-                f"{self.part}: {_FULL}, expected {needed} bytes, found {status.f_bavail * status.f_frsize}",
+                f"{self.part}: the disk is too small for the results, expected {self._needed} bytes, found {free}",
                 path=self.part,
             )
         layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -381,7 +369,7 @@ class ResultFile:
 
     def _put(self, name: str, first: int, rows: NDArray[Any]) -> None:
         place = self._places[name]
-        data = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+        data: Any = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         at = place.offset + first * (len(data) // max(1, len(rows)))
         try:
             while data:
@@ -407,6 +395,15 @@ class _Place:
             name = stored.file.filename
             raise CorruptFileError(f"{name}: data set {stored.name} is not contiguous", path=name)
         return cls(int(offset), tuple(stored.shape), stored.dtype)
+
+
+def _opened(path: str, mode: str) -> Any:
+    """A file of h5py's, which is imported when it is needed."""
+    import h5py
+
+    # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
+    # killed would leave; no lock, which network file systems may not have
+    return h5py.File(path, mode, libver=("v108", "v108"), locking=False)
 
 
 def _from_h5py(doing: str, error: OSError, path: str) -> Error:

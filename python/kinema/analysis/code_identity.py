@@ -23,7 +23,7 @@ __all__ = ["code_digest"]
 
 # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _HEAP_TYPE = 1 << 9
-_METHODS = (types.FunctionType, staticmethod, classmethod, property)
+_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
 
 
 def code_digest(value: Any, name: str) -> str:
@@ -39,10 +39,9 @@ class _Digest:
     def __init__(self, value: Any, name: str) -> None:
         self._hash = blake2b(digest_size=16)
         self._name = name
-        self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no id is used twice
-        kind = value if isinstance(value, types.FunctionType) else type(value)
-        self._module = getattr(kind, "__module__", None)
+        self._active: list[int] = []  # what is being digested, from outside to inside
+        self._named: set[object] = set()  # functions and classes that were digested
+        self._module = _module_of(value)
         self._value(value, "")
 
     def hexdigest(self) -> str:
@@ -57,13 +56,12 @@ class _Digest:
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes, type(Ellipsis), np.generic)):
             self._put(type(value).__name__, repr(value))
             return
-        if id(value) in self._seen:
-            # also ends recursion
-            self._put("seen", self._seen[id(value)])
+        if id(value) in self._active:
+            self._put("recursion", self._active.index(id(value)))
             return
-        self._seen[id(value)] = len(self._seen)
-        self._kept.append(value)
+        self._active.append(id(value))
         self._compound(value, where)
+        self._active.pop()
 
     def _compound(self, value: Any, where: str) -> None:
         match value:
@@ -92,6 +90,8 @@ class _Digest:
             case functools.partial():
                 self._put("partial")
                 self._value([value.func, value.args, value.keywords], where)
+            case functools._lru_cache_wrapper():
+                self._value(value.__wrapped__, where)
             case types.ModuleType():
                 self._put("module", value.__name__)
             case type():
@@ -102,8 +102,9 @@ class _Digest:
     def _function(self, function: types.FunctionType) -> None:
         name = function.__qualname__
         self._put("function", function.__module__, name)
-        if function.__module__ != self._module:
+        if function.__module__ != self._module or function in self._named:
             return
+        self._named.add(function)
         self._value(function.__code__, name)
         self._value([function.__defaults__, function.__kwdefaults__], f"a default of {name}")
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
@@ -120,8 +121,9 @@ class _Digest:
 
     def _class(self, kind: type) -> None:
         self._put("class", kind.__module__, kind.__qualname__)
-        if kind.__module__ != self._module:
+        if kind.__module__ != self._module or kind in self._named:
             return
+        self._named.add(kind)
         for base in kind.__bases__:
             self._value(base, kind.__qualname__)
         for name, member in kind.__dict__.items():
@@ -129,7 +131,7 @@ class _Digest:
                 self._put(name)
                 for function in _functions(member):
                     self._value(function, name)
-            elif not name.startswith("__"):
+            elif not name.startswith("__") and name != "_abc_impl":
                 self._put(name)
                 self._value(member, f"{kind.__qualname__}.{name}")
 
@@ -164,6 +166,21 @@ def _heap_only(kind: type) -> bool:
     return all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
 
 
+def _module_of(value: Any) -> str | None:
+    """The module that is the user's own."""
+    while not isinstance(value, types.FunctionType):
+        if isinstance(value, functools.partial):
+            value = value.func
+        elif isinstance(value, types.MethodType):
+            value = value.__func__
+        elif isinstance(value, functools._lru_cache_wrapper):
+            value = value.__wrapped__
+        else:
+            value = type(value)
+            break
+    return getattr(value, "__module__", None)
+
+
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
@@ -184,4 +201,6 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
 def _functions(member: Any) -> list[Any]:
     if isinstance(member, property):
         return [member.fget, member.fset]
+    if isinstance(member, functools.cached_property):
+        return [member.func]
     return [getattr(member, "__func__", member)]

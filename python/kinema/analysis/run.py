@@ -130,7 +130,7 @@ class _Rounds:
                 keeping.save_after(error, gathering)
                 raise
 
-    def _map_reduce(self, jobs: list[Job], report: Report | None, gathering: Gathering | None) -> Outcome:
+    def _map_reduce(self, jobs: Sequence[Job], report: Report | None, gathering: Gathering | None) -> Outcome:
         core = self.analyses[0].trajectory.core
         return self.runner.map_reduce(
             core,

@@ -57,9 +57,7 @@ def _items_of_files(analysis: Analysis) -> Iterator[Item]:
         yield _plain(f"the frames used of file {number + 1}", f"{part.kept[0]} to {part.kept[1]}")
 
 
-def items_of_round(
-    number: int, analyses: Sequence[Analysis], jobs: Sequence[Job], plan: _core.Plan
-) -> list[Item]:
+def items_of_round(number: int, analyses: Sequence[Analysis], jobs: Sequence[Job], plan: _core.Plan) -> list[Item]:
     """Of one round: leaves, and for each analysis the kernel with its version and every argument, and transforms."""
     found = [
         _plain("the frames of a leaf", str(plan.leaf_frames)),

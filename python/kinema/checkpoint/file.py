@@ -82,12 +82,8 @@ class Item(NamedTuple):
     told: str
 
 
-class Node(NamedTuple):
-    """A node of the merge tree; `partials` are bytes, one of each job."""
-
-    level: int
-    index: int
-    partials: list[bytes]
+# of the merge tree: level, index, and the partial of each job as bytes
+Node = tuple[int, int, list[bytes]]
 
 
 @dataclass
@@ -241,7 +237,7 @@ class _Reader:
         for length in lengths:
             partials.append(payload[begin : begin + length])
             begin += length
-        return Node(level, index, partials)
+        return level, index, partials
 
     def _damaged(self, at: int, what: str) -> CorruptFileError:
         message = f"{self._path}: byte {at}: the checkpoint is damaged: {what}; {_ADVICE}"

@@ -123,7 +123,7 @@ class Keeper:
         """Takes in the root of the round; it is saved with the next one, or at the end where it is kept."""
         if last and not self._checkpoint.keep:
             return
-        self._rounds[-1].nodes = [Node(_ROOT, 0, [partial.to_bytes() for partial in partials])]
+        self._rounds[-1].nodes = [(_ROOT, 0, [partial.to_bytes() for partial in partials])]
         self.worth_keeping = True
 
     def finish(self) -> None:

@@ -24,8 +24,8 @@ def heeding(request: Callable[[], None]) -> Iterator[None]:
     """Within the block SIGUSR1 and SIGTERM call `request`, which notes that a save is due, and then do what they did.
 
     SIGTERM without a handler of the program's own raises an exception, so that the block can save; when the block has
-    been left the process ends by the signal, as it would have done at once. A handler of the program's own is called: it
-    decides whether to go on. SIGUSR1 without a handler does nothing else. Only the main thread may set handlers: in
+    been left the process ends by the signal, as it would have done at once. A handler of the program's own is called:
+    it decides whether to go on. SIGUSR1 without a handler does nothing else. Only the main thread may set handlers: in
     another thread signals do what they did.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -52,9 +52,9 @@ class Runner(Protocol):
         """One pass over `frames` (numbers of the whole trajectory) for all jobs together.
 
         `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default. `gathering` None: all
-        leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its tree;
-        `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the tree is
-        to be left there when an error ends the round.
+        leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its
+        tree; `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the
+        tree is to be left there when an error ends the round.
         """
         ...
 

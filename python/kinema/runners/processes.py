@@ -109,7 +109,9 @@ class ProcessesRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread")
+        return Outcome(
+            gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
+        )
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -272,9 +274,7 @@ class _Team:
 class _Round:
     """Hands out the missing leaves of a plan and puts what comes back into the tree."""
 
-    def __init__(
-        self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team, gathering: Gathering
-    ) -> None:
+    def __init__(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team, gathering: Gathering) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
