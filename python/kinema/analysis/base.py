@@ -9,12 +9,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from kinema import _core
-from kinema.checkpoint import Checkpoint
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
 from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
@@ -28,13 +27,15 @@ from kinema.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kinema.checkpoint import Checkpoint
+
 __all__ = ["Analysis", "CheckpointChoice", "Found", "Results", "Round", "Rounds", "results_per_frame"]
 
 # what a kernel's partial gives when it is finished; arrays, which may stay in a file
 Found = dict[str, Any]
 
 # the file that a run is saved to, and how
-CheckpointChoice = str | os.PathLike[str] | Checkpoint | None
+CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
 
 
 class Results:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import told, unique_order
 from kinema.analysis.base import Analysis, Results, Round, Rounds
-from kinema.analysis.code_identity import code_digest
 from kinema.blocks import Block
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames, numbers
@@ -250,6 +249,8 @@ class Adapter:
 
     def identity(self) -> dict[str, tuple[str, str]]:
         """What a checkpoint compares: name, exact value, words; see `code_identity`."""
+        from kinema.analysis.code_identity import code_digest
+
         function = getattr(self.kernel, "function", None)
         found = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
         digest = code_digest(self.kernel if function is None else function, self._name())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from kinema import _core
 from kinema.analysis.run_identity import items_of_round, items_of_run
-from kinema.checkpoint import Checkpoint, Keeper
+from kinema.checkpoint import Checkpoint
 from kinema.checkpoint.file import Item
+from kinema.checkpoint.keeper import Keeper
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.result_file import Quantity, ResultFile, check_result_path

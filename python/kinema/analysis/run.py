@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from kinema import _core
 from kinema.analysis.base import Analysis, CheckpointChoice, Results, Round, Rounds
-from kinema.analysis.keeping import Keeping
-from kinema.checkpoint import Checkpoint
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
@@ -23,6 +21,9 @@ from kinema.resources import parse_memory
 from kinema.runners import Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
 from kinema.runners.base import Job
 from kinema.runners.timings import BLOCK_COLUMNS
+
+if TYPE_CHECKING:
+    from kinema.analysis.keeping import Keeping
 
 __all__ = ["run"]
 
@@ -60,8 +61,7 @@ def run(
     chosen = analyses[0].trajectory.choose(start, stop, step, frames)
     limit = 0 if memory is None else parse_memory(memory)
     shown = verbose if progress is None else progress
-    kept = _checkpoint_of(checkpoint, checkpoint_interval)
-    keeping = None if kept is None and out is None else Keeping(analyses, chosen, kept, out)
+    keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
     rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
     if keeping is None:
         results, outcomes = rounds.all(None)
@@ -151,14 +151,26 @@ def _restored(plan: _core.Plan, gathering: Gathering, report: Report | None) -> 
     return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: all of it came from the checkpoint")
 
 
-def _checkpoint_of(checkpoint: CheckpointChoice, interval: float | None) -> Checkpoint | None:
-    if checkpoint is None:
-        if interval is not None:
-            raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
+def _keeping(
+    analyses: Sequence[Analysis],
+    frames: ResolvedFrames,
+    checkpoint: CheckpointChoice,
+    interval: float | None,
+    out: str | os.PathLike[str] | None,
+) -> Keeping | None:
+    """What is to be kept; imported here, as most runs keep nothing."""
+    if checkpoint is None and interval is not None:
+        raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
+    if checkpoint is None and out is None:
         return None
-    if isinstance(checkpoint, Checkpoint):
-        return checkpoint if interval is None else replace(checkpoint, interval=interval)
-    return Checkpoint(checkpoint) if interval is None else Checkpoint(checkpoint, interval)
+    from kinema.analysis.keeping import Keeping
+    from kinema.checkpoint import Checkpoint
+
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None and interval is not None:
+        checkpoint = replace(checkpoint, interval=interval)
+    return Keeping(analyses, frames, checkpoint, out)
 
 
 def _check_together(analyses: Sequence[A]) -> None:

@@ -4,6 +4,5 @@ What is saved are nodes of the merge tree; this package runs nothing and knows n
 """
 
 from kinema.checkpoint.file import Checkpoint
-from kinema.checkpoint.keeper import Keeper
 
-__all__ = ["Checkpoint", "Keeper"]
+__all__ = ["Checkpoint"]

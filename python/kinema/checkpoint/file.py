@@ -13,11 +13,13 @@ It decides neither when to save nor whether a file fits a run; see `keeper`. Lay
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import IO, NamedTuple
@@ -72,6 +74,22 @@ class Checkpoint:
     def name(self) -> str:
         """The path as text."""
         return os.fspath(self.path)
+
+    def remove(self) -> None:
+        """Removes the file, if it is there, and what a run that was killed while it saved has left beside it."""
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(self.name)
+        except OSError as error:
+            raise from_os("cannot remove the checkpoint", error, self.name) from None
+        self.remove_leftovers()
+
+    def remove_leftovers(self) -> None:
+        """Removes temporary files of runs that were killed while they saved."""
+        folder, name = os.path.split(self.name)
+        for leftover in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.????????.part")):
+            with suppress(FileNotFoundError):
+                os.unlink(leftover)
 
 
 class Item(NamedTuple):

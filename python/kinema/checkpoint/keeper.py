@@ -5,7 +5,6 @@ It does not run anything and hands nothing out; what a run is, its items, is tol
 
 from __future__ import annotations
 
-import glob
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,8 @@ __all__ = ["Keeper"]
 
 # saving takes this share of a run at the most
 _SHARE = 1 / 20
+# the level that the root of a finished round is given: one that covers any tree
+_ROOT = 63
 
 
 class Keeper:
@@ -64,7 +65,7 @@ class Keeper:
         self._written: tuple[int, int, int] | None = None  # identity of the file that this run knows
         check_folder(self.path)
         found = load(self.path)
-        _remove_leftovers(self.path)
+        checkpoint.remove_leftovers()
         if found is not None:
             self._written = _stamp(self.path)
             self._refuse(found.items, self._items)
@@ -82,7 +83,7 @@ class Keeper:
                 if self.worth_keeping:
                     error.add_note(f"what was done is in {self.path}; the same call goes on from there")
                 elif self._written is not None:
-                    _remove(self.path)
+                    self._checkpoint.remove()
                 raise
 
     def begin_round(self, items: Sequence[Item]) -> list[Node]:
@@ -131,7 +132,7 @@ class Keeper:
         if self._checkpoint.keep:
             self._save(None)
         else:
-            _remove(self.path)
+            self._checkpoint.remove()
 
     def damaged(self, what: str) -> CorruptFileError:
         """The error for nodes that contradict each other or their kernels."""
@@ -186,10 +187,6 @@ class Keeper:
             )
 
 
-# of a finished round: the tree's own level does not matter once it is the root
-_ROOT = 63
-
-
 def _difference(stored: Sequence[Item], now: Sequence[Item]) -> str | None:
     """The first thing in which two runs differ, in words."""
     for one, other in zip(stored, now, strict=False):
@@ -211,22 +208,3 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
-    finally:
-        _remove_leftovers(path)
-
-
-def _remove_leftovers(path: str) -> None:
-    """Removes temporary files of runs that were killed while they saved."""
-    folder, name = os.path.split(path)
-    for leftover in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.????????.part")):
-        try:
-            os.unlink(leftover)
-        except FileNotFoundError:
-            continue
