@@ -70,7 +70,10 @@ PYTHON_MODULES: dict[str, set[str]] = {
     },
     "checking": {"progress", "trajectory"},
     "demo": {"peak_memory", "progress", "resources"},
-    "testing": {"analysis", "blocks", "frames", "output", "progress", "runners", "selection", "topology", "trajectory"},
+    "testing": {
+        "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",
+        "topology", "trajectory",
+    },
 }  # fmt: skip
 PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo"}
 PYTHON_MODULES["__main__"] = {"cli"}

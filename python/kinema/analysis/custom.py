@@ -116,7 +116,8 @@ class FromFunction(Custom):
     def _rounds(self, frames: ResolvedFrames) -> Rounds:
         found: Mapping[str, Any] = yield self._round()
         # where results go to a file, the numbers of frames are there, too
-        return Results(**({"frames": numbers(frames).astype(np.int64)} | dict(found)))
+        stored = found["frames"] if "frames" in found else numbers(frames).astype(np.int64)
+        return Results(frames=stored, values=found["values"], time=found["time"])
 
     def _table(self) -> Table:
         values = np.asarray(self.results.values)
