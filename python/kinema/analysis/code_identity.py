@@ -140,7 +140,7 @@ class _Digest:
         if isinstance(value, types.BuiltinFunctionType | np.ufunc):
             self._put(getattr(value, "__module__", None), getattr(value, "__qualname__", value.__name__))
             return
-        if _is_plain(type(value)):
+        if hasattr(value, "__dict__") and _is_plain(type(value)):
             self._value(vars(value), where)
             return
         try:

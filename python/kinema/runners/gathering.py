@@ -17,6 +17,9 @@ __all__ = ["Gathering", "Leaves", "PieceLimit", "missing_leaves"]
 # of a piece of work: its first leaf, and the first that is not part of it
 Leaves = tuple[int, int]
 
+# of any tree: leaves are counted in 64 bits
+_LEVELS = 63
+
 
 @dataclass(frozen=True)
 class PieceLimit:
@@ -104,6 +107,8 @@ def missing_leaves(n_leaves: int, nodes: Sequence[tuple[int, int]]) -> list[Leav
     """The leaves that no node (level, index) covers, as ranges; ValueError for nodes that overlap or are not there."""
     found: list[Leaves] = []
     at = 0
+    if any(level > _LEVELS or index > n_leaves for level, index in nodes):
+        raise ValueError(f"a node is not one of a tree of {n_leaves} leaves")
     for start, level in sorted((index << level, level) for level, index in nodes):
         if start < at or start >= n_leaves:
             raise ValueError(f"leaf {start} is twice there, or not one of {n_leaves}")
