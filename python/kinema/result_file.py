@@ -401,6 +401,9 @@ def _opened(path: str, mode: str) -> Any:
     """A file of h5py's, which is imported when it is needed."""
     import h5py
 
+    if mode == "r":
+        # as anybody opens it: a file that is open twice in one process must be opened alike
+        return h5py.File(path, mode)
     # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
     # killed would leave; no lock, which network file systems may not have
     return h5py.File(path, mode, libver=("v108", "v108"), locking=False)

@@ -233,7 +233,7 @@ class RunnerTests:
                 checkpoint_interval=0,
                 progress=_stopping(N_FRAMES // 2),
             )
-        options = {"workers": self.worker_counts[-1], "memory": "8 MiB"}
+        options: dict[str, Any] = {"workers": self.worker_counts[-1], "memory": "8 MiB"}
         again = kn.run(_kept_analyses(_walk(tmp_path)), runner=self.make(), checkpoint=path, **options)
         for found, one in zip(again, expected, strict=True):
             _assert_same(found, one)
