@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.checkpoint import Checkpoint
 from kinema.result_file import ResultFile, StoredArray, StoredTable
 from kinema.testing import random_walk, write_dcd
 
@@ -356,6 +357,15 @@ def test_a_file_that_is_not_that_of_the_checkpoint(traj: kn.Trajectory, out: Pat
     # nothing of that has cost what was done
     part.write_bytes(whole)
     assert kn.analysis.RMSD(traj).run(checkpoint=path, out=out).timings.frames_restored == N_FRAMES
+
+
+def test_a_kept_checkpoint_of_a_run_with_a_file(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:
+    expected = kn.analysis.RMSD(traj).run().results.rmsd
+    for restored in (0, N_FRAMES):
+        found = kn.analysis.RMSD(traj).run(checkpoint=Checkpoint(tmp_path / "run.ckpt", keep=True), out=out)
+        assert found.timings.frames_restored == restored
+        assert np.asarray(found.results.rmsd).tobytes() == expected.tobytes()
+    assert _names(tmp_path) == {"a.dcd", "rows.h5", "run.ckpt"}
 
 
 # -- memory -------------------------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ class Keeping:
         if self._file is None:
             return [partial.finish() for partial in partials]
         self._file.finish()
+        if self._keeper is not None:
+            self._keeper.before_save = None
         return self._file.arrays()
 
     def finish(self) -> None:
