@@ -2,6 +2,7 @@
 //!
 //! Threads belong to the call. Results have the same bits for any number of them: see `merge`.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -79,8 +80,7 @@ pub fn run_into(
         jobs,
         watch,
         start,
-        leaves,
-        next: AtomicU64::new(0),
+        left: Mutex::new(leaves.iter().cloned().collect()),
         deliver,
         failure: Mutex::new(None),
         stop: AtomicBool::new(false),
@@ -121,9 +121,8 @@ struct Shared<'a> {
     jobs: &'a [Job],
     watch: &'a Watch,
     start: Instant,
-    leaves: &'a [Range<u64>],
-    /// How many leaves were handed out.
-    next: AtomicU64,
+    /// Leaves that were not handed out yet.
+    left: Mutex<VecDeque<Range<u64>>>,
     deliver: &'a Deliver<'a>,
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
@@ -138,18 +137,18 @@ impl Shared<'_> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// The next leaf that nobody works at; None when all are handed out or the run is to end.
-    fn next_leaf(&self) -> Option<u64> {
+    /// The next leaves that nobody works at; None when all are handed out or the run is to end.
+    fn next_leaves(&self) -> Option<Range<u64>> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let mut rest = self.next.fetch_add(1, Ordering::Relaxed);
-        for range in self.leaves {
-            let length = range.end.saturating_sub(range.start);
-            if rest < length {
-                return Some(range.start + rest);
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(range) = left.front_mut() {
+            if range.start < range.end {
+                let end = (range.start + self.plan.task_leaves).min(range.end);
+                return Some(std::mem::replace(&mut range.start, end)..end);
             }
-            rest -= length;
+            left.pop_front();
         }
         None
     }
@@ -178,6 +177,12 @@ struct Bound<'a> {
     job: &'a Job,
     maps: Vec<AtomMap>,
     transform_maps: Vec<Vec<AtomMap>>,
+}
+
+/// The leaf that a worker is at.
+struct OpenLeaf {
+    number: u64,
+    partials: Vec<AnyPartial>,
 }
 
 struct Worker<'a> {
@@ -214,34 +219,54 @@ impl<'a> Worker<'a> {
     }
 
     fn run(&mut self) -> Result<()> {
-        while let Some(leaf) = self.shared.next_leaf() {
-            let Some(bundle) = self.run_leaf(leaf)? else { break };
-            let start = Instant::now();
-            (self.shared.deliver)(Node { level: 0, index: leaf, bundle })?;
-            self.account.0.compute += start.elapsed();
+        while let Some(leaves) = self.shared.next_leaves() {
+            self.run_leaves(leaves)?;
         }
         Ok(())
     }
 
-    /// None where another worker's error ended the run before the leaf was done.
-    fn run_leaf(&mut self, leaf: u64) -> Result<Option<Vec<AnyPartial>>> {
+    /// Reads the frames of neighbouring leaves block by block; a block may end one leaf and begin the next.
+    fn run_leaves(&mut self, leaves: Range<u64>) -> Result<()> {
         let plan = self.shared.plan;
-        let mut partials: Vec<AnyPartial> = self.bound.iter().map(|bound| bound.job.kernel.empty()).collect();
-        let Range { mut start, end } = plan.leaf(leaf);
+        let mut open = OpenLeaf { number: leaves.start, partials: self.empty() };
+        let Range { mut start, .. } = plan.leaf(leaves.start);
+        let Range { end, .. } = plan.leaf(leaves.end - 1);
         while start < end {
             if self.shared.stop.load(Ordering::Relaxed) {
-                return Ok(None);
+                return Ok(());
             }
             self.shared.watch.check()?;
-            let stop = (start + plan.block_frames).min(end);
+            let stop = self.block_end(start, end);
             self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-            self.run_block(leaf, &mut partials)?;
+            self.run_block(start, &mut open)?;
             start = stop;
         }
-        Ok(Some(partials))
+        Ok(())
     }
 
-    fn run_block(&mut self, leaf: u64, partials: &mut [AnyPartial]) -> Result<()> {
+    fn empty(&self) -> Vec<AnyPartial> {
+        self.bound.iter().map(|bound| bound.job.kernel.empty()).collect()
+    }
+
+    /// The end of the block that begins at a position of the selection; where frames are decoded together, not in the
+    /// middle of those if it can be helped.
+    fn block_end(&self, start: u64, end: u64) -> u64 {
+        let plan = self.shared.plan;
+        let stop = (start + plan.block_frames).min(end);
+        if plan.band == 1 || stop == end {
+            return stop;
+        }
+        let Some(scanned) = self.shared.trajectory.scanned() else { return stop };
+        let band = |position| {
+            let frame = plan.frames.get(position);
+            let piece = scanned.joined.piece_of(frame);
+            (piece.part, (piece.kept.start + (frame - piece.first_frame)) / plan.band)
+        };
+        let cut = band(stop);
+        (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
+    }
+
+    fn run_block(&mut self, first: u64, open: &mut OpenLeaf) -> Result<()> {
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
@@ -250,14 +275,27 @@ impl<'a> Worker<'a> {
         self.block.frames = frames;
         read?;
         lap(&mut clock);
-        let view = self.block.view();
-        for (bound, partial) in self.bound.iter().zip(partials) {
-            accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
-                .map_err(|error| place(self.shared.trajectory, error))?;
+        let leaf = open.number;
+        let rows = self.block.rows();
+        let mut row = 0;
+        while row < rows {
+            let end = self.shared.plan.leaf(open.number).end;
+            let until = rows.min((end - first) as usize);
+            let view = self.block.view().rows_in(row..until);
+            for (bound, partial) in self.bound.iter().zip(&mut open.partials) {
+                accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
+                    .map_err(|error| place(self.shared.trajectory, error))?;
+            }
+            if first + until as u64 == end {
+                let bundle = std::mem::replace(&mut open.partials, self.empty());
+                (self.shared.deliver)(Node { level: 0, index: open.number, bundle })?;
+                open.number += 1;
+            }
+            row = until;
         }
         let compute = lap(&mut clock);
         let after = self.reader.phases;
-        let rows = view.rows() as u32;
+        let rows = rows as u32;
         let (totals, blocks) = &mut self.account;
         totals.compute += compute;
         totals.frames += u64::from(rows);
