@@ -61,6 +61,8 @@ class Quantity:
 class StoredArray:
     """An array in a file, read where it is asked for: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
 
+    Indices are those that h5py takes; the file is open only while it is read.
+
     Attributes
     ----------
     path, name : str

@@ -294,9 +294,6 @@ class Stop(Exception):
 
 
 def _begun(traj: kn.Trajectory, path: Path, out: Path) -> None:
-    def stop(_frame: Any) -> float:
-        raise Stop
-
     def progress(done: int, _total: int) -> None:
         if done:
             raise Stop
@@ -305,6 +302,16 @@ def _begun(traj: kn.Trajectory, path: Path, out: Path) -> None:
         kn.analysis.RMSD(traj).run(checkpoint=path, checkpoint_interval=0, out=out, progress=progress)
     assert path.exists()
     assert Path(f"{out}.part").exists()
+
+
+def test_nothing_is_left_where_nothing_was_done(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:
+    def fail(frame: Any) -> float:
+        raise ZeroDivisionError
+
+    for options in ({}, {"checkpoint": tmp_path / "run.ckpt"}):
+        with pytest.raises(ZeroDivisionError):
+            kn.analysis.from_function(fail, traj).run(out=out, workers=1, **options)
+        assert _names(tmp_path) == {"a.dcd"}
 
 
 def test_a_run_goes_on_in_its_file(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:

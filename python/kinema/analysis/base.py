@@ -209,7 +209,10 @@ class Analysis(ABC):
         """The results as columns."""
 
     def _per_frame(self, frames: ResolvedFrames) -> Quantity | None:
-        """How results that are one row a frame are called in a file; None where they are not."""
+        """How results that are one row a frame are called in a file; None where they are not.
+
+        The analysis has one round then, which finds "values" (frames, ...) and "time" (frames,).
+        """
         return None
 
     def _quantity(self, name: str, unit: str, columns: Sequence[str], title: str, frames: ResolvedFrames) -> Quantity:

@@ -92,6 +92,8 @@ class _Digest:
                 self._value([value.func, value.args, value.keywords], where)
             case functools._lru_cache_wrapper():
                 self._value(value.__wrapped__, where)
+            case types.BuiltinFunctionType() | np.ufunc() | types.MemberDescriptorType() | types.GetSetDescriptorType():
+                self._put("builtin", getattr(value, "__module__", None), value.__name__)
             case types.ModuleType():
                 self._put("module", value.__name__)
             case type():
@@ -121,7 +123,7 @@ class _Digest:
 
     def _class(self, kind: type) -> None:
         self._put("class", kind.__module__, kind.__qualname__)
-        if kind.__module__ != self._module or kind in self._named:
+        if kind.__module__ != self._module or kind in self._named or not kind.__flags__ & _HEAP_TYPE:
             return
         self._named.add(kind)
         for base in kind.__bases__:
@@ -137,9 +139,6 @@ class _Digest:
 
     def _object(self, value: Any, where: str) -> None:
         self._value(type(value), where)
-        if isinstance(value, types.BuiltinFunctionType | np.ufunc):
-            self._put(getattr(value, "__module__", None), getattr(value, "__qualname__", value.__name__))
-            return
         if hasattr(value, "__dict__") and _is_plain(type(value)):
             self._value(vars(value), where)
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -73,19 +73,16 @@ class Keeping:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Around all rounds: heeds signals, and leaves nothing behind that cannot be gone on with."""
-        try:
-            if self._keeper is None:
+        with nullcontext() if self._keeper is None else self._keeper.watching():
+            try:
                 yield
-            else:
-                with self._keeper.watching():
-                    yield
-        except BaseException:
-            if self._file is not None and (self._keeper is None or not self._keeper.worth_keeping):
-                self._file.discard()
-            raise
-        finally:
-            if self._file is not None:
-                self._file.close()
+            except BaseException:
+                if self._file is not None and (self._keeper is None or not self._keeper.worth_keeping):
+                    self._file.discard()
+                raise
+            finally:
+                if self._file is not None:
+                    self._file.close()
 
     def begin_round(
         self, number: int, analyses: Sequence[Analysis], jobs: Sequence[Job], plan: _core.Plan
@@ -159,7 +156,7 @@ class Keeping:
 def _quantities(analyses: Sequence[Analysis], frames: ResolvedFrames) -> list[Quantity]:
     found: list[Quantity] = []
     for analysis in analyses:
-        quantity = analysis._per_frame(frames)
+        quantity = analysis._per_frame(frames) if analysis.n_rounds == 1 else None
         if quantity is None:
             raise ArgumentError(
                 f"{type(analysis).__name__} has no results per frame, which out= writes; run it without out= and write "
