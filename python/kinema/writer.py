@@ -495,7 +495,6 @@ class Writer:
             dialect=self._dialect,
             units=self._units,
             explicit=self._mode == "a",
-            commit=None if self._committed is None else self._commit,
         )
 
     def _parts(self) -> list[TrajectoryGroup | Observable]:

@@ -108,7 +108,6 @@ def open_observable(
     dialect: Dialect,
     units: FileUnits,
     explicit: bool,
-    commit: Callable[[], None] | None,
 ) -> Observable:
     """Makes the observable `name`, or goes on with the one in the file, which must have the same shape and unit."""
     observables = root.require_group("observables")
@@ -132,11 +131,11 @@ def open_observable(
         if "step" in element:
             datasets = [element[part] for part in ("step", "time", "value") if part in element]
             rows = min(len(dataset) for dataset in datasets)
-            steps, times = Series(element["step"], rows=rows, commit=commit), None
+            steps, times = Series(element["step"], rows=rows), None
             if "time" in element:
-                times = Series(element["time"], rows=rows, commit=commit)
+                times = Series(element["time"], rows=rows)
             axis = StepAxis.existing(steps, times, units.size("times"))
-        series = Series(element["value"], rows=rows, commit=commit)
+        series = Series(element["value"], rows=rows)
     else:
         kind = np.dtype(np.float64 if dtype is None else dtype)
         if kind.kind not in "fiu":
