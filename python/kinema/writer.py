@@ -318,8 +318,6 @@ class Writer:
             step = self._group.last_step
             time = self._group.last_time if time is None else time
         values, steps, times = self._observables[name].gather(value, step, time)
-        if times is not None:
-            times = times / self._units.size("times")
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
@@ -461,11 +459,8 @@ class Writer:
         """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
         if self._group is not None:
             return
-        fields = self._options.fields
-        if first is not None and fields is not None and set(fields) != set(first.fields):
-            raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected fields={', '.join(fields)}")
         grows = self._mode == "a"
-        # an argument that does not fit is found before anything is made
+        TrajectoryGroup.check_first(self._options, first)
         with self._all_or_nothing():
             group = TrajectoryGroup.create(self._h5, self._options, first, explicit=grows)
         if not grows:

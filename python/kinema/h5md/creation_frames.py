@@ -15,7 +15,7 @@ from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError
 from kinema.h5md.creation_units import FIELDS
 
-__all__ = ["Frames", "gather", "gather_object", "real_array"]
+__all__ = ["Frames", "check_rising", "gather", "gather_object", "real_array"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,12 @@ def gather(
     for name, array in fields.items():
         if len(array) != n:
             raise ArgumentError(f"{name} have {len(array)} frames, expected {n} as the other fields")
-    return Frames(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
+    found = Frames(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
+    if found.steps is not None:
+        check_rising("step", found.steps, None, strictly=True)
+    if found.times is not None:
+        check_rising("time", found.times, None, strictly=False)
+    return found
 
 
 def gather_object(frames: Frame | Block, n_atoms: int) -> Frames:
@@ -90,6 +95,20 @@ def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise ArgumentError(f"{name} have type {array.dtype}, expected real numbers")
     return array
+
+
+def check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
+    """Raises ArgumentError where values (n,) do not rise from one to the next, from `last` on."""
+    if last is not None and len(values):
+        values = np.concatenate([np.array([last], values.dtype), values])
+    # compared, not subtracted: differences of int64 may overflow
+    falls = values[1:] <= values[:-1] if strictly else values[1:] < values[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        wanted = "more than" if strictly else "at least"
+        raise ArgumentError(
+            f"{name} must rise from frame to frame, expected {wanted} {values[at]}, found {values[at + 1]}"
+        )
 
 
 def _cells(cell: ArrayLike | None, n: int, one: bool) -> NDArray[Any] | None:
