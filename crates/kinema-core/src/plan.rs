@@ -129,8 +129,11 @@ impl Plan {
             // one block may serve several leaves
             together => {
                 let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
-                let task = n_leaves.div_ceil(4 * workers as u64).min((16 * together).div_ceil(leaf_frames));
-                ((room / budget.row).clamp(1, wanted), task.max(1))
+                let tasks = match workers as u64 {
+                    1 => 1,
+                    workers => (span(&frames) / together / 8).clamp(workers, 16 * workers),
+                };
+                ((room / budget.row).clamp(1, wanted), n_leaves.div_ceil(tasks))
             }
         };
         if block_frames < band {
@@ -199,6 +202,11 @@ pub(crate) fn trajectory_grain(scanned: &Scanned, fields: Fields) -> (u64, Grain
     let grain = parts().fold(Grain::FRAME, |all, part| all.and(part.decoder.grain(fields)));
     let largest = parts().map(|part| part.index.largest()).max().unwrap_or(0);
     (largest.max(grain.working), grain)
+}
+
+/// How many frames of the trajectory the selection stretches over, from its first to its last.
+fn span(frames: &FrameSelection) -> u64 {
+    frames.get(frames.len() - 1).abs_diff(frames.get(0)) + 1
 }
 
 /// What one worker needs.

@@ -1,6 +1,7 @@
 """H5MD, and trajectories in HDF5 files of other structure, as descriptions that the Rust half reads by.
 
-It reads structure, never frames: the bytes of chunks are found here and read elsewhere. h5py is imported at the first call.
+It reads structure, never frames: the bytes of chunks are found here and read elsewhere. h5py is imported
+at the first call.
 """
 
 from __future__ import annotations

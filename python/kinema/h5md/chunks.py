@@ -19,7 +19,16 @@ from .description import NOT_STORED, StoredArray
 from .opening import OpenFile
 from .series import chunk_list
 
-__all__ = ["FILTER_NAMES", "NATIVE_FILTERS", "NeedsLibrary", "complete_rows", "numeric_type", "stored_array", "take_rows"]
+__all__ = [
+    "FILTER_NAMES",
+    "NATIVE_FILTERS",
+    "NeedsLibrary",
+    "complete_rows",
+    "filters_of",
+    "numeric_type",
+    "stored_array",
+    "take_rows",
+]
 
 FILTER_NAMES = {
     1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 307: "bzip2", 32000: "lzf",
@@ -42,10 +51,16 @@ class NeedsLibrary(Exception):
 
 def numeric_type(dataset: Any) -> np.dtype[Any] | None:
     """NumPy's type for a data set of integers or floats of any width and byte order; None for other contents."""
-    dtype = dataset.dtype
+    dtype: np.dtype[Any] = dataset.dtype
     if dtype.kind in "iuf" and dtype.subdtype is None:
         return np.dtype(dtype.str)  # without h5py's notes about enumerations
     return None
+
+
+def filters_of(plist: Any) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """(Number, client values) of a data set's filters, in the order of writing, from its creation properties."""
+    found = (plist.get_filter(i) for i in range(plist.get_nfilters()))
+    return tuple((int(number), tuple(map(int, values))) for number, _, values, _ in found)
 
 
 def stored_array(opened: OpenFile, dataset: Any) -> StoredArray:
@@ -155,7 +170,7 @@ def _unchunked(common: dict[str, Any], shape: tuple[int, ...], offset: int | Non
 
 
 def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any]) -> StoredArray:
-    filters = tuple((number, tuple(values)) for number, _, values, _ in map(plist.get_filter, range(plist.get_nfilters())))
+    filters = filters_of(plist)
     unknown = [FILTER_NAMES.get(number, f"number {number}") for number, _ in filters if number not in NATIVE_FILTERS]
     if unknown:
         raise NeedsLibrary(f"filter {', '.join(unknown)}")
@@ -171,9 +186,9 @@ def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any])
     if n_grid > len(addresses) * 64 + _FREE_HOLES:
         raise opened.corrupt(f"{dataset.name} claims {n_grid} chunks, but only {len(addresses)} are stored")
     places = np.ravel_multi_index((offsets // np.array(chunks)).T, grid) if len(offsets) else np.zeros(0, np.int64)
-    if len(np.unique(places)) != len(places):
-        raise opened.corrupt(f"{dataset.name} has two chunks at one place")
     whole = len(places) == n_grid and np.array_equal(places, np.arange(n_grid))
+    if not whole and np.bincount(places, minlength=1).max() > 1:
+        raise opened.corrupt(f"{dataset.name} has two chunks at one place")
 
     def spread(values: NDArray[Any], empty: int) -> NDArray[Any]:
         if whole:

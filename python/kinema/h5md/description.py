@@ -36,7 +36,8 @@ class H5mdOptions:
     dataset: str | None = None
     """Bare data set with positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file."""
     units: Mapping[str, str] | None = None
-    """Units where the file has none: {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}."""
+    """Units where the file has none, or wrong ones: {"length": "nm", "time": "ps", "velocity": "nm ps-1",
+    "force": "kJ mol-1 nm-1"}. What is given counts more than what the file says."""
     axis: Quantity | None = None
     """The quantity whose steps are the frames; None: the first that is there of positions, velocities, forces."""
     absent: Literal["error", "nan", "hold"] = "error"

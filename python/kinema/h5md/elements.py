@@ -116,9 +116,7 @@ def _axis(
     return read_series(opened, axis), object_key(axis)
 
 
-def _regular(
-    opened: OpenFile, axis: Any, name: str, n_rows: int
-) -> tuple[NDArray[Any], tuple[Any, ...]]:
+def _regular(opened: OpenFile, axis: Any, name: str, n_rows: int) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Fixed storage: row i has step `i * step + offset`."""
     stride, offset = axis[()].item(), numbers(attribute(axis, "offset"))
     start = 0 if offset is None or offset.size != 1 else offset.reshape(-1)[0].item()
@@ -168,7 +166,8 @@ def join(opened: OpenFile, axis: Element, other: Element) -> NDArray[np.int64] |
         return None
     n = axis.n_rows
     same_clock = bool(axis.clock) and axis.clock == other.clock
-    mine, theirs = axis.steps, other.steps
+    mine: NDArray[Any] | None = axis.steps
+    theirs: NDArray[Any] | None = other.steps
     if mine is None or theirs is None:
         mine, theirs = _by_time(opened, axis, other)
     if not same_clock and mine is not None and theirs is not None:
@@ -206,7 +205,10 @@ def _by_time(
 
 
 def _with_policy(opened: OpenFile, before: NDArray[Any], found: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows where found; elsewhere what the option `absent` says. `before` is -1, which is `ABSENT`, before the first."""
+    """Rows where found; elsewhere what the option `absent` says.
+
+    `before` is -1, which is `ABSENT`, before the first row.
+    """
     rows = before.astype(np.int64)
     if opened.options.absent == "hold":
         return rows

@@ -5,15 +5,17 @@ It knows units and joins, and nothing of where elements are found.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, UnsupportedFormatError
 
-from .chunks import NeedsLibrary, complete_rows, numeric_type
+from .chunks import FILTER_NAMES, NeedsLibrary, complete_rows, filters_of, numeric_type
 from .description import FieldDescription
 from .elements import Element, join
 from .opening import OpenFile
@@ -70,22 +72,13 @@ def place(opened: OpenFile, element: Element) -> Placed:
 
 def _check_filters(opened: OpenFile, element: Element) -> None:
     """Raises UnsupportedFormatError where not even h5py can decode the values."""
-    import h5py
-
-    from kinema.errors import UnsupportedFormatError
-
-    from .chunks import FILTER_NAMES
-
     if element.value.is_virtual:
         return
-    plist = element.value.id.get_create_plist()
-    wanted = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
+    wanted = [number for number, _ in filters_of(element.value.id.get_create_plist())]
     if all(h5py.h5z.filter_avail(number) for number in wanted):
         return
-    try:
+    with contextlib.suppress(ImportError):
         import hdf5plugin  # noqa: F401, which registers its filters
-    except ImportError:
-        pass
     missing = [number for number in wanted if not h5py.h5z.filter_avail(number)]
     if missing:
         names = ", ".join(f"{number} ({FILTER_NAMES.get(number, 'unknown')})" for number in missing)

@@ -71,8 +71,9 @@ def describe_amber(opened: OpenFile) -> H5mdDescription:
 
 
 def describe_dataset(opened: OpenFile, name: str) -> H5mdDescription:
-    """A data set of positions, (frames, N, 3) or (frames, 3 N), in any HDF5 file. Its frames have no steps and no times.
+    """A data set of positions, (frames, N, 3) or (frames, 3 N), in any HDF5 file.
 
+    Its frames have no steps and no times.
     Its unit is what `units=` says, else its own attribute `unit` (or `units`), else angstrom, with a warning.
     """
     node = opened.file.get(name)
@@ -94,7 +95,7 @@ def describe_dataset(opened: OpenFile, name: str) -> H5mdDescription:
     unit = text_attribute(node, "unit") or text_attribute(node, "units")
     known = scale_of(opened, node.name, unit, "length")
     if known is None:
-        opened.warn(f"{node.name} has no unit: taken as angstrom; another one is given as units={{\"length\": \"nm\"}}")
+        opened.warn(f'{node.name} has no unit: taken as angstrom; another one is given as units={{"length": "nm"}}')
         known = (1.0, "angstrom")
     placed = place(opened, Element(node.name, node, False, int(shape[0]), None, None, unit, None, ()))
     positions = field_of(opened, placed, placed.element, *known)
@@ -111,9 +112,7 @@ def no_trajectory(opened: OpenFile) -> UnsupportedFormatError:
     )
 
 
-def _from_root(
-    opened: OpenFile, names: dict[str, str], units: dict[str, str], variant: str
-) -> H5mdDescription:
+def _from_root(opened: OpenFile, names: dict[str, str], units: dict[str, str], variant: str) -> H5mdDescription:
     """A file whose arrays lie at the root, row by row for the same frames."""
     file, found = opened.file, {}
     times = _times(opened, units["time"])
@@ -141,7 +140,7 @@ def _from_root(
     fields: dict[str, FieldDescription | None] = {}
     for field, one in found.items():
         if one.element.value.shape[1] != axis.value.shape[1]:
-            raise opened.corrupt(f"{one.element.name} has {one.element.value.shape[1]} atoms, expected {axis.value.shape[1]}")
+            raise opened.corrupt(f"{one.element.name} has another number of atoms than {axis.name}")
         dimension = {"positions": "length", "velocities": "velocity", "forces": "force"}[field]
         known = scale_of(opened, one.element.name, one.element.unit or units[dimension], dimension)  # type: ignore[arg-type]
         assert known is not None
@@ -231,7 +230,7 @@ def _description(
 
 
 def _candidates(opened: OpenFile) -> str:
-    """"; one of its data sets is read with dataset=: /a (5, 3, 3), ..."."""
+    """ "; one of its data sets is read with dataset=: /a (5, 3, 3), ..."."""
     found = [f"{node.name} {node.shape}" for node in _numeric(opened.file)]
     if not found:
         return "; it has no numeric data set of 2 or 3 dimensions"
@@ -244,9 +243,9 @@ def _numeric(file: Any) -> list[Any]:
     found: list[Any] = []
 
     def look(name: str, node: Any) -> bool | None:
-        if isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim in (2, 3):
-            if numeric_type(node) is not None:
-                found.append(node)
+        has_shape = isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim in (2, 3)
+        if has_shape and numeric_type(node) is not None:
+            found.append(node)
         return True if len(found) > _LISTED else None
 
     file.visititems(look)

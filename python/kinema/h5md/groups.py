@@ -15,7 +15,7 @@ from kinema.errors import ArgumentError
 from .opening import OpenFile, numbers
 from .text import attribute, text_attribute
 
-__all__ = ["GroupSummary", "VECTORS", "choose_group", "creator_of", "find_root", "list_groups", "version_of"]
+__all__ = ["VECTORS", "GroupSummary", "choose_group", "creator_of", "find_root", "list_groups", "version_of"]
 
 VECTORS = {"positions": "position", "velocities": "velocity", "forces": "force"}
 """Kinema's names of fields, and H5MD's."""
@@ -76,23 +76,23 @@ def _is_root(group: Any) -> bool:
 
 
 def version_of(root: Any) -> str:
-    """"1.1"; "" where it cannot be told."""
+    """ "1.1"; "" where it cannot be told."""
     found = numbers(attribute(root["h5md"], "version"))
     return "" if found is None else ".".join(str(int(number)) for number in found.reshape(-1)[:3])
 
 
 def creator_of(root: Any) -> str:
-    """"GROMACS 2026.1"; "" where the file does not say."""
+    """ "GROMACS 2026.1"; "" where the file does not say."""
     creator = root["h5md"].get("creator")
     if creator is None:
         return ""
-    words = (text_attribute(creator, "name"), text_attribute(creator, "version"))
-    return " ".join(word for word in words if word)
+    return " ".join(filter(None, (text_attribute(creator, "name"), text_attribute(creator, "version"))))
 
 
 def member_name(group: Any, name: str) -> str | None:
     """The name under which a group has an H5MD quantity, allowing for plurals as ZnH5MD writes them."""
-    for candidate in (name, *_ALIASES.get(name, ())):
+    candidates: tuple[str, ...] = (name, *_ALIASES.get(name, ()))
+    for candidate in candidates:
         node = group.get(candidate)
         if isinstance(node, (h5py.Group, h5py.Dataset)):
             return candidate
@@ -153,7 +153,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _summary(group: Any, name: str) -> GroupSummary:
-    fields, n_atoms, n_frames = [], 0, 0
+    fields: list[str] = []
+    n_atoms = n_frames = 0
     for field, stored in VECTORS.items():
         member = member_name(group, stored)
         node = None if member is None else group.get(member)

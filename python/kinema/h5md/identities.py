@@ -41,7 +41,9 @@ def ordered_by_id(
     if element is None or element.fixed:
         return n_atoms
     if element.value.dtype.kind not in "iu" or element.value.shape[1:] != (n_atoms,):
-        raise opened.corrupt(f"{element.name} has {element.value.dtype} {element.value.shape}, expected frames x {n_atoms} ids")
+        raise opened.corrupt(
+            f"{element.name} has {element.value.dtype} {element.value.shape}, expected frames x {n_atoms} ids"
+        )
     element = place(opened, element).element
     if element.n_rows == 0:
         return n_atoms
@@ -64,8 +66,12 @@ def ordered_by_id(
             opened.options.absent_particles,
         )  # fmt: skip
         reason = "particles are put in the order of their ids"
-        fields[name] = through_library(opened, field, owner, reader, f"{field.reason}; {reason}" if field.reason else reason)
-    opened.remark(f"{len(ids)} particles occur in {element.name.strip('/')}; atom i is the one with the i-th smallest id")
+        fields[name] = through_library(
+            opened, field, owner, reader, f"{field.reason}; {reason}" if field.reason else reason
+        )
+    opened.remark(
+        f"{len(ids)} particles occur in {element.name.strip('/')}; atom i is the one with the i-th smallest id"
+    )
     return len(ids)
 
 
@@ -91,7 +97,7 @@ def _occurring(
         return np.sort(ends[0]), True
     if not small:
         opened.warn(
-            f"all {element.n_rows} rows of {element.name.strip('/')} were read at opening to find every particle that occurs"
+            f"all {element.n_rows} rows of {element.name.strip('/')} were read at opening, to find all particles"
         )
     ids, constant = np.unique(np.concatenate(ends)), True
     step = max(1, _READ_AT_ONCE // row_bytes)

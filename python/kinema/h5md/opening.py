@@ -52,11 +52,13 @@ class OpenFile:
 
     def remark(self, text: str) -> None:
         """Notes a choice that was made."""
+        text = text.lstrip("/")
         if text not in self.remarks:
             self.remarks.append(text)
 
     def warn(self, text: str) -> None:
         """Notes what may surprise."""
+        text = text.lstrip("/")
         if text not in self.warnings:
             self.warnings.append(text)
 
@@ -101,7 +103,9 @@ def reading(path: str) -> Iterator[None]:
             raise InternalError(
                 f"{path}: {type(error).__name__} while reading the structure: {error}", path=path, format="H5MD"
             ) from error
-        raise CorruptFileError(f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD") from None
+        raise CorruptFileError(
+            f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD"
+        ) from None
 
 
 @contextmanager
@@ -124,6 +128,11 @@ def open_file(path: str, *, cache: int | None = None) -> Any:
         return h5py.File(path, "r", locking=False, **more)
     except (OSError, RuntimeError, ValueError) as error:
         said = str(error)
+        if "locking flag" in said:
+            try:  # this process has it open already, with locks as h5py does unless told otherwise
+                return h5py.File(path, "r", **more)
+            except (OSError, RuntimeError, ValueError):
+                pass
         if "SWMR" in said or "already open for write" in said:
             try:  # a file that is being written for single writer, multiple readers
                 return h5py.File(path, "r", locking=False, swmr=True, **more)

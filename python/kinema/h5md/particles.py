@@ -92,7 +92,8 @@ def _axis_name(opened: OpenFile, group: Any, placed: dict[str, Placed]) -> str:
     if wanted is not None:
         if wanted not in placed:
             raise ArgumentError(
-                f"{opened.path}: {group.name.strip('/')} has no {wanted} for axis=, only {', '.join(placed) or 'nothing'}",
+                f"{opened.path}: {group.name.strip('/')} has no {wanted} for axis=, "
+                f"only {', '.join(placed) or 'nothing'}",
                 path=opened.path,
                 format="H5MD",
             )
@@ -160,7 +161,7 @@ class _Units:
         if name == "positions" or placed.element.name == axis.name:
             raise _no_unit(self.opened, element.name, dimension)
         self.opened.warn(
-            f'{element.name.strip("/")} has no unit and is left out; give one, as in '
+            f"{element.name.strip('/')} has no unit and is left out; give one, as in "
             f'units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"}}'
         )
         return None
@@ -192,7 +193,7 @@ class _Units:
 def _no_unit(opened: OpenFile, name: str, dimension: str) -> ArgumentError:
     more = ', "time": "ps"' if dimension == "length" else ""
     return ArgumentError(
-        f'{opened.path}: {name.strip("/")} has no unit; give one, as in '
+        f"{opened.path}: {name.strip('/')} has no unit; give one, as in "
         f'units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"{more}}}',
         path=opened.path,
         format="H5MD",

@@ -1,7 +1,7 @@
 """Readers through h5py: for bytes that Kinema does not decode itself, and for values that must be rearranged.
 
-They read when they are called, not before; libhdf5 reads one row after the other under one lock, so this is the slow path
-and is said aloud wherever it is taken.
+They read when they are called, not before; libhdf5 reads one row after the other under one lock, so this is the slow
+path and is said aloud wherever it is taken.
 """
 
 from __future__ import annotations

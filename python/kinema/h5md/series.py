@@ -43,23 +43,21 @@ def read_series(opened: OpenFile, dataset: Any, rows: int | None = None) -> NDAr
 
 def chunk_list(dataset: Any) -> ChunkList:
     """All stored chunks: element offsets (n, rank), addresses, stored sizes, filter masks; in the file's own order."""
-    offsets, addresses, sizes, masks = array("q"), array("Q"), array("Q"), array("L")
+    offsets, places = array("q"), array("Q")
+    add_offset, add_place = offsets.extend, places.extend
 
     def add(info: Any) -> None:
-        offset, mask, address, size = info
-        offsets.extend(offset)
-        addresses.append(address)
-        sizes.append(size)
-        masks.append(mask)
+        # offset, filter mask, address, size: called once a chunk, and a million times for a long trajectory
+        add_offset(info[0])
+        add_place(info[1:])
 
-    # a file in which nothing was written yet has no chunk index
-    if dataset.id.get_num_chunks() > 0:
-        dataset.id.chunk_iter(add)
+    dataset.id.chunk_iter(add)
+    masks, addresses, sizes = np.array(places, np.uint64).reshape(-1, 3).T
     return (
         np.array(offsets, np.int64).reshape(-1, max(dataset.ndim, 1)),
-        np.array(addresses, np.uint64),
-        np.array(sizes, np.uint64),
-        np.array(masks, np.uint32),
+        addresses.copy(),
+        sizes.copy(),
+        masks.astype(np.uint32),
     )
 
 
@@ -72,32 +70,44 @@ def _small_chunks(opened: OpenFile, dataset: Any) -> NDArray[Any] | None:
         return None
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
-    if filters not in ([], [_DEFLATE], [_SHUFFLE], [_SHUFFLE, _DEFLATE]) or dataset.id.get_type().get_size() != dtype.itemsize:
+    if (
+        filters not in ([], [_DEFLATE], [_SHUFFLE], [_SHUFFLE, _DEFLATE])
+        or dataset.id.get_type().get_size() != dtype.itemsize
+    ):
         return None
     offsets, addresses, sizes, masks = chunk_list(dataset)
     n_chunks = -(-dataset.shape[0] // chunks[0])
     path = dataset.file.filename
     ends = addresses + sizes
-    whole = len(addresses) == n_chunks and not masks.any() and len(addresses) > 0
-    if not whole or sizes.max() > 2 * _LARGEST_CHUNK or ends.max() > np.uint64(os.path.getsize(path)):
+    complete = len(addresses) == n_chunks and not masks.any() and len(addresses) > 0
+    if not complete or sizes.max() > 2 * _LARGEST_CHUNK or ends.max() > np.uint64(os.path.getsize(path)):
         return None  # holes, unfiltered chunks, a file that grows: rare, and libhdf5 knows what to do
     order = np.argsort(offsets[:, 0])
     if not np.array_equal(offsets[order, 0], np.arange(n_chunks) * chunks[0]):
         return None
-    stored = _read_pieces(path, addresses, sizes)
     length = chunks[0] * dtype.itemsize
-    try:
-        parts = [zlib.decompress(part) for part in stored] if _DEFLATE in filters else stored
-    except zlib.error as error:
-        raise opened.corrupt(f"{dataset.name} cannot be inflated: {error}") from None
-    if any(len(part) != length for part in parts):
-        if dataset.shape[0] % chunks[0]:
-            return None  # an unfiltered chunk at the edge
-        raise opened.corrupt(f"a chunk of {dataset.name} has not the {length} bytes that its shape takes")
+    parts = _inflated(_read_pieces(path, addresses, sizes), length, _DEFLATE in filters)
+    if parts is None:
+        return None  # damaged, or an unfiltered chunk at the edge: libhdf5 says which
     data = np.frombuffer(b"".join(parts), np.uint8).reshape(n_chunks, -1)[order]
     if _SHUFFLE in filters:
         data = data.reshape(n_chunks, dtype.itemsize, chunks[0]).transpose(0, 2, 1)
-    return np.ascontiguousarray(data).reshape(-1).view(dtype)[: dataset.shape[0]]
+    result: NDArray[Any] = np.ascontiguousarray(data).reshape(-1).view(dtype)
+    return result[: dataset.shape[0]]
+
+
+def _inflated(stored: list[bytes], length: int, deflated: bool) -> list[bytes] | None:
+    """The chunks as they were before compression; None where one is not `length` bytes then."""
+    parts = []
+    for part in stored:
+        try:
+            raw = zlib.decompress(part) if deflated else part
+        except zlib.error:
+            return None
+        if len(raw) != length:
+            return None
+        parts.append(raw)
+    return parts
 
 
 def _read_pieces(path: str, addresses: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> list[bytes]:

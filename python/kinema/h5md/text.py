@@ -29,7 +29,7 @@ def as_text(value: Any) -> str | None:
         return None
     if any("\udc80" <= letter <= "\udcff" for letter in value):  # h5py's escapes for bytes that are not UTF-8
         value = value.encode("utf-8", "surrogateescape").decode("latin-1")
-    return value.split("\0", 1)[0].strip()
+    return str(value).split("\0", 1)[0].strip()
 
 
 def as_texts(value: Any) -> list[str]:

@@ -229,7 +229,7 @@ class _Parser:
         kind, word = self.tokens[self.next]
         self.next += 1
         if kind == "number":
-            if len(word) > 40 or abs(int((re.split("[eE]", word) + ["0"])[1])) > 100:
+            if len(word) > 40 or abs(int(word.lower().partition("e")[2] or "0")) > 100:
                 raise ArgumentError(f"unit {self.text!r} has a number that is too long")
             base = Unit(Fraction(word), _NONE)
         elif kind == "symbol":

@@ -64,7 +64,9 @@ def _pieces(opened: OpenFile, dataset: Any, files: ExitStack, depth: int) -> Pie
         taken = _box(source.src_space, origin.shape)
         if target is None or taken is None or origin.dtype != dataset.dtype or origin.ndim != dataset.ndim:
             raise NeedsLibrary("the virtual data set maps more than runs of whole frames")
-        if target[1:] != tuple((0, n) for n in dataset.shape[1:]) or taken[1:] != tuple((0, n) for n in origin.shape[1:]):
+        if target[1:] != tuple((0, n) for n in dataset.shape[1:]) or taken[1:] != tuple(
+            (0, n) for n in origin.shape[1:]
+        ):
             raise NeedsLibrary("the virtual data set joins atoms or components, not frames")
         row, (start, stop) = target[0][0], taken[0]
         for first, array in _pieces(opened, origin, files, depth - 1):

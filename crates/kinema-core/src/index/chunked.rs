@@ -13,10 +13,10 @@ pub struct ChunkedIndex {
     pub n_frames: u64,
     /// Bytes of a frame, all fields together, as they would be without filters.
     pub frame_bytes: u64,
-    /// For each run of `frames_per_address` frames the address of a chunk: what fingerprints look at.
-    pub addresses: Arc<[u64]>,
-    /// See `addresses`.
-    pub frames_per_address: u64,
+    /// For each run of `frames_per_sample` frames the bytes of one of its chunks: what fingerprints look at.
+    pub samples: Arc<[Extent]>,
+    /// See `samples`.
+    pub frames_per_sample: u64,
     /// Step of each frame, where the file has them.
     pub steps: Option<Arc<[i64]>>,
     /// Time of each frame in the file's unit, where the file has them.
@@ -26,8 +26,12 @@ pub struct ChunkedIndex {
 impl ChunkedIndex {
     /// An address of the frame, and its size; its bytes need not be there side by side.
     pub fn extent(&self, frame: u64) -> Extent {
-        let at = frame / self.frames_per_address.max(1);
-        let offset = self.addresses.get(at as usize).or(self.addresses.last()).copied().unwrap_or(0);
-        Extent { offset, len: self.frame_bytes }
+        Extent { len: self.frame_bytes, ..self.sample(frame) }
+    }
+
+    /// Bytes that hold some of the frame; none where they are not known.
+    pub fn sample(&self, frame: u64) -> Extent {
+        let at = frame / self.frames_per_sample.max(1);
+        self.samples.get(at as usize).or(self.samples.last()).copied().unwrap_or_default()
     }
 }

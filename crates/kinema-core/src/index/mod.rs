@@ -60,6 +60,14 @@ impl Index {
         }
     }
 
+    /// Bytes that hold some of the frame, by which a file is recognised.
+    pub fn sample(&self, frame: u64) -> Extent {
+        match self {
+            Self::Chunked(chunked) => chunked.sample(frame),
+            Self::Uniform(_) | Self::Table(_) => self.extent(frame),
+        }
+    }
+
     /// Size of the largest frame in bytes, 0 without frames.
     pub fn largest(&self) -> u64 {
         match self {

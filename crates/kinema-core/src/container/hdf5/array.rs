@@ -12,6 +12,9 @@ use crate::source::{Extent, StackedSource};
 /// The address of a chunk that was never written: it reads as the fill value.
 pub const NOT_STORED: u64 = u64::MAX;
 
+/// Pieces of a large chunk that [`Array::samples`] names.
+const SAMPLES: u64 = 16;
+
 /// What libhdf5 says of a data set.
 #[derive(Debug, Clone)]
 pub struct Description {
@@ -190,10 +193,23 @@ impl Array {
         self.chunk[2] * self.number.size() as u64
     }
 
-    /// An address for each run of frames that shares chunks: that of its first chunk, 0 where it is not stored.
-    pub fn first_addresses(&self) -> Vec<u64> {
+    /// Bytes here and there, in the order of the frames: of the first chunk of each run of frames that shares chunks,
+    /// or, where few chunks hold all frames and can be read in parts, of pieces of those.
+    pub fn samples(&self) -> Vec<Extent> {
         let step = (self.grid[1] * self.grid[2]).max(1) as usize;
-        self.addresses.iter().step_by(step).map(|&at| if at == NOT_STORED { 0 } else { at }).collect()
+        let chunks = self.addresses.iter().zip(&self.sizes).step_by(step).map(|(&offset, &len)| match offset {
+            NOT_STORED => Extent::default(),
+            _ => Extent { offset, len },
+        });
+        if self.filtered() || self.grid[0] >= SAMPLES {
+            return chunks.collect();
+        }
+        chunks
+            .flat_map(|Extent { offset, len }| {
+                let piece = len / SAMPLES;
+                (0..SAMPLES).map(move |i| Extent { offset: offset + i * piece, len: piece })
+            })
+            .collect()
     }
 
     fn chunk(&self, number: usize) -> Chunk {

@@ -145,15 +145,15 @@ impl H5mdDecoder {
         let mut index = ChunkedIndex {
             n_frames: told.n_frames,
             frame_bytes: told.vectors.iter().flatten().map(frame_bytes).sum::<u64>().max(1),
-            addresses: Arc::from([]),
-            frames_per_address: 1,
+            samples: Arc::from([]),
+            frames_per_sample: 1,
             steps: told.steps.map(Into::into),
             times: told.times.map(Into::into),
         };
         if let Some(Rows::Stored(pieces)) = told.vectors.iter().flatten().map(|field| &field.rows).next() {
-            let addresses: Vec<u64> = pieces.iter().flat_map(|(_, array)| array.first_addresses()).collect();
-            index.frames_per_address = told.n_frames.div_ceil(addresses.len().max(1) as u64);
-            index.addresses = addresses.into();
+            let samples: Vec<Extent> = pieces.iter().flat_map(|(_, array)| array.samples()).collect();
+            index.frames_per_sample = told.n_frames.div_ceil(samples.len().max(1) as u64);
+            index.samples = samples.into();
         }
         let header = Header {
             n_atoms: told.n_atoms,
@@ -240,7 +240,7 @@ impl Decoder for H5mdDecoder {
     }
 
     fn wide(&self) -> bool {
-        self.vectors.iter().flatten().any(|field| field.wide)
+        true
     }
 
     fn other_files(&self) -> &[PathBuf] {

@@ -8,7 +8,7 @@ use lz4_flex::block::get_maximum_output_size;
 use zstd::zstd_safe::compress_bound;
 
 use super::{Coders, Size, double_word, lz4, make_room, planes, put, word, zstandard};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// What the plugin aims at where no block size is given, in bytes.
 const DEFAULT_BLOCK_BYTES: usize = 8192;
@@ -57,7 +57,10 @@ impl Bitshuffle {
             0 => Codec::None,
             2 => Codec::Lz4,
             3 => Codec::Zstd { level: values.get(5).map_or(DEFAULT_ZSTD_LEVEL, |level| *level as i32) },
-            codec => return Err(Error::corrupt("wrong codec of filter bitshuffle", "0, 2 or 3", codec)),
+            codec => {
+                let what = format!("HDF5 filter 32008 (bitshuffle) with codec {codec}, for which Kinema has no code");
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
         };
         let block = match value(3) as usize {
             0 => SMALLEST_DEFAULT_BLOCK.max(DEFAULT_BLOCK_BYTES / element / MULTIPLE * MULTIPLE),
