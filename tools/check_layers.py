@@ -52,7 +52,6 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "provenance": set(),
     # atoms and frames
     "topology": set(),
-    "h5md": set(),
     "index_file": set(),
     "files": set(),
     "selection": {"topology"},
@@ -63,8 +62,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
     "time_window": {"trajectory"},
-    "h5md": {"blocks", "topology"},
-    "writer": {"blocks", "h5md", "resources"},
+    "writer": {"blocks", "h5md", "resources", "topology"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},

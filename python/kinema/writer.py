@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import h5py
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
 from kinema.blocks import Block, Frame
@@ -25,7 +25,7 @@ from kinema.h5md.creation import TrajectoryGroup
 from kinema.h5md.creation_append import ExistingFile
 from kinema.h5md.creation_commit import CommittedFile
 from kinema.h5md.creation_files import LIBVER, NewFile, check_target, hdf5_errors
-from kinema.h5md.creation_frames import Frames, gather, gather_object
+from kinema.h5md.creation_frames import Frames, gather
 from kinema.h5md.creation_observables import Observable, create_fixed_observable, open_observable
 from kinema.h5md.creation_options import (
     FileOptions,
@@ -42,6 +42,7 @@ from kinema.h5md.creation_text import Dialect, Origin, write_head
 from kinema.h5md.creation_topology import particles
 from kinema.h5md.creation_units import FileUnits
 from kinema.resources import worker_count
+from kinema.topology import Topology, is_atom_group, is_universe
 
 __all__ = ["Writer"]
 
@@ -66,8 +67,8 @@ class Writer:
     n_atoms : int
         May be left out where mode="a" finds a file.
     mode : {"w", "a"}
-        "w" makes a new file; "a" appends to it, and makes it where there is none. Parameters below that say how a file
-        is made do not change one that is there, but `fields`, `dtype`, units and `max_error` must agree where given.
+        "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
+        compression and topology; `fields`, `dtype`, units, `max_error` and `cell` must agree with it where given.
     overwrite : bool
         Let mode="w" replace an existing file.
     fields : names out of "positions", "velocities", "forces"
@@ -103,8 +104,8 @@ class Writer:
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
     dialect : {"h5md", "mdanalysis"}
-        "h5md" follows the specification. "mdanalysis" leaves it in two points, for MDAnalysis' own reader: strings have
-        variable length, and steps are stored one by one also where their stride is constant.
+        "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
+        variable length. Also steps and boxes are then stored one by one where they could be told once.
     workers : int
         Threads that encode chunks; by default as many as the process may use.
 
@@ -165,8 +166,15 @@ class Writer:
         if mode == "a" and overwrite:
             raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         if mode == "a" and os.path.exists(self.path):
-            self._open_existing(group)
-            self._check_existing(n_atoms, named, kind, length_unit, time_unit, max_error, unit)
+            given = {
+                "n_atoms": n_atoms,
+                "fields": named,
+                "dtype": kind,
+                "length_unit": length_unit,
+                "time_unit": time_unit,
+                "max_error": None if max_error is None else (max_error, unit),
+            }
+            self._open_existing(group, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return
         if n_atoms is None:
@@ -188,7 +196,7 @@ class Writer:
             boundary=boundary_of(boundary),
             particles=particles(
                 n_atoms,
-                topology=topology,
+                atoms=None if topology is None else _atoms(topology),
                 masses=masses,
                 charges=charges,
                 species=species,
@@ -263,10 +271,15 @@ class Writer:
                 raise ArgumentError(
                     f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
                 )
-            frames = gather_object(positions, self.n_atoms)
-        else:
-            values = {"positions": positions, "velocities": velocities, "forces": forces}
-            frames = gather(self.n_atoms, values, cell, step, time)
+            velocities, forces = positions.velocities, positions.forces
+            if isinstance(positions, Frame):
+                cell, step, time = positions.cell, positions.step, positions.time
+            else:
+                cell, step, time = positions.cells, positions.steps, positions.times
+            cell = cell if np.any(cell) else None  # zeros: no box
+            positions = positions.positions
+        values = {"positions": positions, "velocities": velocities, "forces": forces}
+        frames = gather(self.n_atoms, values, cell, step, time)
         if not len(frames):
             return
         self._begin(frames)
@@ -407,8 +420,8 @@ class Writer:
 
     # how
 
-    def _open_existing(self, group: str | None) -> None:
-        """Opens the file behind its last whole frame."""
+    def _open_existing(self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None) -> None:
+        """Opens the file behind its last whole frame; what was given must agree with it."""
         self._committed = CommittedFile(self.path)
         self._h5 = None
         self._abandon = weakref.finalize(self, _abandon, self._committed, handles := [])
@@ -420,40 +433,14 @@ class Writer:
                 self._h5 = h5py.File(self._committed, "r+", libver=LIBVER)
                 handles.append(self._h5)
                 existing = ExistingFile(self._h5, self.path, group)
+                existing.check(given)
                 self._group = existing.open_group(self._workers, self._commit)
+                self._group.agree_on_cell(cell)
         except BaseException:
             self._release()
             raise
-        self._existing = existing
         self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
         self._n_flushed = self._group.rows
-
-    def _check_existing(
-        self,
-        n_atoms: int | None,
-        fields: tuple[str, ...] | None,
-        dtype: np.dtype[Any] | None,
-        length_unit: str | None,
-        time_unit: str | None,
-        max_error: float | None,
-        unit: str,
-    ) -> None:
-        found = self._existing
-        bound = None if found.bound is None else (found.bound.value, found.bound.unit)
-        compared = (
-            ("n_atoms", n_atoms, found.n_atoms),
-            ("fields", fields, found.fields),
-            ("dtype", dtype, found.dtype),
-            ("length_unit", length_unit, found.units.length),
-            ("time_unit", time_unit, found.units.time),
-            ("max_error", None if max_error is None else (max_error, unit), bound),
-        )
-        for name, given, has in compared:
-            if given is not None and given != has:
-                self._release()
-                raise ArgumentError(
-                    f"{self.path}: cannot append with {name}={given}, the file has {has}", path=self.path
-                )
 
     def _begin(self, first: Frames | None) -> None:
         """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
@@ -474,7 +461,7 @@ class Writer:
                 observable.flush()
             self._new.finish()
             self._new = None
-            self._open_existing(self._options.group)
+            self._open_existing(self._options.group, {}, self._options.cell)
             for name, (shape, unit) in names.items():
                 self._observables[name] = self._open_observable(name, shape, None, unit)
 
@@ -521,6 +508,15 @@ class Writer:
             raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
         if self._broken:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
+
+
+def _atoms(topology: Any) -> Any:
+    """The AtomGroup of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    if is_atom_group(topology):
+        return topology
+    if is_universe(topology):
+        return topology.atoms
+    return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms
 
 
 def _abandon(committed: CommittedFile, handles: list[h5py.File]) -> None:

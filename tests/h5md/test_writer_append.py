@@ -92,6 +92,23 @@ def test_new_files_can_be_appended_to(tmp_path: Path, options: dict[str, Any]) -
     assert whole_frames(path) == 25
 
 
+@pytest.mark.parametrize("dialect", ["h5md", "mdanalysis"])
+def test_a_fixed_cell_goes_on(tmp_path: Path, dialect: str) -> None:
+    path = tmp_path / "cell.h5md"
+    for _ in range(2):
+        with kn.Writer(path, N_ATOMS, mode="a", cell=[30, 31, 32], dialect=dialect) as out:
+            out.write(coordinates(out.n_frames))
+            out.write(coordinates(out.n_frames), cell=CELL)
+            with pytest.raises(kn.ArgumentError, match="cell differs from the fixed one"):
+                out.write(coordinates(out.n_frames), cell=2 * CELL)
+    with h5py.File(path) as h5:
+        edges = h5["particles/trajectory/box/edges"]
+        if dialect == "h5md":
+            np.testing.assert_array_equal(edges, CELL)
+        else:
+            np.testing.assert_array_equal(edges["value"], np.tile(CELL, (4, 1, 1)))
+
+
 def test_flushed_frames_are_seen_while_the_file_is_open(tmp_path: Path) -> None:
     path = tmp_path / "open.h5md"
     with kn.Writer(path, N_ATOMS, mode="a") as out:
@@ -176,19 +193,20 @@ def test_rounding_and_units_go_on(tmp_path: Path) -> None:
         ({"time_unit": "fs"}, "time_unit=fs, the file has ps"),
         ({"dtype": "float64"}, "dtype=float64, the file has float32"),
         ({"max_error": 0.01}, r"max_error=\(0.01, 'angstrom'\), the file has None"),
+        ({"cell": [1, 2, 4]}, r"cell=\[\[1.0, 0.0, 0.0\], .* the file has \[\[1.0, 0.0, 0.0\]"),
         ({"group": "other"}, "no group 'other', expected one of trajectory"),
     ],
 )
 def test_what_does_not_fit_the_file(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     path = tmp_path / "file.h5md"
-    with kn.Writer(path, N_ATOMS, mode="a") as out:
-        write_frames(out, 0, 3)
+    with kn.Writer(path, N_ATOMS, mode="a", cell=[1, 2, 3]) as out:
+        out.write(coordinates(0))
     before = path.read_bytes()
     with pytest.raises(kn.ArgumentError, match=message):
         kn.Writer(path, mode="a", **options)
     assert path.read_bytes() == before
-    with kn.Writer.append(path) as out:  # the lock is gone
-        write_frames(out, 3, 4)
+    with kn.Writer.append(path, cell=[1, 2, 3]) as out:  # the lock is gone
+        out.write(coordinates(1))
 
 
 def test_frames_that_do_not_fit_the_file(tmp_path: Path) -> None:

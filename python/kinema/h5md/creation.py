@@ -37,7 +37,7 @@ class TrajectoryGroup:
     ----------
     fields : {"positions": Series, ...}
     edges : Series of (frames, 3, 3), or None
-    fixed_cell : (3, 3) in angstrom where the box does not change, or None
+    fixed_cell : (3, 3) in angstrom where the box does not change, or None; with `edges` it is written for each frame
     axis : StepAxis
     rows : int, frames taken
     last_step, last_time : of the last frame, in ps; None without frames, or without times
@@ -81,7 +81,9 @@ class TrajectoryGroup:
                 preparation = _preparation(name, options)
                 fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
         edges = None
-        if options.cell is None and cells is not None:
+        if options.cell is not None and options.dialect.always_explicit:
+            cells = options.cell[None]
+        if isinstance(cells, np.ndarray) and "edges" not in box:
             elements.append(box.create_group("edges"))
             narrow = cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
             kind = np.dtype("<f4" if narrow else "<f8")
@@ -99,6 +101,17 @@ class TrajectoryGroup:
         )
         options.particles.write(root, group, dialect)
         return cls(fields, edges, options.cell, axis)
+
+    def agree_on_cell(self, cell: NDArray[Any] | None) -> None:
+        """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
+        if cell is None:
+            return
+        if self.fixed_cell is None and self.edges is not None:
+            # a box that is told for each frame, but does not change
+            self.fixed_cell = cell
+        elif self.fixed_cell is None or not np.allclose(self.fixed_cell, cell, rtol=1e-12, atol=0):
+            has = None if self.fixed_cell is None else self.fixed_cell.tolist()
+            raise ArgumentError(f"cannot append with cell={cell.tolist()}, the file has {has}")
 
     def check(self, frames: Frames) -> None:
         """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ..."""
@@ -125,8 +138,11 @@ class TrajectoryGroup:
         n = len(frames)
         for name, series in self.fields.items():
             series.extend(frames.fields[name])
-        if self.edges is not None and frames.cells is not None:
-            self.edges.extend(frames.cells)
+        cells = frames.cells
+        if cells is None and self.fixed_cell is not None:
+            cells = np.broadcast_to(self.fixed_cell, (n, 3, 3))
+        if self.edges is not None and cells is not None:
+            self.edges.extend(cells)
         steps = frames.steps
         if steps is None:
             start = 0 if self.last_step is None else self.last_step + 1
@@ -175,7 +191,7 @@ def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h
     box = group.create_group("box")
     box.attrs.create("dimension", np.int32(3))
     options.dialect.write_list(box, "boundary", boundary)
-    if options.cell is not None:
+    if options.cell is not None and not options.dialect.always_explicit:
         edges = create_static(box, "edges", options.cell / options.units.size("positions"))
         options.dialect.write(edges, "unit", options.units.text("positions"))
     return box

@@ -1,4 +1,4 @@
-"""What is given to be written, as arrays of equal length: one frame or a block, as arrays or Kinema's own objects.
+"""What is given to be written, as arrays of equal length: one frame or a block.
 
 It checks shapes and kinds of numbers and converts nothing; the file is not known here.
 """
@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError
 from kinema.h5md.creation_units import FIELDS
 
-__all__ = ["Frames", "check_rising", "gather", "gather_object", "real_array"]
+__all__ = ["Frames", "check_rising", "gather", "real_array"]
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,6 @@ def gather(
     if found.times is not None:
         check_rising("time", found.times, None, strictly=False)
     return found
-
-
-def gather_object(frames: Frame | Block, n_atoms: int) -> Frames:
-    """Frames from a `Frame` or a `Block`; cells that are all zero are none."""
-    values = {name: getattr(frames, name) for name in FIELDS}
-    if isinstance(frames, Frame):
-        cell = frames.cell if np.any(frames.cell) else None
-        return gather(n_atoms, values, cell, frames.step, frames.time)
-    cells = frames.cells if np.any(frames.cells) else None
-    return gather(n_atoms, values, cells, frames.steps, frames.times)
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
