@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal
 
-import h5py
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -23,8 +21,7 @@ from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError, Error, FileNotFound
 from kinema.h5md.creation import TrajectoryGroup
 from kinema.h5md.creation_append import ExistingFile
-from kinema.h5md.creation_commit import CommittedFile
-from kinema.h5md.creation_files import LIBVER, NewFile, check_target, hdf5_errors
+from kinema.h5md.creation_files import GrowingFile, NewFile, check_target, damaged_file_errors, hdf5_errors
 from kinema.h5md.creation_frames import Frames, gather
 from kinema.h5md.creation_observables import Observable, create_fixed_observable, open_observable
 from kinema.h5md.creation_options import (
@@ -152,8 +149,7 @@ class Writer:
     ) -> None:
         self.path = os.fspath(path)
         self._closed, self._broken = True, False  # until all is well
-        self._new: NewFile | None = None
-        self._committed: CommittedFile | None = None
+        self._file: NewFile | GrowingFile
         self._group: TrajectoryGroup | None = None
         self._observables: dict[str, Observable] = {}
         self._n_flushed = 0
@@ -211,8 +207,8 @@ class Writer:
         self.n_atoms = self._options.n_atoms
         self._units, self._dialect = units, self._options.dialect
         check_target(self.path, overwrite=overwrite)
-        self._new = NewFile(self.path, overwrite=overwrite, align=align)
-        self._h5 = self._new.h5
+        self._file = NewFile(self.path, overwrite=overwrite, align=align)
+        self._h5 = self._file.h5
         self._closed = False
         with self._all_or_nothing():
             write_head(self._h5, self._options.origin, self._dialect)
@@ -285,7 +281,7 @@ class Writer:
         self._begin(frames)
         assert self._group is not None
         self._group.check(frames)
-        if self._new is not None:
+        if isinstance(self._file, NewFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
         with self._all_or_nothing():
             self._group.extend(frames)
@@ -341,16 +337,15 @@ class Writer:
         new file (mode="w") gets the frames that fill whole chunks, and is still not seen until it is closed.
         """
         self._require_open()
-        if self._mode == "a" and self._committed is None:
+        if self._mode == "a":
             self._begin(None)
-        if self._committed is None:
-            with self._all_or_nothing():
-                self._h5.flush()
-            return
         with self._all_or_nothing():
+            if not isinstance(self._file, GrowingFile):
+                self._h5.flush()
+                return
             for part in self._parts():
                 part.flush()
-            self._commit()
+            self._file.commit()
         self._n_flushed = self.n_frames
 
     def close(self) -> None:
@@ -362,22 +357,16 @@ class Writer:
             raise ArgumentError(
                 f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
             )
-        self._begin(None)
-        if self._committed is not None:
-            self.flush()
-            with self._all_or_nothing():
-                self._h5.close()
-                self._committed.commit()
-                self._committed.sync()
-            self._release()
-            return
-        assert self._new is not None
         try:
-            self._options.check_announced(self.n_frames, complete=True)
-            with hdf5_errors(self.path):
-                for part in self._parts():
-                    part.finish()
-            self._new.finish()
+            self._begin(None)
+            if isinstance(self._file, GrowingFile):
+                self.flush()
+            else:
+                self._options.check_announced(self.n_frames, complete=True)
+                with hdf5_errors(self.path):
+                    for part in self._parts():
+                        part.finish()
+            self._file.finish()
         except BaseException:
             self.abort()
             raise
@@ -389,10 +378,7 @@ class Writer:
         if self._closed:
             return
         self._closed = True
-        if self._new is not None:
-            self._new.discard()
-        if self._committed is not None:
-            self._release()
+        self._file.discard()
 
     def __enter__(self) -> Writer:
         self._require_open()
@@ -403,7 +389,7 @@ class Writer:
     ) -> None:
         if kind is None:
             self.close()
-        elif self._committed is not None and not self._broken:
+        elif isinstance(self._file, GrowingFile) and not self._broken:
             # the frames that were taken are whole, whatever stopped the caller
             self.close()
         else:
@@ -422,23 +408,17 @@ class Writer:
 
     def _open_existing(self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None) -> None:
         """Opens the file behind its last whole frame; what was given must agree with it."""
-        self._committed = CommittedFile(self.path)
-        self._h5 = None
-        self._abandon = weakref.finalize(self, _abandon, self._committed, handles := [])
+        growing = GrowingFile(self.path)
         try:
-            # registers filters, for the last chunk that is not full
-            import hdf5plugin  # noqa: F401
-
-            with hdf5_errors(self.path):
-                self._h5 = h5py.File(self._committed, "r+", libver=LIBVER)
-                handles.append(self._h5)
-                existing = ExistingFile(self._h5, self.path, group)
+            with damaged_file_errors(self.path):
+                existing = ExistingFile(growing.h5, self.path, group)
                 existing.check(given)
-                self._group = existing.open_group(self._workers, self._commit)
+                self._group = existing.open_group(self._workers, growing.commit)
                 self._group.agree_on_cell(cell)
         except BaseException:
-            self._release()
+            growing.discard()
             raise
+        self._file, self._h5 = growing, growing.h5
         self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
         self._n_flushed = self._group.rows
 
@@ -453,14 +433,12 @@ class Writer:
         if not grows:
             self._group = group
             return
-        assert self._new is not None
         with self._all_or_nothing():
             names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
             group.flush()
             for observable in self._observables.values():
                 observable.flush()
-            self._new.finish()
-            self._new = None
+            self._file.finish()
             self._open_existing(self._options.group, {}, self._options.cell)
             for name, (shape, unit) in names.items():
                 self._observables[name] = self._open_observable(name, shape, None, unit)
@@ -482,12 +460,6 @@ class Writer:
     def _parts(self) -> list[TrajectoryGroup | Observable]:
         return [*([] if self._group is None else [self._group]), *self._observables.values()]
 
-    def _commit(self) -> None:
-        """HDF5 hands over all it holds, and it is brought into the file."""
-        assert self._committed is not None
-        self._h5.flush()
-        self._committed.commit()
-
     @contextmanager
     def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
         """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
@@ -497,11 +469,6 @@ class Writer:
         except BaseException as error:
             self._broken = unless is None or not isinstance(error, unless)
             raise
-
-    def _release(self) -> None:
-        """Closes an appended file as it was last committed."""
-        self._closed = True
-        self._abandon()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -517,11 +484,3 @@ def _atoms(topology: Any) -> Any:
     if is_universe(topology):
         return topology.atoms
     return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms
-
-
-def _abandon(committed: CommittedFile, handles: list[h5py.File]) -> None:
-    """Closes without writing; of what is known at the end of the interpreter, too."""
-    committed.discard()
-    for handle in handles:
-        handle.close()
-    committed.close()

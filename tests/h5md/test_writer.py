@@ -448,6 +448,14 @@ def test_observables(tmp_path: Path) -> None:
             out.add_observable("temperature")
         with pytest.raises(kn.ArgumentError, match="is in the file already"):
             out.add_observable("volume", 1.0)
+        with pytest.raises(kn.ArgumentError, match="stress is a group of observables"):
+            out.add_observable("stress")
+        with pytest.raises(kn.ArgumentError, match="temperature is an observable"):
+            out.add_observable("temperature/mean", 1.0)
+        with pytest.raises(kn.ArgumentError, match="name of an observable is a word"):
+            out.add_observable("a//b")
+        with pytest.raises(kn.ArgumentError, match="observable name has type"):
+            out.add_observable("name", dtype=str)
     check_conforms(path)
     with h5py.File(path) as h5:
         observables = h5["observables"]

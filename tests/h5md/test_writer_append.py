@@ -181,6 +181,34 @@ def test_rounding_and_units_go_on(tmp_path: Path) -> None:
             np.testing.assert_array_equal(one[name], other[name])
 
 
+def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path) -> None:
+    import resource
+
+    path = tmp_path / "full.h5md"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill() -> None:
+        with kn.Writer(path, N_ATOMS, mode="a", layout=(2, N_ATOMS, 3)) as out:
+            for i in range(10_000):
+                write_frames(out, i, i + 1)
+                out.flush()
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, hard))
+        with pytest.raises(kn.FileIOError, match=r"full\.h5md: cannot write"):
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+    n = whole_frames(path)
+    assert n > 50
+    with kn.Writer.append(path) as out:
+        assert out.n_frames == n
+        write_frames(out, n, n + 50)
+    assert whole_frames(path) == n + 50
+
+
 # what is refused
 
 
@@ -240,6 +268,16 @@ def test_files_of_other_kinds(tmp_path: Path) -> None:
         h5py.File(path, "w", libver=(libver, "latest" if libver == "earliest" else "v110")).close()
         with pytest.raises(kn.UnsupportedFormatError, match=error):
             kn.Writer.append(path)
+    damaged = tmp_path / "damaged.h5md"
+    with kn.Writer(damaged, N_ATOMS) as out:
+        write_frames(out, 0, 3)
+    content = bytearray(damaged.read_bytes())
+    headers = [at for at in range(len(content) - 4) if content[at : at + 4] == b"OHDR"]
+    for name, at in (("superblock", 30), ("header", headers[len(headers) // 2] + 20)):
+        broken = tmp_path / f"{name}.h5md"
+        broken.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+        with pytest.raises(kn.CorruptFileError, match=r"\.h5md: "):
+            kn.Writer.append(broken)
     other = tmp_path / "other.h5"
     h5py.File(other, "w", libver=("v108", "v108")).close()
     with pytest.raises(kn.UnsupportedFormatError, match="no groups h5md and particles"):
