@@ -454,6 +454,8 @@ def test_observables(tmp_path: Path) -> None:
             out.add_observable("temperature/mean", 1.0)
         with pytest.raises(kn.ArgumentError, match="name of an observable is a word"):
             out.add_observable("a//b")
+        with pytest.raises(kn.ArgumentError, match="shape of observable name has whole numbers from 1 on"):
+            out.add_observable("name", shape=(3, 0))
         with pytest.raises(kn.ArgumentError, match="observable name has type"):
             out.add_observable("name", dtype=str)
     check_conforms(path)

@@ -362,13 +362,18 @@ class Recorder:
             yield flushed, bytes(content)
 
 
-@pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS.keys())
-@pytest.mark.parametrize("fixed", [False, True], ids=["explicit steps", "fixed steps"])
+MOMENTS = [pytest.param(options, False, id=name) for name, options in LAYOUTS.items()] + [
+    pytest.param(LAYOUTS[name], True, id=f"{name}, fixed steps, new observables")
+    for name in ("one frame a chunk", "gzip, chunks that split atoms")
+]
+
+
+@pytest.mark.parametrize(("options", "more"), MOMENTS)
 def test_every_moment_at_which_a_process_may_be_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], fixed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], more: bool
 ) -> None:
     path, killed = tmp_path / "grows.h5md", tmp_path / "killed.h5md"
-    with kn.Writer(path, N_ATOMS, mode="w" if fixed else "a", **options) as out:
+    with kn.Writer(path, N_ATOMS, mode="w" if more else "a", **options) as out:
         write_frames(out, 0, 5)
     recorder = Recorder(path, monkeypatch)
     recorder.flushed = 5
@@ -376,9 +381,13 @@ def test_every_moment_at_which_a_process_may_be_killed(
     # the index of chunks is split several times on the way: a node has 64 entries
     batches = [1, 2, 3, 1, 60, 1, 1, 70, 2, 50, 1, 1]
     with kn.Writer.append(path) as out:
-        for batch in batches:
+        for number, batch in enumerate(batches):
             write_frames(out, n, n + batch)
             n += batch
+            if more and number % 2:
+                # groups are made on the way, too
+                out.add_observable(f"new/{number}", shape=(number,))
+                out.write_observable(f"new/{number}", np.full(number, n))
             out.flush()
             recorder.flushed = out.n_flushed
     monkeypatch.undo()

@@ -13,7 +13,15 @@ from contextlib import contextmanager
 
 import h5py
 
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileAccessError, FileIOError, FileNotFound, from_os
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileAccessError,
+    FileIOError,
+    FileNotFound,
+    from_os,
+)
 from kinema.h5md.creation_commit import CommittedFile
 
 __all__ = ["GrowingFile", "NewFile", "check_target", "damaged_file_errors", "hdf5_errors"]

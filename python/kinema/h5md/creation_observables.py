@@ -139,6 +139,8 @@ def open_observable(
         series = Series(element["value"], rows=rows)
     else:
         kind = np.dtype(np.float64 if dtype is None else dtype)
+        if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in shape):
+            raise ArgumentError(f"shape of observable {name} has whole numbers from 1 on, found {shape!r}")
         if kind.kind not in "fiu":
             raise ArgumentError(f"observable {name} has type {kind}, expected real numbers")
         element = observables.create_group(name)
