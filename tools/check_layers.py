@@ -52,6 +52,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "provenance": set(),
     # atoms and frames
     "topology": set(),
+    "h5md": set(),
     "index_file": set(),
     "files": set(),
     "selection": {"topology"},
