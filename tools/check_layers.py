@@ -62,6 +62,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
     "time_window": {"trajectory"},
+    "writer": {"blocks", "h5md", "resources", "topology"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
