@@ -58,23 +58,26 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "h5md": set(),
     "trajectory": {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
     "time_window": {"trajectory"},
-    "h5md": {"blocks", "topology"},
-    "writer": {"blocks", "h5md", "resources"},
+    "writer": {"blocks", "h5md", "resources", "topology"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
+    "checkpoint": {"output"},
+    "result_file": {"frames", "output"},
     "analysis": {
-        "blocks", "frames", "output", "progress", "provenance", "resources", "runners", "selection", "topology",
-        "trajectory",
+        "blocks", "checkpoint", "frames", "output", "progress", "provenance", "resources", "result_file", "runners",
+        "selection", "topology", "trajectory",
     },
     "checking": {"progress", "trajectory"},
     "demo": {"peak_memory", "progress", "resources"},
-    "testing": {"analysis", "blocks", "frames", "output", "progress", "runners", "selection", "topology", "trajectory"},
+    "testing": {
+        "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",
+        "topology", "trajectory",
+    },
 }  # fmt: skip
 PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo"}
 PYTHON_MODULES["__main__"] = {"cli"}

@@ -62,6 +62,21 @@ class ExistingFile:
         """The fields of each frame."""
         return tuple(self._elements)
 
+    def check(self, given: dict[str, Any]) -> None:
+        """Raises ArgumentError where what was given (None: nothing) differs from what the file has."""
+        found = {
+            "n_atoms": self.n_atoms,
+            "fields": self.fields,
+            "dtype": self.dtype,
+            "length_unit": self.units.length,
+            "time_unit": self.units.time,
+            "max_error": None if self.bound is None else (self.bound.value, self.bound.unit),
+        }
+        for name, value in given.items():
+            if value is not None and value != found[name]:
+                what = f"{self.path}: cannot append with {name}={value}, the file has {found[name]}"
+                raise ArgumentError(what, path=self.path)
+
     def open_group(self, workers: int, commit: Callable[[], None]) -> TrajectoryGroup:
         """The group with its data sets, behind the last whole frame. Steps in fixed storage become explicit first."""
         if self._first["step"].ndim == 0:
@@ -74,16 +89,16 @@ class ExistingFile:
         for name, dataset in values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
             preparation = Preparation(dataset.dtype, self.units.size(name), rounding)
-            fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers, commit=commit)
+            fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers)
         edges, fixed = None, None
         if isinstance(self._edges, h5py.Group):
             preparation = Preparation(self._edges["value"].dtype, self.units.size("positions"))
-            edges = Series(self._edges["value"], rows=rows, preparation=preparation, commit=commit)
+            edges = Series(self._edges["value"], rows=rows, preparation=preparation)
         elif self._edges is not None:
             fixed = self._edges[...] * self.units.size("positions")
             fixed = np.diag(fixed) if fixed.ndim == 1 else fixed
-        steps = Series(step, rows=rows, commit=commit)
-        times = None if time is None else Series(time, rows=rows, commit=commit)
+        steps = Series(step, rows=rows)
+        times = None if time is None else Series(time, rows=rows)
         axis = StepAxis.existing(steps, times, self.units.size("times"))
         last_step = int(step[rows - 1]) if rows else None
         last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.size("times")

@@ -7,14 +7,18 @@ is longer than its index knows, or a node of the index has given away entries th
 writes into this object instead of a file. New space beyond the last commit is written at once, as nothing points there
 yet. All else waits for `commit`, which writes in an order in which each step leaves a consistent file:
 
-1. data that lie in place, which only gain rows behind those that are known;
-2. the superblock, which tells where the file ends (after all else where it ends earlier);
-3. nodes of the chunk index, from the root down: where a node is split, the new one (in new space) is known before the
+1. copies, behind the end, of chunks that will be overwritten although the index on disk points to them (HDF5 reuses
+   the space of a chunk that it replaces); then the index on disk is pointed to the copies;
+2. data that lie in place, which only gain rows behind those that are known;
+3. the superblock, which tells where the file ends (after all else where it ends earlier);
+4. nodes of the chunk index, from the root down: where a node is split, the new one (in new space) is known before the
    old one gives up its entries;
-4. object headers, which tell how long data sets are.
+5. object headers, which tell how long data sets are.
 
 Within a node that gains entries these are written before their number. For this the file must be of HDF5's format 1.8
 (superblock 2, version 1 B-trees); `open` refuses others. One write below a page is taken to be whole.
+
+Layouts are those of the HDF5 File Format Specification, version 3.0, sections II.A and III.A.
 """
 
 from __future__ import annotations
@@ -25,14 +29,15 @@ import os
 from typing import Any
 
 from kinema.errors import CorruptFileError, FileAccessError, UnsupportedFormatError, from_os
+from kinema.h5md.creation_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 
 __all__ = ["CommittedFile"]
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
 _SUPERBLOCK_VERSION, _END_OF_FILE = 8, slice(28, 36)
-# B-tree node: signature, type, level, entries used, both neighbours
-_TREE_HEAD = 24
+# where an extension of the superblock would tell of other sizes of index nodes
+_EXTENSION, _UNDEFINED = slice(20, 28), b"\xff" * 8
 _OBJECT_HEADERS = (b"OHDR", b"OCHK")
 
 
@@ -64,6 +69,7 @@ class CommittedFile(io.RawIOBase):
 
     def commit(self) -> None:
         """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file."""
+        self._set_aside()
         pieces = sorted(self._pending.items(), key=lambda piece: self._turn(*piece))
         for offset, piece in pieces:
             self._write_piece(offset, piece)
@@ -163,11 +169,42 @@ class CommittedFile(io.RawIOBase):
                     self._pending[stop] = piece[stop - offset :]
         self._pending[start] = data
 
+    def _set_aside(self) -> None:
+        """Copies the chunks that the index on disk points to and that will be overwritten, and points it to the copies.
+
+        Chunks that stay where they are, as large as they are and with the same filters, only gain rows: these are
+        written over themselves.
+        """
+        before = {
+            at: os.pread(self._handle, len(piece), at) for at, piece in self._pending.items() if piece[:4] == TREE
+        }
+        kept = {entry.content for at in before for entry in chunk_entries(self._pending[at])}
+        spans = [(at, at + len(piece)) for at, piece in self._pending.items()]
+        endangered: list[tuple[int, ChunkEntry]] = []
+        for at, node in before.items():
+            for entry in chunk_entries(node):
+                stop = entry.address + entry.size
+                if entry.content not in kept and any(a < stop and entry.address < b for a, b in spans):
+                    endangered.append((at, entry))
+        if not endangered:
+            return
+        end = max(self._end, os.fstat(self._handle).st_size)
+        places = []
+        for at, entry in endangered:
+            self._write_at(end, memoryview(os.pread(self._handle, entry.size, entry.address)))
+            places.append((at + entry.place_of_address, end))
+            end += entry.size
+        superblock = os.pread(self._handle, 48, 0)
+        self._write_at(0, memoryview(with_end_of_file(superblock, end)))
+        self._pending.setdefault(0, superblock)
+        for place, address in places:
+            self._write_at(place, memoryview(address.to_bytes(8, "little")))
+
     def _turn(self, offset: int, piece: bytes) -> tuple[int, int, int]:
         """When it is this piece's turn to be written."""
         if piece.startswith(_SIGNATURE):
             return (1 if self._superblock_grows(piece) else 9, 0, offset)
-        if piece.startswith(b"TREE"):
+        if piece.startswith(TREE):
             return (2, -piece[5], offset)
         if piece.startswith(_OBJECT_HEADERS):
             return (3, 0, offset)
@@ -178,13 +215,12 @@ class CommittedFile(io.RawIOBase):
         return int.from_bytes(piece[_END_OF_FILE], "little") >= int.from_bytes(before, "little")
 
     def _write_piece(self, offset: int, piece: bytes) -> None:
-        if piece.startswith(b"TREE"):
-            before = os.pread(self._handle, 8, offset)
+        if piece.startswith(TREE):
             # Same level and not fewer entries: these are behind those that the number on disk tells of.
-            entries = [int.from_bytes(node[6:8], "little") for node in (before, piece)]
-            if before[:6] == piece[:6] and entries[0] <= entries[1]:
-                self._write_at(offset + _TREE_HEAD, memoryview(piece)[_TREE_HEAD:])
-                self._write_at(offset, memoryview(piece)[:_TREE_HEAD])
+            old, new = node_head(os.pread(self._handle, 8, offset)), node_head(piece)
+            if old is not None and new is not None and old[:2] == new[:2] and old[2] <= new[2]:
+                self._write_at(offset + TREE_HEAD, memoryview(piece)[TREE_HEAD:])
+                self._write_at(offset, memoryview(piece)[:TREE_HEAD])
                 return
         self._write_at(offset, memoryview(piece))
 
@@ -215,3 +251,12 @@ class CommittedFile(io.RawIOBase):
                 path=self.path,
                 format="H5MD",
             )
+        if head[_EXTENSION] != _UNDEFINED:
+            raise UnsupportedFormatError(
+                f"{self.path}: cannot append to a file whose HDF5 superblock has an extension",
+                path=self.path,
+                format="H5MD",
+            )
+        end = int.from_bytes(head[_END_OF_FILE], "little")
+        if with_end_of_file(head, end) != head:
+            raise CorruptFileError(f"{self.path}: checksum of the HDF5 superblock does not hold", path=self.path)

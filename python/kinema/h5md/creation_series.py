@@ -76,9 +76,8 @@ class Preparation:
 class Series:
     """One growing data set of shape (rows, ...).
 
-    `commit` is given for files that grow in place: it is called whenever a chunk has taken the place of another one,
-    before anything else may come to lie where that was. `make(rows)` makes the data set anew, with chunks of so many
-    rows: for a series that ends before its first chunk is full, which would be stored whole.
+    `make(rows)` makes the data set anew, with chunks of so many rows: for a series that ends before its first chunk is
+    full, which would be stored whole.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Series:
         rows: int = 0,
         preparation: Preparation | None = None,
         workers: int = 1,
-        commit: Callable[[], None] | None = None,
         make: Callable[[int], h5py.Dataset] | None = None,
     ) -> None:
         self.dataset = dataset
@@ -97,7 +95,7 @@ class Series:
         self._item: tuple[int, ...] = dataset.shape[1:]
         self._chunk: tuple[int, ...] | None = dataset.chunks
         self._filters = _filters(dataset)
-        self._workers, self._commit, self._make = workers, commit, make
+        self._workers, self._make = workers, make
         self._extent: int = dataset.shape[0]
         item_bytes = max(1, math.prod(self._item) * dataset.dtype.itemsize)
         if self._chunk is None:
@@ -105,12 +103,12 @@ class Series:
         else:
             self._chunk_rows = self._chunk[0]
             batch = self._chunk_rows * self._chunk_rows_at_once(item_bytes)
+        # fewer rows are gathered first
+        self._least = batch if self._chunk is None else self._chunk_rows
         self._buffer = np.zeros((batch, *self._item), dataset.dtype)
         # rows before `_first` are in the file for good; of those in the buffer, `_stored` are there as well
         self._first = rows - rows % self._chunk_rows
         self._filled = self._stored = rows - self._first
-        # whether the chunks of the stored rows lie there unfiltered, so that they can be written again in place
-        self._stored_raw = not self._filters
         if self._filled:
             dataset.read_direct(self._buffer, np.s_[self._first : rows], np.s_[: self._filled])
 
@@ -124,7 +122,7 @@ class Series:
         taken = 0
         while taken < len(values):
             rest = values[taken:]
-            if not self._filled and self.preparation.changes_nothing(rest) and len(rest) >= self._chunk_rows:
+            if not self._filled and self.preparation.changes_nothing(rest) and len(rest) >= self._least:
                 whole = len(rest) - len(rest) % self._chunk_rows
                 whole = min(whole, len(self._buffer)) if self._filters else whole
                 self._store(rest[:whole])
@@ -141,14 +139,13 @@ class Series:
     def flush(self) -> None:
         """Writes all rows, also those of the last chunk that is not full; more may follow.
 
-        These are written again when the chunk is full, unfiltered until then: so they stay where they are, and a
-        process that is killed while writing cannot spoil rows that are there.
+        These are written again when the chunk is full, unfiltered until then: so they stay where they are, however
+        often they are written.
         """
         self._store_whole_chunks()
         if self._filled > self._stored:
-            replaces = self._stored > 0 and not self._stored_raw
-            self._store(self._buffer[: self._filled], raw=True, replaces=replaces)
-            self._stored, self._stored_raw = self._filled, True
+            self._store(self._buffer[: self._filled], raw=True)
+            self._stored = self._filled
 
     def finish(self) -> None:
         """Writes all rows, the last chunk filtered like the others; nothing may follow."""
@@ -174,15 +171,13 @@ class Series:
         whole = self._filled - self._filled % self._chunk_rows
         if not whole:
             return
-        replaces = self._stored > 0 and bool(self._filters)
-        self._store(self._buffer[:whole], replaces=replaces)
+        self._store(self._buffer[:whole])
         rest = self._filled - whole
         self._buffer[:rest] = self._buffer[whole : self._filled].copy()
         self._first += whole
         self._filled, self._stored = rest, max(0, self._stored - whole)
-        self._stored_raw = not self._filters
 
-    def _store(self, rows: NDArray[Any], *, raw: bool = False, replaces: bool = False) -> None:
+    def _store(self, rows: NDArray[Any], *, raw: bool = False) -> None:
         first, stop = self._first, self._first + len(rows)
         if self._chunk is None:
             self.dataset.write_direct(np.ascontiguousarray(rows), dest_sel=np.s_[first:stop])
@@ -193,14 +188,12 @@ class Series:
         mask = (1 << len(self._filters)) - 1 if raw else 0
         filters = () if raw else self._filters
         if not filters and self._chunk[1:] == self._item:
-            self._store_as_they_are(rows, mask, replaces)
+            self._store_as_they_are(rows, mask)
             return
         for offset, encoded in _core.encode_chunks(np.ascontiguousarray(rows), self._chunk, filters, self._workers):
             self._id.write_direct_chunk((first + offset[0], *offset[1:]), encoded, mask)
-            if replaces and offset[0] == 0 and self._commit is not None:
-                self._commit()
 
-    def _store_as_they_are(self, rows: NDArray[Any], mask: int, replaces: bool) -> None:
+    def _store_as_they_are(self, rows: NDArray[Any], mask: int) -> None:
         """Chunks of whole rows without filters need no encoding."""
         zeros = (0,) * len(self._item)
         for start in range(0, len(rows), self._chunk_rows):
@@ -210,8 +203,6 @@ class Series:
                 padded[: len(part)] = part
                 part = padded
             self._id.write_direct_chunk((self._first + start, *zeros), part, mask)
-            if replaces and start == 0 and self._commit is not None:
-                self._commit()
 
 
 def _filters(dataset: h5py.Dataset) -> tuple[tuple[int, tuple[int, ...]], ...]:
