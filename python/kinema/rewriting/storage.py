@@ -13,12 +13,13 @@ from typing import Any
 import h5py
 import numpy as np
 
+from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.h5md.chunks import FILTER_NAMES, filters_of
+from kinema.h5md.chunks import filters_of
 from kinema.h5md.creation_rounding import Rounding
 from kinema.h5md.creation_storage import CHUNK_BYTES, Compression, chunk_shape, series_rows
 
-__all__ = ["KEEP", "Filters", "Layout", "Storage", "create", "is_in_crumbs", "series_storage"]
+__all__ = ["KEEP", "Filters", "Layout", "Storage", "create", "is_external", "is_in_crumbs", "series_storage", "with_rounding"]
 
 KEEP = "keep"
 
@@ -104,7 +105,7 @@ class Layout:
         found = () if dataset.is_virtual else filters_of(plist)
         if all(number in _ENCODED for number, _ in found):
             return tuple((number, _parameters(number, values)) for number, values in found), ""
-        names = ", ".join(FILTER_NAMES.get(number, f"number {number}") for number, _ in found)
+        names = ", ".join(_core.filter_name(number) or f"filter {number}" for number, _ in found)
         return _GZIP, f"{dataset.name.strip('/')} was compressed with {names}, which Kinema does not write: gzip instead"
 
 
@@ -124,6 +125,11 @@ def is_in_crumbs(dataset: Any) -> bool:
         return False
     size = math.prod(dataset.chunks) * dataset.dtype.itemsize
     return size < _CRUMB_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_CRUMBS * size
+
+
+def is_external(dataset: Any) -> bool:
+    """Whether its values are in files of their own, outside of HDF5."""
+    return bool(dataset.id.get_create_plist().get_external_count() > 0)
 
 
 def create(parent: Any, name: str, storage: Storage, like: Any) -> Any:

@@ -19,7 +19,8 @@ from kinema.h5md.fields import place
 from kinema.h5md.opening import OpenFile, numbers, object_key
 from kinema.h5md.text import attribute
 from kinema.rewriting.elements import Contents, Timed, steps_of
-from kinema.rewriting.storage import KEEP, Layout, Storage, is_in_crumbs, series_storage, with_rounding
+from kinema.rewriting.storage import KEEP, Layout, Storage, is_external, is_in_crumbs, series_storage, with_rounding
+from kinema.rewriting.transfer import TILES_IN_MEMORY
 from kinema.rewriting.window import Window
 
 __all__ = ["Changes", "Make", "Move", "Put", "Task", "Tasks", "plan"]
@@ -113,7 +114,7 @@ def _plan_element(opened: OpenFile, element: Timed, changes: Changes, tasks: Tas
     value = element.value
     shape = (stop - start, *value.shape[1:]) if columns is None else (stop - start, len(columns), *value.shape[2:])
     if element.n_columns is not None and chosen and value.dtype.kind in "iufb":
-        storage, note = changes.layout.storage(value, shape, changes.memory // 4)
+        storage, note = changes.layout.storage(value, shape, changes.memory // TILES_IN_MEMORY)
         rounding, attributes = changes.roundings.get(element.particles or "", (None, {}))
         if not element.is_position:
             rounding, attributes = None, {}
@@ -139,7 +140,7 @@ def _follow(opened: OpenFile, element: Timed, tasks: Tasks) -> None:
 def _written_rows(opened: OpenFile, value: Any, tasks: Tasks) -> int:
     """Rows from the first on that were ever written, and whose bytes are in the file."""
     n_rows = int(value.shape[0])
-    if numeric_type(value) is None or n_rows == 0:
+    if numeric_type(value) is None or n_rows == 0 or is_external(value):
         return n_rows
     found = place(opened, Element(value.name, value, False, n_rows, None, None, None, None, ())).element.n_rows
     if found < n_rows:
@@ -192,8 +193,7 @@ def _plan_others(contents: Contents, tasks: Tasks) -> None:
     def look(_: str, node: Any) -> None:
         if not isinstance(node, h5py.Dataset) or object_key(node) in tasks.by_key or node.shape is None:
             return
-        external = node.id.get_create_plist().get_external_count() > 0
-        if node.is_virtual or external:
+        if node.is_virtual or is_external(node):
             tasks.by_key[object_key(node)] = Put(node, node[()])
         elif is_in_crumbs(node) and node.ndim:
             tasks.by_key[object_key(node)] = Move(node, 0, None, series_storage(node, node.shape))

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from kinema import _core, h5md
 from kinema.h5md.chunks import numeric_type
+from kinema.h5md.opening import reading
+from kinema.rewriting.storage import is_external
 
 __all__ = ["Values", "item_bytes", "values_of"]
 
@@ -27,7 +29,7 @@ class Values:
 
     def __init__(self, dataset: Any, path: str, *, workers: int = 1, memory: int = 0, native: bool = True) -> None:
         """`path` is the file's; of `memory` the reading takes no more beside what it gives, where it is native."""
-        self.dataset = dataset
+        self.dataset, self._path = dataset, path
         self.dtype: np.dtype[Any] = dataset.dtype
         self.item: tuple[int, ...] = dataset.shape[1:]
         self._workers, self._memory = workers, memory
@@ -69,7 +71,8 @@ class Values:
         return out if out.dtype == self.dtype else out.astype(self.dtype)
 
     def _through_library(self, start: int, stop: int, columns: NDArray[np.int64] | None) -> NDArray[Any]:
-        found: NDArray[Any] = self.dataset[start:stop]
+        with reading(self._path):
+            found: NDArray[Any] = self.dataset[start:stop]
         return found if columns is None else np.ascontiguousarray(found[:, columns])
 
 
@@ -91,4 +94,6 @@ def _is_native(dataset: Any) -> bool:
         return False
     exact = (dtype.kind == "f" and dtype.itemsize in (4, 8)) or (dtype.kind in "iu" and dtype.itemsize <= 4)
     vectors = len(shape) == 3 and shape[2] == 3
-    return exact and vectors and 0 not in shape and dataset.size * dtype.itemsize >= _SMALL
+    if is_external(dataset) or not (exact and vectors) or 0 in shape:
+        return False
+    return bool(dataset.size * dtype.itemsize >= _SMALL)
