@@ -15,7 +15,7 @@ import numpy as np
 
 from kinema import h5md, trajectory
 from kinema.blocks import Part
-from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names
 from kinema.h5md.creation_files import check_target
 from kinema.h5md.opening import opened
@@ -75,8 +75,8 @@ def join(
     """Makes one file of several that follow each other.
 
     Of H5MD files the new one holds steps, times, boxes and observables, and refers to positions, velocities and forces
-    in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The names
-    of the parts are kept relative to it. XTC and DCD files are always copied, byte for byte.
+    in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The
+    names of the parts are kept relative to it. XTC and DCD files are always copied, byte for byte.
 
     Parameters
     ----------
@@ -101,9 +101,7 @@ def join(
     for name in names:
         check_not_same(name, out)
     check_target(out, overwrite=overwrite)
-    traj = trajectory.open(
-        names, overlap=overlap, group=group, root=root, units=units, on_truncated=on_truncated
-    )
+    traj = trajectory.open(names, overlap=overlap, group=group, root=root, units=units, on_truncated=on_truncated)
     kinds = sorted({part.format for part in traj.parts})
     if len(kinds) > 1:
         raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
@@ -162,17 +160,15 @@ def _joint_header(traj: trajectory.Trajectory, number: int, part: Part, first_fr
     other = dcd_header(traj.paths[0], int(traj.core.extents(0)[0][0]))
     if own.layout() != other.layout():
         raise ArgumentError(
-            f"{part.path}: its header differs from that of {traj.paths[0]} (byte order, time step, cell or program), so "
-            "that their frames cannot stand in one file",
+            f"{part.path}: its header differs from that of {traj.paths[0]} (byte order, time step, cell or program), "
+            "so that their frames cannot stand in one file",
             path=part.path,
             format="DCD",
         )
     return header
 
 
-def _refer(
-    traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool
-) -> tuple[str, ...]:
+def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:
     """Makes the file that refers to the parts."""
     described = traj.parts
     for part in described:

@@ -20,7 +20,7 @@ from kinema.h5md.chunks import filters_of
 from kinema.h5md.description import NOT_STORED, FieldDescription, H5mdDescription, StoredArray
 from kinema.h5md.opening import opened
 from kinema.h5md.text import text_attribute
-from kinema.rewriting.elements import Contents, Timed, contents_of
+from kinema.rewriting.elements import Contents, Timed, contents_of, group_of
 from kinema.rewriting.storage import is_in_crumbs
 
 __all__ = ["PATTERNS", "FieldLayout", "FileLayout", "GroupLayout", "layout_of"]
@@ -42,7 +42,7 @@ _PAGE = 4096
 _SHOWN_ALIGNMENT = 1 << 20
 # frames of unchunked data after which pages begin alike, as 3 x 4-byte numbers repeat on them
 _PERIOD = 1024
-_SMALL_CHUNK, _DEAR = 16 << 10, 2.0
+_SMALL_CHUNK, _DEAR, _LONG = 16 << 10, 2.0, 100
 _SUBSET_SHARE = 10
 
 
@@ -124,6 +124,7 @@ def layout_of(
     path: str | os.PathLike[str],
     *,
     atoms: Sequence[int] | NDArray[Any] | None = None,
+    group: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
 ) -> FileLayout:
@@ -134,6 +135,8 @@ def layout_of(
     path : file name
     atoms : (n,) atom numbers, optional
         Of the access pattern "some atoms"; by default the first tenth of them.
+    group : str, optional
+        This particles group alone.
     root, units : as `kinema.open`
 
     Notes
@@ -149,13 +152,12 @@ def layout_of(
         metadata = contents.root["h5md"]
         creator = " ".join(filter(None, (_text(metadata, "creator", part) for part in ("name", "version"))))
         author = _text(metadata, "author", "name")
+        chosen = contents.groups if group is None else (group_of(found, contents, group),)
         groups = tuple(
-            _group(name, contents, one.path, one.n_atoms, one.n_frames, atoms, root, units) for one in contents.groups
+            _group(name, contents, one.path, one.n_atoms, one.n_frames, atoms, root, units) for one in chosen
         )
         prefix = f"{contents.root.name.rstrip('/')}/observables/"
-        observables = tuple(
-            one.path.removeprefix(prefix) for one in contents.elements if one.path.startswith(prefix)
-        )
+        observables = tuple(one.path.removeprefix(prefix) for one in contents.elements if one.path.startswith(prefix))
         crumbs = [
             node.name.strip("/")
             for one in contents.elements
@@ -320,37 +322,40 @@ def _touched_pages(array: StoredArray, atoms: NDArray[np.int64], atom_bytes: int
 
 
 def _advice(path: str, groups: Sequence[GroupLayout], crumbs: list[str]) -> list[str]:
-    told = []
     command = f"kinema repack {path} OUT.h5md"
+    told: dict[str, list[str]] = {}
     for group in groups:
         for field in group.fields:
-            place = f"{group.name}, {field.name}"
-            cost = field.amplification
-            if field.through_library:
-                told.append(f"{place}: read through h5py ({field.through_library}), which is slow: {command} --compress zstd")
-            if not cost:
-                continue
-            if cost[IN_BLOCKS] > _DEAR:
-                told.append(
-                    f"{place}: chunks are {cost[IN_BLOCKS]:.1f} times as large as what is in them: "
-                    f"{command} --layout frames"
-                )
-            elif cost[ONE_BY_ONE] > _DEAR:
-                told.append(
-                    f"{place}: programs that read frame by frame (MDAnalysis, h5py) touch {cost[ONE_BY_ONE]:,.1f} times the "
-                    f"bytes they want: {command} --layout frames"
-                )
-            if 0 < field.chunk_bytes < _SMALL_CHUNK and field.n_chunks > 1000:
-                told.append(
-                    f"{place}: {field.n_chunks:,} chunks of {field.chunk_bytes:,} bytes, each with a cost of its own: "
-                    f"{command} --layout frames"
-                )
-            if cost[ONE_ATOM] > 100 * _DEAR:
-                told.append(
-                    f"{place}: the time series of one atom costs {cost[ONE_ATOM]:,.0f} times its bytes; if you read many "
-                    f"of those (time correlations): {command} --layout atoms"
-                )
+            for sentence in _field_advice(field, group.n_frames, command):
+                told.setdefault(sentence, []).append(f"{group.name}/{field.name}")
+    lines = [f"{', '.join(places)}: {sentence}" for sentence, places in told.items()]
     if crumbs:
         names = ", ".join(crumbs[:3]) + (", ..." if len(crumbs) > 3 else "")
-        told.append(f"{names}: stored in crumbs of a few bytes, which makes opening slow elsewhere: {command}")
-    return told or ["nothing to improve for reading frame by frame"]
+        lines.append(f"{names}: stored in crumbs of a few bytes, which makes opening slow elsewhere: {command}")
+    return lines or ["nothing to improve for reading frame by frame"]
+
+
+def _field_advice(field: FieldLayout, n_frames: int, command: str) -> list[str]:
+    told, cost = [], field.amplification
+    if field.through_library:
+        told.append(f"read through h5py, which is slow ({field.through_library}): {command} --compress zstd")
+    if not cost:
+        return told
+    if cost[IN_BLOCKS] > _DEAR:
+        told.append(f"chunks are {cost[IN_BLOCKS]:.1f} times as large as what is in them: {command} --layout frames")
+    elif cost[ONE_BY_ONE] > _DEAR:
+        told.append(
+            f"programs that read frame by frame (MDAnalysis, h5py) touch {cost[ONE_BY_ONE]:,.0f} times the bytes they "
+            f"want: {command} --layout frames"
+        )
+    if 0 < field.chunk_bytes < _SMALL_CHUNK and field.n_chunks > 1000:
+        told.append(
+            f"{field.n_chunks:,} chunks of {field.chunk_bytes:,} bytes, each with a cost of its own: "
+            f"{command} --layout frames"
+        )
+    if cost[ONE_ATOM] > 100 and n_frames >= _LONG:
+        told.append(
+            f"the time series of one atom costs {cost[ONE_ATOM]:,.0f} times its bytes; if you read many of those (time "
+            f"correlations): {command} --layout atoms"
+        )
+    return told

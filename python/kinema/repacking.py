@@ -25,7 +25,7 @@ from kinema.h5md.opening import OpenFile, opened
 from kinema.h5md.text import text_attribute
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
-from kinema.rewriting.elements import Contents, ParticlesGroup, contents_of
+from kinema.rewriting.elements import Contents, ParticlesGroup, contents_of, group_of
 from kinema.rewriting.job import Finish, check_not_same, counting, total_bytes, write
 from kinema.rewriting.reduction import check_columns, reduce_to, write_names
 from kinema.rewriting.storage import KEEP, Layout
@@ -225,21 +225,11 @@ def _layout(layout: str | Sequence[int], compression: str | None, level: int | N
     return Layout(shape, how, whole_number("chunk_bytes", chunk_bytes))
 
 
-def _chosen(
-    found: OpenFile, contents: Contents, group: str | None, *, only_one: bool
-) -> tuple[ParticlesGroup, ...]:
+def _chosen(found: OpenFile, contents: Contents, group: str | None, *, only_one: bool) -> tuple[ParticlesGroup, ...]:
     """The groups to be changed; ArgumentError where there is none, or where one must be named."""
-    names = ", ".join(one.path.strip("/") for one in contents.groups) or "none"
+    names = ", ".join(one.path.strip("/") for one in contents.groups)
     if group is not None:
-        short = group.strip("/").removeprefix("particles/")
-        fitting = tuple(one for one in contents.groups if one.path.rsplit("/", 1)[1] == short.rsplit("/", 1)[-1])
-        if not fitting:
-            raise ArgumentError(
-                f"{found.path}: there is no particles group {group!r} that holds vectors, only {names}",
-                path=found.path,
-                format="H5MD",
-            )
-        return fitting
+        return (group_of(found, contents, group),)
     if not contents.groups:
         raise ArgumentError(
             f"{found.path}: no particles group holds positions, velocities or forces", path=found.path, format="H5MD"
@@ -257,9 +247,7 @@ def _selected(
     path: str, options: h5md.H5mdOptions, group: ParticlesGroup, select: AtomChoice, topology: Any
 ) -> tuple[dict[str, NDArray[np.int64]], Finish | None]:
     """The atoms by path of their group, and what is to be written of them besides."""
-    traj = trajectory.open(
-        path, topology, index="memory", group=options.group, root=options.root, units=options.units
-    )
+    traj = trajectory.open(path, topology, index="memory", group=options.group, root=options.root, units=options.units)
     check_columns(h5md.describe(path, options).positions, path)
     atoms = traj.select(select).indices.astype(np.int64)
     if len(np.unique(atoms)) < len(atoms):

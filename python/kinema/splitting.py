@@ -5,6 +5,7 @@ XTC and DCD are cut byte for byte, H5MD is written anew with the chunks and filt
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -132,7 +133,7 @@ def _runs(n_frames: int, parts: int | None, frames_per_part: int | None) -> tupl
     else:
         length = whole_number("frames_per_part", frames_per_part)
         edges = [*range(0, n_frames, length), n_frames]
-    return tuple(zip(edges[:-1], edges[1:], strict=True))
+    return tuple(itertools.pairwise(edges))
 
 
 def _names(path: str, count: int) -> list[str]:
@@ -209,7 +210,14 @@ def _cut_h5md(
             advance = counting(report, total)
             for tasks, target in zip(planned, targets, strict=True):
                 done = write(
-                    found, tasks, target, overwrite=False, verify=verify, workers=workers, memory=memory, advance=advance
+                    found,
+                    tasks,
+                    target,
+                    overwrite=False,
+                    verify=verify,
+                    workers=workers,
+                    memory=memory,
+                    advance=advance,
                 )
                 notes += [note for note in done.notes if note not in notes]
     return tuple(notes)

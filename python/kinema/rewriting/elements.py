@@ -19,7 +19,7 @@ from kinema.h5md.opening import OpenFile, numbers, object_key
 from kinema.h5md.series import read_series
 from kinema.h5md.text import attribute
 
-__all__ = ["Contents", "ParticlesGroup", "Timed", "axis_of", "contents_of", "steps_of"]
+__all__ = ["Contents", "ParticlesGroup", "Timed", "axis_of", "contents_of", "group_of", "steps_of"]
 
 Key = tuple[Any, ...]
 
@@ -90,6 +90,20 @@ def contents_of(opened: OpenFile) -> Contents:
     return Contents(root, groups, tuple(_elements(opened, root, columns)))
 
 
+def group_of(opened: OpenFile, contents: Contents, name: str) -> ParticlesGroup:
+    """The particles group of a name, "system" or "particles/system"; ArgumentError where there is none."""
+    short = name.strip("/").rsplit("/", 1)[-1]
+    for group in contents.groups:
+        if group.path.rsplit("/", 1)[1] == short:
+            return group
+    names = ", ".join(group.path.strip("/") for group in contents.groups) or "none"
+    raise ArgumentError(
+        f"{opened.path}: there is no particles group {name!r} that holds vectors, only {names}",
+        path=opened.path,
+        format="H5MD",
+    )
+
+
 def axis_of(opened: OpenFile, contents: Contents) -> Timed:
     """The element whose rows are the frames: of the group in the options, or of the only one.
 
@@ -106,9 +120,11 @@ def axis_of(opened: OpenFile, contents: Contents) -> Timed:
         )
     if group is None or not group.axes:
         raise ArgumentError(
-            f"{opened.path}: {chosen.name.strip('/')} has nothing that changes with time", path=opened.path, format="H5MD"
+            f"{opened.path}: {chosen.name.strip('/')} has nothing that changes with time",
+            path=opened.path,
+            format="H5MD",
         )
-    return contents.element(group.axes[wanted or next(iter(group.axes))])
+    return contents.element(group.axes[wanted] if wanted is not None else next(iter(group.axes.values())))
 
 
 def steps_of(opened: OpenFile, element: Timed, what: str = "step") -> NDArray[Any] | None:
@@ -121,7 +137,8 @@ def steps_of(opened: OpenFile, element: Timed, what: str = "step") -> NDArray[An
     offset = numbers(attribute(axis, "offset"))
     start = 0 if offset is None or offset.size != 1 else offset.reshape(-1)[0].item()
     count: NDArray[Any] = np.arange(element.value.shape[0], dtype=np.int64)
-    return count * axis[()].item() + start
+    values: NDArray[Any] = count * axis[()].item() + start
+    return values
 
 
 def _particles_group(root: Any, summary: Any) -> ParticlesGroup:

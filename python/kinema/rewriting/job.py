@@ -45,7 +45,9 @@ class Written:
 def check_not_same(source: str, target: str) -> None:
     """Raises ArgumentError where both are the same file."""
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        raise ArgumentError(f"{target}: is the file that is read; write to another, and rename it afterwards", path=target)
+        raise ArgumentError(
+            f"{target}: is the file that is read; write to another, and rename it afterwards", path=target
+        )
 
 
 def total_bytes(tasks: Tasks, *, verify: bool) -> int:
@@ -188,7 +190,7 @@ def _same(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.hasobject or b.dtype.hasobject:
         return bool(np.array_equal(a, b))
-    return a.shape == b.shape and a.astype(b.dtype, copy=False).tobytes() == b.tobytes()
+    return bool(a.shape == b.shape and a.astype(b.dtype, copy=False).tobytes() == b.tobytes())
 
 
 def _differs(path: str, name: str) -> CorruptFileError:

@@ -106,8 +106,9 @@ def _same_element(first: JoinedPart, part: JoinedPart, element: Timed) -> Timed:
     ):
         if mine != theirs:
             raise _misfit(
-                path, f"{element.path.strip('/')} has another {what} than in {first.opened.path}, expected {mine}, "
-                f"found {theirs}"
+                path,
+                f"{element.path.strip('/')} has another {what} than in {first.opened.path}, expected {mine}, "
+                f"found {theirs}",
             )
     return other
 
@@ -150,8 +151,8 @@ def _joint_axis(
     if len(falls):
         row = int(falls[0])
         raise ArgumentError(
-            f"{elements[0].path.strip('/')}: joined, {what} {whole[row]} is followed by {whole[row + 1]}, and H5MD's may "
-            "not fall; choose the overlap 'last' or 'first', and give the parts in the order of time",
+            f"{elements[0].path.strip('/')}: joined, {what} {whole[row]} is followed by {whole[row + 1]}, and H5MD's "
+            "may not fall; choose the overlap 'last' or 'first', and give the parts in the order of time",
             path=parts[0].opened.path,
             format="H5MD",
         )
@@ -179,7 +180,9 @@ def _check_constant(first: JoinedPart, part: JoinedPart) -> None:
                 continue
             alike = isinstance(mine, h5py.Dataset) and isinstance(theirs, h5py.Dataset)
             if not alike or not np.array_equal(mine[()], theirs[()]):
-                raise _misfit(part.opened.path, f"{group.path.strip('/')}/{name} differs from that of {first.opened.path}")
+                raise _misfit(
+                    part.opened.path, f"{group.path.strip('/')}/{name} differs from that of {first.opened.path}"
+                )
 
 
 def _misfit(path: str, what: str) -> ArgumentError:

@@ -19,7 +19,17 @@ from kinema.h5md.chunks import filters_of
 from kinema.h5md.creation_rounding import Rounding
 from kinema.h5md.creation_storage import CHUNK_BYTES, Compression, chunk_shape, series_rows
 
-__all__ = ["KEEP", "Filters", "Layout", "Storage", "create", "is_external", "is_in_crumbs", "series_storage", "with_rounding"]
+__all__ = [
+    "KEEP",
+    "Filters",
+    "Layout",
+    "Storage",
+    "create",
+    "is_external",
+    "is_in_crumbs",
+    "series_storage",
+    "with_rounding",
+]
 
 KEEP = "keep"
 
@@ -106,7 +116,10 @@ class Layout:
         if all(number in _ENCODED for number, _ in found):
             return tuple((number, _parameters(number, values)) for number, values in found), ""
         names = ", ".join(_core.filter_name(number) or f"filter {number}" for number, _ in found)
-        return _GZIP, f"{dataset.name.strip('/')} was compressed with {names}, which Kinema does not write: gzip instead"
+        return (
+            _GZIP,
+            f"{dataset.name.strip('/')} was compressed with {names}, which Kinema does not write: gzip instead",
+        )
 
 
 def series_storage(dataset: Any, shape: tuple[int, ...]) -> Storage:
@@ -124,7 +137,7 @@ def is_in_crumbs(dataset: Any) -> bool:
     if dataset.chunks is None or not dataset.size or dataset.dtype.kind not in "iufb":
         return False
     size = math.prod(dataset.chunks) * dataset.dtype.itemsize
-    return size < _CRUMB_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_CRUMBS * size
+    return bool(size < _CRUMB_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_CRUMBS * size)
 
 
 def is_external(dataset: Any) -> bool:

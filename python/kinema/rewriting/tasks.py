@@ -153,7 +153,9 @@ def _moved_series(dataset: Any, start: int, shape: tuple[int, ...]) -> Task:
         return Put(dataset, dataset[start : start + shape[0]])
     if is_in_crumbs(dataset) or dataset.is_virtual:
         return Move(dataset, start, None, series_storage(dataset, shape))
-    storage, _ = Layout(KEEP).storage(dataset, shape, 1 << 30) if len(shape) > 1 else (series_storage(dataset, shape), "")
+    storage, _ = (
+        Layout(KEEP).storage(dataset, shape, 1 << 30) if len(shape) > 1 else (series_storage(dataset, shape), "")
+    )
     return Move(dataset, start, None, storage)
 
 

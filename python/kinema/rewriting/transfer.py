@@ -78,7 +78,7 @@ def move(
             if storage.rounding is not None:
                 part, change = _rounded(part, storage.rounding)
                 result.largest_change = max(result.largest_change, change)
-            result.checksums.append((tile, zlib.crc32(part)))
+            result.checksums.append((tile, zlib.crc32(part.data)))
             _store(part, tile, target, storage, filters, workers)
             advance(part.nbytes)
     return result
@@ -88,7 +88,7 @@ def read_back(values: Values, moved: Moved, path: str, *, advance: Advance) -> N
     """Compares a data set with what was moved into it. Raises CorruptFileError where they differ."""
     for tile, expected in moved.checksums:
         part = _read(values, 0, None, tile)
-        if zlib.crc32(part) != expected:
+        if zlib.crc32(part.data) != expected:
             start, stop, *_ = tile
             raise CorruptFileError(
                 f"{path}: {moved.path} does not hold what was written, rows {start} to {stop - 1}; "
