@@ -38,11 +38,15 @@ def copy_structure(source: Any, target: Any, make: Maker, followed: Container[An
 
 
 def copy_attributes(source: Any, target: Any) -> None:
-    """Copies all attributes but references to another object, with their types as they are."""
+    """Copies all attributes in their order, with their types as they are; references are empty."""
     for name in _attribute_names(source):
         attribute = h5py.h5a.open(source.id, name)
-        if not _refers(attribute.dtype):
-            _copy_attribute(attribute, name, target)
+        kind, space = attribute.get_type(), attribute.get_space()
+        made = h5py.h5a.create(target.id, name, kind, space)
+        if space.get_simple_extent_type() != h5py.h5s.NULL and not _refers(attribute.dtype):
+            values = np.empty(attribute.shape, attribute.dtype)
+            attribute.read(values)
+            made.write(values)
 
 
 class _Copy:
@@ -83,9 +87,11 @@ class _Copy:
             # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that
             # cannot be copied
             options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
-            order = node.id.get_create_plist().get_link_creation_order()
-            if order:
-                options.set_link_creation_order(order)
+            old = node.id.get_create_plist()
+            if old.get_link_creation_order():
+                options.set_link_creation_order(old.get_link_creation_order())
+            if old.get_attr_creation_order():
+                options.set_attr_creation_order(old.get_attr_creation_order())
             h5py.h5g.create(target.id, name.encode(), None, options)
             self.members(node, target[name])
             return
@@ -110,10 +116,7 @@ class _Copy:
                 if _refers(attribute.dtype):
                     values = np.empty(attribute.shape, attribute.dtype)
                     attribute.read(values)
-                    if h5py.h5a.exists(target.id, name):
-                        h5py.h5a.delete(target.id, name)
-                    made = h5py.h5a.create(target.id, name, attribute.get_type(), attribute.get_space())
-                    made.write(self._turned(values, attribute.dtype))
+                    h5py.h5a.open(target.id, name).write(self._turned(values, attribute.dtype))
             if isinstance(source, h5py.Dataset) and _refers(source.dtype) and source.size:
                 target[...] = self._turned(np.asarray(source[()], source.dtype), source.dtype)
 
@@ -143,17 +146,10 @@ class _Copy:
 
 
 def _attribute_names(node: Any) -> list[bytes]:
-    return [h5py.h5a.open(node.id, index=i).name for i in range(h5py.h5a.get_num_attrs(node.id))]
-
-
-def _copy_attribute(attribute: Any, name: bytes, target: Any) -> None:
-    kind, space = attribute.get_type(), attribute.get_space()
-    made = h5py.h5a.create(target.id, name, kind, space)
-    if space.get_simple_extent_type() == h5py.h5s.NULL:
-        return
-    values = np.empty(attribute.shape, attribute.dtype)
-    attribute.read(values)
-    made.write(values)
+    tracked = node.id.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    found = range(h5py.h5a.get_num_attrs(node.id))
+    return [h5py.h5a.open(node.id, index=i, index_type=order).name for i in found]
 
 
 def _refers(dtype: Any) -> bool:

@@ -1,7 +1,7 @@
 """Several H5MD files as one: which rows of each count, and the file that refers to them.
 
-It copies no frames: what has a column for each atom becomes a virtual data set; steps, times, boxes and observables,
-which are small, are written into the new file.
+It copies no frames: what has a column for each atom becomes a virtual data set; steps, times, boxes and observables
+are written into the new file, as long as they are small.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from kinema.h5md.text import text_attribute
 from kinema.rewriting.copying import copy_attributes
 from kinema.rewriting.elements import Contents, Timed, steps_of
 from kinema.rewriting.tasks import Make, Put, Task, Tasks
+from kinema.rewriting.values import item_bytes
 from kinema.rewriting.window import Window
 
 __all__ = ["JoinedPart", "join_tasks"]
 
+# bytes of a series up to which it is copied
+_SMALL = 64 << 20
 # what cannot differ between frames of one trajectory
 _CONSTANT = ("id", "species", "mass", "charge")
 
@@ -115,9 +118,9 @@ def _same_element(first: JoinedPart, part: JoinedPart, element: Timed) -> Timed:
 
 def _joint_value(elements: Sequence[Timed], rows: Sequence[tuple[int, int]], folder: str) -> Task:
     value = elements[0].value
-    if elements[0].n_columns is None:
-        return Put(value, np.concatenate([one.value[a:b] for one, (a, b) in zip(elements, rows, strict=True)]))
     n_rows = sum(stop - start for start, stop in rows)
+    if elements[0].n_columns is None and (n_rows * item_bytes(value) <= _SMALL or value.dtype.hasobject):
+        return Put(value, np.concatenate([one.value[a:b] for one, (a, b) in zip(elements, rows, strict=True)]))
     layout = h5py.VirtualLayout((n_rows, *value.shape[1:]), value.dtype, maxshape=(None, *value.shape[1:]))
     at = 0
     for element, (start, stop) in zip(elements, rows, strict=True):

@@ -151,6 +151,7 @@ def create(parent: Any, name: str, storage: Storage, like: Any) -> Any:
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_obj_track_times(False)
     plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER if storage.chunks is None else h5py.h5d.FILL_TIME_IFSET)
+    plist.set_attr_creation_order(like.id.get_create_plist().get_attr_creation_order())
     _set_fill(plist, like)
     if storage.chunks is not None:
         plist.set_chunk(storage.chunks)

@@ -120,7 +120,7 @@ def _plan_element(opened: OpenFile, element: Timed, changes: Changes, tasks: Tas
             rounding, attributes = None, {}
         tasks.note(note)
         tasks.by_key[object_key(value)] = Move(value, start, columns, with_rounding(storage, rounding), attributes)
-    elif is_in_crumbs(value) or (start, stop) != (0, value.shape[0]):
+    elif (is_in_crumbs(value) and element.n_columns is None) or (start, stop) != (0, value.shape[0]):
         tasks.by_key[object_key(value)] = _moved_series(value, start, shape)
 
 
@@ -191,13 +191,14 @@ def _scalar_axis(axis: Any, start: int, values: NDArray[Any]) -> Put:
 
 def _plan_others(contents: Contents, tasks: Tasks) -> None:
     """Data sets that hold their values elsewhere, or in crumbs."""
+    columns = {object_key(element.value) for element in contents.elements if element.n_columns is not None}
 
     def look(_: str, node: Any) -> None:
         if not isinstance(node, h5py.Dataset) or object_key(node) in tasks.by_key or node.shape is None:
             return
         if node.is_virtual or is_external(node):
             tasks.by_key[object_key(node)] = Put(node, node[()])
-        elif is_in_crumbs(node) and node.ndim:
+        elif is_in_crumbs(node) and node.ndim and object_key(node) not in columns:
             tasks.by_key[object_key(node)] = Move(node, 0, None, series_storage(node, node.shape))
 
     contents.root.file.visititems(look)

@@ -18,7 +18,7 @@ from kinema.h5md.chunks import numeric_type
 from kinema.h5md.opening import reading
 from kinema.rewriting.storage import is_external
 
-__all__ = ["Values", "item_bytes", "values_of"]
+__all__ = ["Values", "item_bytes"]
 
 # below, opening it anew takes longer than reading it through h5py
 _SMALL = 1 << 20
@@ -74,11 +74,6 @@ class Values:
         with reading(self._path):
             found: NDArray[Any] = self.dataset[start:stop]
         return found if columns is None else np.ascontiguousarray(found[:, columns])
-
-
-def values_of(dataset: Any, path: str, *, workers: int = 1, memory: int = 0) -> Values:
-    """The rows of a data set of the file at `path`."""
-    return Values(dataset, path, workers=workers, memory=memory)
 
 
 def item_bytes(dataset: Any) -> int:
