@@ -131,8 +131,11 @@ def _joint_value(elements: Sequence[Timed], rows: Sequence[tuple[int, int]], fol
             layout[at : at + stop - start] = origin[start:stop]
             at += stop - start
 
+    defined = value.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
+    fill = value.fillvalue if defined else None
+
     def make(parent: Any, name: str) -> Any:
-        made = parent.create_virtual_dataset(name, layout)
+        made = parent.create_virtual_dataset(name, layout, fill)
         copy_attributes(value, made)
         return made
 
