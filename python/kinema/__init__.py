@@ -41,6 +41,7 @@ from kinema.trajectory import Trajectory, open
 
 if TYPE_CHECKING:
     from kinema.joining import Joined, join
+    from kinema.layout import FileLayout, layout_of
     from kinema.repacking import Repacked, repack
     from kinema.splitting import Split, split
     from kinema.writer import Writer
@@ -57,6 +58,7 @@ __all__ = [
     "Error",
     "FileAccessError",
     "FileIOError",
+    "FileLayout",
     "FileNotFound",
     "FormatInfo",
     "Frame",
@@ -85,6 +87,7 @@ __all__ = [
     "formats",
     "frames_between",
     "join",
+    "layout_of",
     "open",
     "output",
     "repack",
@@ -97,10 +100,12 @@ __all__ = [
 # h5py is imported by those who write
 _WRITING = {
     "Writer": "kinema.writer",
+    "FileLayout": "kinema.layout",
     "Joined": "kinema.joining",
     "Repacked": "kinema.repacking",
     "Split": "kinema.splitting",
     "join": "kinema.joining",
+    "layout_of": "kinema.layout",
     "repack": "kinema.repacking",
     "split": "kinema.splitting",
 }

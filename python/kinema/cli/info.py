@@ -76,9 +76,9 @@ def _has_several_groups(found: list[Path]) -> bool:
 
 
 def _layout(file: Path, atoms: Any, group: str | None) -> Any:
-    from kinema.layout import layout_of
+    import kinema as kn
 
-    return layout_of(file, atoms=atoms, group=group)
+    return kn.layout_of(file, atoms=atoms, group=group)
 
 
 def _facts(traj: Any) -> dict[str, Any]:
