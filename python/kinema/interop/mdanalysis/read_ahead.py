@@ -84,25 +84,26 @@ class ReadAhead:
 
         Raises the errors of `Trajectory.read`.
         """
+        announced = self._position < len(self._expected) and self._expected[self._position] == frame
         stride = frame - self._last
         row = self._rows.get(frame)
         if row is None:
-            self._read(self._run(frame, stride))
+            self._read(self._run(frame, stride, announced))
             row = 0
+        if announced:
+            self._position += 1
         # the same frame twice breaks no pattern
         if stride:
             self._last, self._stride = frame, stride
         return row
 
-    def _run(self, frame: int, stride: int) -> Sequence[int]:
+    def _run(self, frame: int, stride: int, announced: bool) -> Sequence[int]:
         """The frames to read now, the first of which is `frame`."""
-        expected, start = self._expected, self._position
-        if start < len(expected) and expected[start] == frame:
-            run: Sequence[int] = expected[start : start + min(self._length, self._limit)]
-            self._position += len(run)
+        length = min(self._length, self._limit)
+        if announced:
+            run: Sequence[int] = self._expected[self._position : self._position + length]
         elif stride and stride == self._stride:
-            beyond = self._n_frames if stride > 0 else -1
-            run = range(frame, beyond, stride)[: min(self._length, self._limit)]
+            run = range(frame, self._n_frames if stride > 0 else -1, stride)[:length]
         else:
             self._length = _FIRST_BLOCK
             return (frame,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     sub : (n,) indices or mask, optional
         Atoms to read, in this order; the topology must be that of these atoms.
     dt : float, optional
-        Time between frames in ps, instead of the file's: frame i has time i * dt.
+        Time between frames in ps, instead of the file's: frame i has time i * dt (DCD: later by the file's first step).
     time_offset : float, optional
         Added to all times.
     workers : int, optional
@@ -73,7 +73,6 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     """
 
     format = "KINEMA"
-    units = {"time": "ps", "length": "Angstrom", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}  # noqa: RUF012
 
     @store_init_arguments  # type: ignore[untyped-decorator]
     def __init__(
@@ -88,31 +87,36 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         continuous: bool = False,
         **kwargs: Any,
     ) -> None:
+        self._closed = False
         self._trajectory: Trajectory | None = None
         self._ahead: ReadAhead | None = None
         super().__init__(filename, convert_units=convert_units, **kwargs)
-        if workers is None and multiprocessing.parent_process() is not None:
-            workers = 1
-        self._workers = worker_count(workers)
+        self._workers = _threads(workers)
         self._memory = parse_memory(memory)
         self._paths = filename
         self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
-        trajectory = self._open()
+        trajectory = self.kinema_trajectory
         self.filenames = list(trajectory.paths)
         self.filename = self.filenames[0]
+        # of the file; what asks for this reader stays the class's
+        self.format = trajectory.format
         self.units = _units(trajectory.format)
         self.n_frames = trajectory.n_frames
         if self.n_frames == 0:
             raise ArgumentError(f"{self.filename}: has no frames, MDAnalysis needs at least one", path=self.filename)
         self._atoms = None if sub is None else trajectory.select(sub).indices
         self.n_atoms = trajectory.n_atoms if self._atoms is None else len(self._atoms)
+        self._frame = -1
+        first = self._first_times()
+        # as MDAnalysis' XTC reader has it, no time passes in a single frame
+        between = first[1] - first[0] if len(first) > 1 else 0.0
         self._dt = dt
+        # a DCD file begins at a step of its own, which MDAnalysis keeps where the user gives another dt
+        self._first = first[0] / between if self.format == "DCD" and between else 0.0
         if dt is not None:
             self._ts_kwargs["dt"] = dt
-        self._frame = -1
         self.ts = self._Timestep(self.n_atoms, **self._ts_kwargs)
-        # as MDAnalysis' XTC reader has it, no time passes in a single frame
-        self.ts.dt = dt if dt is not None else self._time_between_frames()
+        self.ts.dt = between if dt is None else dt
         self._read_next_timestep()
 
     @classmethod
@@ -125,37 +129,32 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     @property
     def kinema_trajectory(self) -> Trajectory:
         """The trajectory behind this reader, with all atoms; ArgumentError where the reader was closed."""
-        if self._trajectory is None:
+        if self._closed:
             raise ArgumentError(f"{self.filename}: the reader was closed", path=self.filename)
+        if self._trajectory is None:
+            self._trajectory = open_trajectory(self._paths, **self._options)
         return self._trajectory
 
     def close(self) -> None:
         """Closes the files; `rewind` and iteration open them again."""
+        self._closed = True
         self._trajectory = None
         self._ahead = None
 
-    def _open(self) -> Trajectory:
-        self._trajectory = open_trajectory(self._paths, **self._options)
-        return self._trajectory
-
     def _reopen(self) -> None:
         """Brings the reader before the first frame."""
-        if self._trajectory is None:
-            self._open()
+        self._closed = False
         self._frame = -1
         self.ts.frame = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        # open files do not travel; another process opens its own when the next frame is asked for
-        return {**self.__dict__, "_trajectory": None, "_ahead": None, "_was_open": self._trajectory is not None}
+        # open files do not travel. Another process opens its own when a frame is asked for: an OSError while it
+        # unpickles would make a worker of multiprocessing end without a word, and its pool wait for ever
+        return {**self.__dict__, "_trajectory": None, "_ahead": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        was_open = state.pop("_was_open")
         self.__dict__.update(state)
-        if multiprocessing.parent_process() is not None and self._kwargs["workers"] is None:
-            self._workers = 1
-        if was_open:
-            self._open()
+        self._workers = _threads(self._kwargs["workers"])
 
     # -- frames -------------------------------------------------------------------------------------------------
 
@@ -189,7 +188,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ahead = self._read_ahead()
         row = ahead.row(frame)
         self._frame = ts.frame = frame
-        ts.time = ahead.times[row] if self._dt is None else frame * self._dt
+        ts.time = ahead.times[row] if self._dt is None else (self._first + frame) * self._dt
         ts.data["step"] = ahead.steps[row]
         ts.dimensions = ahead.dimensions[row]
         for name, values in ahead.vectors.items():
@@ -210,14 +209,12 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             )
         return self._ahead
 
-    def _time_between_frames(self) -> float:
+    def _first_times(self) -> list[float]:
+        """Times of the first two frames, or of the only one."""
         ahead = self._read_ahead()
-        if self.n_frames < 2:
-            return 0.0
-        ahead.expect(range(2))
+        ahead.expect(range(min(2, self.n_frames)))
         ahead.row(0)
-        first, second = ahead.times
-        return second - first
+        return ahead.times
 
     # -- many frames --------------------------------------------------------------------------------------------
 
@@ -228,7 +225,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         start: int | None = None,
         stop: int | None = None,
         step: int | None = None,
-        order: str = "fac",
+        order: str | None = None,
     ) -> NDArray[np.float32]:
         """Positions of many frames, read with one call; where there are transformations, frame by frame through these.
 
@@ -238,8 +235,9 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             Atoms, all by default; `asel` is the deprecated name.
         start, stop, step : int, optional
             Frames, as in a slice.
-        order : str
-            Any permutation of "fac": frames, atoms, coordinates.
+        order : str, optional
+            Any permutation of "fac": frames, atoms, coordinates. By default "fac", for DCD "afc", as MDAnalysis'
+            readers have it.
 
         Returns
         -------
@@ -250,6 +248,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ValueError
             For an atom group without atoms, for both names of it, for another `order`.
         """
+        if order is None:
+            order = "afc" if self.format == "DCD" else "fac"
         if sorted(order) != ["a", "c", "f"]:
             raise ArgumentError(f"order must be a permutation of 'fac', found {order!r}")
         group = asel if atomgroup is None else atomgroup
@@ -296,9 +296,12 @@ class _AnnouncedFrames(FrameIteratorIndices):  # type: ignore[misc]
         yield from super().__iter__()
 
 
-def _open_options(
-    given: dict[str, Any], *, refresh_offsets: bool = False, continuous: bool = False
-) -> dict[str, Any]:
+def _threads(workers: int | None) -> int:
+    """As many as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
+    return 1 if workers is None and multiprocessing.parent_process() is not None else worker_count(workers)
+
+
+def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, continuous: bool = False) -> dict[str, Any]:
     """The arguments of `kinema.open` among those that MDAnalysis hands to a reader."""
     known = set(inspect.signature(open_trajectory).parameters) - {"paths", "topology", "format"}
     options = {name: value for name, value in given.items() if name in known}
