@@ -34,7 +34,7 @@ CORE_MODULES: dict[str, set[str]] = {
     "join": {"index"},
     "trajectory": {"source", "index", "format", "join"},
     "reader": {"format", "source", "timing", "trajectory"},
-    "plan": {"index", "kernel", "reader", "trajectory"},
+    "plan": {"format", "index", "kernel", "reader", "trajectory"},
     "engine": {"plan", "kernel", "merge", "reader", "timing", "trajectory"},
     "bulk": {"engine", "plan", "reader", "trajectory"},
 }
@@ -52,12 +52,16 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "provenance": set(),
     # atoms and frames
     "topology": set(),
+    "h5md": set(),
     "index_file": set(),
     "files": set(),
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "trajectory": {"blocks", "files", "frames", "index_file", "progress", "resources", "selection", "topology"},
+    "h5md": set(),
+    "trajectory": {
+        "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
+    },
     "time_window": {"trajectory"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},

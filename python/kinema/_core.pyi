@@ -48,7 +48,7 @@ class PartInfo(TypedDict):
     first_time: float | None  # ps
     last_time: float | None
     fingerprint: str  # hex
-    index: str  # "arithmetic" | "stored" | "extended" | "built"
+    index: str  # "arithmetic" | "structure" (HDF5) | "stored" | "extended" | "built"
     index_path: str | None
     index_note: str | None  # why a stored index was not used, or why it could not be stored
     truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
@@ -74,7 +74,11 @@ class Trajectory:
         index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
         max_open_files: int = 64,
         index_folder: str | None = None,  # where indices are stored, instead of beside the files
+        describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.h5md.H5mdDescription; picklable
+        record_reads: bool = False,
     ) -> None: ...
+    def take_reads(self) -> list[tuple[str, int, int]]:
+        """Path, offset and length of every read since the last call, where record_reads was asked for."""
     @property
     def n_atoms(self) -> int: ...
     @property
@@ -253,3 +257,33 @@ class MergeTree:
 
 def restore(kind: str, name: str, arguments: tuple[Any, ...]) -> Any:
     """What pickle calls for kernels and transforms."""
+
+# HDF5 filters in the order of writing: (filter id, client values as stored)
+Filters = Sequence[tuple[int, Sequence[int]]]
+
+def encode_chunks(
+    array: NDArray[Any], chunk_shape: Sequence[int], filters: Filters, workers: int
+) -> list[tuple[tuple[int, ...], bytes]]:
+    """All chunks of an array as HDF5 stores them: (offset in elements, bytes after all filters), in row-major order.
+
+    `array` is contiguous in C order and has a dtype of fixed size; the bytes are taken as they are. Chunks that stick
+    out of it are padded with zeros. `workers` threads, 0 for as many as the process may use. Each chunk's filter mask
+    is 0: `dataset.id.write_direct_chunk(offset, bytes)`. The `filters` are those of `dataset.id.get_create_plist()`, or of
+    `creation_filters`.
+
+    Raises InvalidArgument where array, chunks or parameters do not fit, Unsupported for a filter that is not written.
+    """
+
+def creation_filters(name: str, level: int | None, element_size: int) -> list[tuple[int, tuple[int, ...]]]:
+    """The filters of "none", "gzip", "zstd", "lz4", "bitshuffle", "bitshuffle-lz4" or "bitshuffle-zstd", as stored.
+
+    "gzip" (levels 0 to 9, default 4), "zstd" (1 to 22, 3) and "lz4" have shuffle before them. `element_size` in bytes.
+    For `dcpl.set_filter` with hdf5plugin imported, bitshuffle's first three values are left out: its plugin adds them.
+
+    Raises InvalidArgument for another name or level.
+    """
+
+def _decode_chunk(
+    chunk: bytes, mask: int, filters: Filters, element_size: int, chunk_bytes: int, repeats: int = 1
+) -> bytes:
+    """One stored chunk, decoded; `mask` bit i: filter i was skipped. For tests and measurements (`repeats`) alone."""

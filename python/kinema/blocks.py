@@ -132,7 +132,7 @@ class Part:
         Number of the first kept one in the trajectory.
     first_step, last_step, first_time, last_time : of the file's first and last frame, ps; None where unknown
     fingerprint : str, hexadecimal
-    index : {"arithmetic", "stored", "extended", "built"}
+    index : {"arithmetic", "structure", "stored", "extended", "built"}
     index_path, index_note : str or None
         Where the index is stored; why it was not used or not stored.
     truncation : str or None

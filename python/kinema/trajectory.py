@@ -5,16 +5,17 @@ It analyses nothing and writes nothing but the frame index, which the Rust half 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema import _core, selection
+from kinema import _core, h5md, selection
 from kinema.blocks import WORKING_MEMORY, Block, Frame, Gap, Part, frame_bytes
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.files import file_names, files_of_universe
@@ -44,6 +45,14 @@ def open(
     on_truncated: str = "error",
     index: str = "auto",
     max_open_files: int = 64,
+    group: str | None = None,
+    dataset: str | None = None,
+    units: Mapping[str, str] | None = None,
+    axis: str | None = None,
+    absent: str = "error",
+    unwrap: bool = False,
+    root: str | None = None,
+    absent_particles: str = "mask",
 ) -> Trajectory:
     """Opens one or several trajectory files as one trajectory. Only the first file's header is read now.
 
@@ -64,6 +73,26 @@ def open(
     max_open_files : int
         How many files may be open at once; parts are opened when touched and closed again.
 
+    The others are for HDF5 files:
+
+    group : str, optional
+        The particles group ("system"); needed where a file has several.
+    dataset : str, optional
+        A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
+    units : mapping, optional
+        Units where the file has none: {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}.
+    axis : {"positions", "velocities", "forces"}, optional
+        The quantity whose steps are the frames, where they were written at different strides; by default the first
+        of them that is there.
+    absent : {"error", "nan", "hold"}
+        What a quantity gives in frames for which it was not written.
+    unwrap : bool
+        Add the image vectors to the positions.
+    root : str, optional
+        The group that holds the H5MD structure, where it is not the file's root and there are several.
+    absent_particles : {"mask", "error"}
+        What particles give that are not there in some frames: NaN, or an error.
+
     Raises
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
@@ -79,12 +108,25 @@ def open(
         ("overlap", overlap, ("last", "first", "all")),
         ("on_truncated", on_truncated, ("error", "drop")),
         ("index", index, ("auto", "memory", "rebuild")),
+        ("axis", axis, (None, *_VECTOR_FIELDS)),
+        ("absent", absent, ("error", "nan", "hold")),
+        ("absent_particles", absent_particles, ("mask", "error")),
     ):
         if value not in allowed:
             raise ArgumentError(f"{option} must be one of {', '.join(map(repr, allowed))}, found {value!r}")
     if max_open_files < 1:
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
     known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
+    options = h5md.H5mdOptions(
+        group=group,
+        dataset=dataset,
+        units=None if units is None else dict(units),
+        axis=cast("h5md.Quantity | None", axis),
+        absent=cast('Literal["error", "nan", "hold"]', absent),
+        unwrap=unwrap,
+        root=root,
+        absent_particles=cast('Literal["mask", "error"]', absent_particles),
+    )
     core = _core.Trajectory(
         names,
         format=format,
@@ -92,7 +134,11 @@ def open(
         on_truncated=on_truncated,
         index=index,
         max_open_files=max_open_files,
+        describe=functools.partial(h5md.describe, options=options),
     )
+    if core.format != "H5MD" and options != h5md.H5mdOptions():
+        given = ", ".join(f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default)
+        raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
     return Trajectory(core, known)
 
 

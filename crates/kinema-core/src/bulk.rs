@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::engine::Watch;
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::frame::{Block, BlockMut, Cell, Fields};
-use crate::plan::{DEFAULT_MEMORY, row_bytes};
+use crate::plan::{DEFAULT_MEMORY, row_bytes, trajectory_grain};
 use crate::reader::{BATCH_BYTES, Reader};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
@@ -119,7 +119,7 @@ pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'
     }
     let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
     let row = row_bytes(request.atoms.len(), fields);
-    let largest = scanned.parts.iter().map(|part| part.index.largest()).max().unwrap_or(0);
+    let (largest, grain) = trajectory_grain(scanned, fields);
     let each = row + 2 * largest.max(BATCH_BYTES);
     let fit = memory / each;
     if fit == 0 {
@@ -131,7 +131,14 @@ pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'
     let workers = request.workers.max(1).min(fit as usize).min(rows.max(1));
     let room = memory / workers as u64 - 2 * largest.max(BATCH_BYTES);
     let by_memory = (room / row).clamp(1, 256) as usize;
-    let task_rows = by_memory.min(rows.div_ceil(workers * 4).max(1));
+    let mut task_rows = by_memory.min(rows.div_ceil(workers * 4).max(1));
+    if grain.frames > 1 {
+        // frames that are decoded together go to one worker; only what is reordered or widened is held in memory
+        let together = grain.frames.min(rows as u64) as usize;
+        let held = request.columns.is_some() || arrays.vectors.iter().any(|vectors| matches!(vectors, Vectors::F64(_)));
+        let most = if held { by_memory } else { rows };
+        task_rows = task_rows.next_multiple_of(together.max(1)).clamp(1, most.max(1));
+    }
 
     let mut tasks = Vec::new();
     let mut first_row = 0;
@@ -198,11 +205,17 @@ fn work(
         frames.clear();
         frames.extend((task.first_row..task.first_row + rows as u64).map(|row| request.frames.get(row)));
         let widen = widened(&task);
+        let wide = widen && scanned.parts.iter().all(|part| part.decoder.wide());
         let reader = match &mut reader {
             Some(reader) => reader,
-            none => none.insert(Reader::new(trajectory, fields, request.atoms.clone(), request.native || widen)?),
+            none => {
+                let native = request.native || (widen && !wide);
+                none.insert(Reader::new(trajectory, fields, request.atoms.clone(), native)?)
+            }
         };
-        if widen || request.columns.is_some() {
+        if wide {
+            read_wide(reader, &frames, request, &mut task.arrays)?;
+        } else if widen || request.columns.is_some() {
             block.reset(frames.iter().copied(), request.atoms.len(), fields);
             reader.read(&frames, &mut block.as_mut())?;
             copy_block(scanned, request, widen, &block, &mut task.arrays);
@@ -213,6 +226,47 @@ fn work(
     }
 }
 
+/// Reads into float64 without a detour over float32: every part has decoders that can.
+fn read_wide(reader: &mut Reader<'_>, frames: &[u64], request: &BulkRequest, arrays: &mut Arrays<'_>) -> Result<()> {
+    let n_selected = request.atoms.len();
+    let [positions, velocities, forces] = &mut arrays.vectors;
+    let given = [positions, velocities, forces].map(|vectors| match vectors {
+        Vectors::F64(values) => Some(&mut **values),
+        Vectors::Absent | Vectors::F32(_) => None,
+    });
+    let columns = request.columns.as_deref();
+    let mut held: [Vec<f64>; 3] = Default::default();
+    if columns.is_some() {
+        for (held, _) in held.iter_mut().zip(&given).filter(|(_, given)| given.is_some()) {
+            held.resize(frames.len() * n_selected * 3, 0.0);
+        }
+    }
+    let mut given = given.map(Option::unwrap_or_default);
+    let buffers = if columns.is_some() {
+        held.each_mut().map(|held| &mut held[..])
+    } else {
+        given.each_mut().map(|given| &mut **given)
+    };
+    let mut block = BlockMut {
+        n_selected,
+        positions: &mut [],
+        velocities: &mut [],
+        forces: &mut [],
+        wide: buffers,
+        cells: arrays.cells,
+        steps: arrays.steps,
+        times: arrays.times,
+    };
+    reader.read(frames, &mut block)?;
+    let width = 3 * n_selected;
+    for (held, given) in held.iter().zip(given) {
+        for (row, values) in held.chunks_exact(width.max(1)).enumerate() {
+            copy_row(values, columns, row, given, |value| value);
+        }
+    }
+    Ok(())
+}
+
 impl Arrays<'_> {
     /// The arrays as a decoder sees them; none of them is `F64`.
     fn as_block(&mut self, n_selected: usize) -> BlockMut<'_> {
@@ -220,7 +274,16 @@ impl Arrays<'_> {
             Vectors::F32(values) => &mut **values,
             Vectors::Absent | Vectors::F64(_) => &mut [],
         });
-        BlockMut { n_selected, positions, velocities, forces, cells: self.cells, steps: self.steps, times: self.times }
+        BlockMut {
+            n_selected,
+            positions,
+            velocities,
+            forces,
+            wide: [&mut [], &mut [], &mut []],
+            cells: self.cells,
+            steps: self.steps,
+            times: self.times,
+        }
     }
 }
 
@@ -252,7 +315,7 @@ fn copy_block(scanned: &Scanned, request: &BulkRequest, widen: bool, block: &Blo
     }
 }
 
-fn copy_row<T>(values: &[f32], columns: Option<&[u32]>, row: usize, out: &mut [T], convert: impl Fn(f32) -> T) {
+fn copy_row<V: Copy, T>(values: &[V], columns: Option<&[u32]>, row: usize, out: &mut [T], convert: impl Fn(V) -> T) {
     match columns {
         None => {
             let width = values.len();

@@ -142,6 +142,12 @@ struct Bound<'a> {
     transform_maps: Vec<Vec<AtomMap>>,
 }
 
+/// The leaf that a worker is at.
+struct OpenLeaf {
+    number: u64,
+    partials: Vec<AnyPartial>,
+}
+
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     number: u32,
@@ -179,35 +185,57 @@ impl<'a> Worker<'a> {
 
     fn run(&mut self) -> Result<()> {
         loop {
-            let leaf = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            if leaf >= self.shared.end || self.shared.stop.load(Ordering::Relaxed) {
+            let leaves = self.shared.plan.task_leaves;
+            let first = self.shared.next.fetch_add(leaves, Ordering::Relaxed);
+            if first >= self.shared.end || self.shared.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let bundle = self.run_leaf(leaf)?;
-            let start = Instant::now();
-            self.shared.tree.insert(&self.kernels, Node { level: 0, index: leaf, bundle })?;
-            self.account.0.compute += start.elapsed();
+            self.run_leaves(first..(first + leaves).min(self.shared.end))?;
         }
     }
 
-    fn run_leaf(&mut self, leaf: u64) -> Result<Vec<AnyPartial>> {
+    /// Reads the frames of neighbouring leaves block by block; a block may end one leaf and begin the next.
+    fn run_leaves(&mut self, leaves: Range<u64>) -> Result<()> {
         let plan = self.shared.plan;
-        let mut partials: Vec<AnyPartial> = self.kernels.iter().map(|kernel| kernel.empty()).collect();
-        let Range { mut start, end } = plan.leaf(leaf);
+        let mut open = OpenLeaf { number: leaves.start, partials: self.empty() };
+        let Range { mut start, .. } = plan.leaf(leaves.start);
+        let Range { end, .. } = plan.leaf(leaves.end - 1);
         while start < end {
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
             }
             self.shared.watch.check()?;
-            let stop = (start + plan.block_frames).min(end);
+            let stop = self.block_end(start, end);
             self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-            self.run_block(leaf, &mut partials)?;
+            self.run_block(start, &mut open)?;
             start = stop;
         }
-        Ok(partials)
+        Ok(())
     }
 
-    fn run_block(&mut self, leaf: u64, partials: &mut [AnyPartial]) -> Result<()> {
+    fn empty(&self) -> Vec<AnyPartial> {
+        self.kernels.iter().map(|kernel| kernel.empty()).collect()
+    }
+
+    /// The end of the block that begins at a position of the selection; where frames are decoded together, not in the
+    /// middle of those if it can be helped.
+    fn block_end(&self, start: u64, end: u64) -> u64 {
+        let plan = self.shared.plan;
+        let stop = (start + plan.block_frames).min(end);
+        if plan.band == 1 || stop == end {
+            return stop;
+        }
+        let Some(scanned) = self.shared.trajectory.scanned() else { return stop };
+        let band = |position| {
+            let frame = plan.frames.get(position);
+            let piece = scanned.joined.piece_of(frame);
+            (piece.part, (piece.kept.start + (frame - piece.first_frame)) / plan.band)
+        };
+        let cut = band(stop);
+        (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
+    }
+
+    fn run_block(&mut self, first: u64, open: &mut OpenLeaf) -> Result<()> {
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
@@ -216,14 +244,27 @@ impl<'a> Worker<'a> {
         self.block.frames = frames;
         read?;
         lap(&mut clock);
-        let view = self.block.view();
-        for (bound, partial) in self.bound.iter().zip(partials) {
-            accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
-                .map_err(|error| place(self.shared.trajectory, error))?;
+        let leaf = open.number;
+        let rows = self.block.rows();
+        let mut row = 0;
+        while row < rows {
+            let end = self.shared.plan.leaf(open.number).end;
+            let until = rows.min((end - first) as usize);
+            let view = self.block.view().rows_in(row..until);
+            for (bound, partial) in self.bound.iter().zip(&mut open.partials) {
+                accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
+                    .map_err(|error| place(self.shared.trajectory, error))?;
+            }
+            if first + until as u64 == end {
+                let bundle = std::mem::replace(&mut open.partials, self.empty());
+                self.shared.tree.insert(&self.kernels, Node { level: 0, index: open.number, bundle })?;
+                open.number += 1;
+            }
+            row = until;
         }
         let compute = lap(&mut clock);
         let after = self.reader.phases;
-        let rows = view.rows() as u32;
+        let rows = rows as u32;
         let (totals, blocks) = &mut self.account;
         totals.compute += compute;
         totals.frames += u64::from(rows);

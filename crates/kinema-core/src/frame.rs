@@ -103,6 +103,9 @@ pub struct BlockMut<'a> {
     pub velocities: &'a mut [f32],
     /// Forces, likewise.
     pub forces: &'a mut [f32],
+    /// Positions, velocities, forces in float64, instead of those above, from decoders that say they are
+    /// [`wide`](crate::format::Decoder::wide); empty where not wanted.
+    pub wide: [&'a mut [f64]; 3],
     /// One cell a row.
     pub cells: &'a mut [Cell],
     /// One step a row.
@@ -167,6 +170,7 @@ impl Block {
             positions: &mut self.positions,
             velocities: &mut self.velocities,
             forces: &mut self.forces,
+            wide: [&mut [], &mut [], &mut []],
             cells: &mut self.cells,
             steps: &mut self.steps,
             times: &mut self.times,
@@ -213,6 +217,25 @@ impl<'a> BlockView<'a> {
     /// Number of frames.
     pub fn rows(&self) -> usize {
         self.frames.len()
+    }
+    /// Some of the rows.
+    #[must_use]
+    pub fn rows_in(&self, rows: std::ops::Range<usize>) -> Self {
+        let width = 3 * self.n_selected;
+        let vectors = |values: &'a [f32]| match values {
+            [] => values,
+            values => &values[rows.start * width..rows.end * width],
+        };
+        Self {
+            n_selected: self.n_selected,
+            frames: &self.frames[rows.clone()],
+            positions: vectors(self.positions),
+            velocities: vectors(self.velocities),
+            forces: vectors(self.forces),
+            cells: &self.cells[rows.clone()],
+            steps: &self.steps[rows.clone()],
+            times: &self.times[rows],
+        }
     }
     /// The positions of one row: `n_selected * 3` values.
     pub fn positions_of(&self, row: usize) -> &'a [f32] {

@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Grain;
 use crate::frame::Fields;
 use crate::index::fingerprint::Fingerprint;
 use crate::kernel::{AnyKernel, Needs, Transform};
 use crate::reader::BATCH_BYTES;
 use crate::selection::{AtomSelection, FrameSelection};
-use crate::trajectory::{Trajectory, not_scanned};
+use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
 /// A kernel and what is done to the frames before it sees them.
 pub struct Job {
@@ -52,6 +53,11 @@ pub struct Plan {
     pub leaf_frames: u64,
     /// Frames read and decoded together.
     pub block_frames: u64,
+    /// Frames of a file that are decoded together whatever is wanted of them (chunks that are compressed): blocks end where
+    /// such a run ends. 1 where every frame is decoded alone.
+    pub band: u64,
+    /// Leaves that a worker takes at a time, so that it meets the ends of few bands.
+    pub task_leaves: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
     /// Working memory in bytes that the run keeps to, results not counted.
@@ -102,10 +108,10 @@ impl Plan {
         let row = row_bytes(atoms.len(), fields);
         let leaf_frames = leaf_length(row, frames.len());
         let n_leaves = frames.len().div_ceil(leaf_frames);
-        let largest = scanned.joined.pieces.iter().map(|piece| scanned.parts[piece.part].index.largest()).max();
+        let (largest, grain) = trajectory_grain(scanned, fields);
         let budget = Budget {
             row: if jobs.iter().any(|job| !job.transforms.is_empty()) { 2 * row } else { row },
-            reading: 2 * largest.unwrap_or(0).max(BATCH_BYTES),
+            reading: 2 * largest.max(BATCH_BYTES),
         };
         let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
         let mut notes = Vec::new();
@@ -117,13 +123,35 @@ impl Plan {
             ));
         }
         let room = memory / workers as u64 - budget.reading;
-        let block_frames = (room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames);
+        let band = if grain.whole { grain.frames } else { 1 };
+        let (block_frames, task_leaves) = match grain.frames {
+            1 => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
+            // one block may serve several leaves
+            together => {
+                let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
+                let tasks = match workers as u64 {
+                    1 => 1,
+                    workers => (span(&frames) / together / 8).clamp(workers, 16 * workers),
+                };
+                ((room / budget.row).clamp(1, wanted), n_leaves.div_ceil(tasks))
+            }
+        };
+        if block_frames < band {
+            notes.push(format!(
+                "chunks hold {band} frames and are compressed; the memory limit has room for {block_frames}, so that each \
+                 chunk is decoded about {} times; {:.1} MiB for each worker or `kinema repack` would end that",
+                band.div_ceil(block_frames),
+                (band * budget.row + budget.reading) as f64 / (1 << 20) as f64,
+            ));
+        }
         Ok(Self {
             frames,
             atoms,
             fields,
             leaf_frames,
             block_frames,
+            band,
+            task_leaves,
             workers,
             memory,
             fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
@@ -166,6 +194,19 @@ impl Plan {
         }
         text
     }
+}
+
+/// The largest frame of the parts, and how their frames hang together.
+pub(crate) fn trajectory_grain(scanned: &Scanned, fields: Fields) -> (u64, Grain) {
+    let parts = || scanned.joined.pieces.iter().map(|piece| &scanned.parts[piece.part]);
+    let grain = parts().fold(Grain::FRAME, |all, part| all.and(part.decoder.grain(fields)));
+    let largest = parts().map(|part| part.index.largest()).max().unwrap_or(0);
+    (largest.max(grain.working), grain)
+}
+
+/// How many frames of the trajectory the selection stretches over, from its first to its last.
+fn span(frames: &FrameSelection) -> u64 {
+    frames.get(frames.len() - 1).abs_diff(frames.get(0)) + 1
 }
 
 /// What one worker needs.

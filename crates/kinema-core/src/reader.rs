@@ -2,6 +2,7 @@
 //!
 //! It neither splits work nor runs threads: `engine` does.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -100,6 +101,8 @@ impl<'a> Reader<'a> {
         let source = self.trajectory.source(number)?;
         self.phases.open += start.elapsed();
         self.request.scales = if self.native { Scales::NATIVE } else { part.scales() };
+        // frames that share segments are read together, or their segments would be read once for each batch
+        let together = part.decoder.grain(self.request.fields).frames > 1;
         let mut rest = run;
         while !rest.is_empty() {
             // whole frames are counted even where only some of their bytes are read: a bound that holds for any file
@@ -107,7 +110,7 @@ impl<'a> Reader<'a> {
             let mut frames = 0;
             while let Some((_, wanted)) = rest.get(frames) {
                 bytes += part.index.extent(wanted.frame).len;
-                if frames > 0 && bytes > BATCH_BYTES {
+                if frames > 0 && bytes > BATCH_BYTES && !together {
                     break;
                 }
                 frames += 1;
@@ -126,8 +129,33 @@ impl<'a> Reader<'a> {
         let start = Instant::now();
         self.segments.clear();
         part.decoder.segments(&part.index, &self.wanted, &self.request, &mut self.segments)?;
-        self.gather.read(source, self.segments.iter().map(|segment| segment.extent)).map_err(|error| {
-            match self.segments.iter().find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at)) {
+        self.phases.io += start.elapsed();
+        let mut next = 0;
+        while next < self.segments.len() {
+            let mut bytes = 0;
+            let few = self.segments[next..].iter().take_while(|segment| {
+                bytes += segment.extent.len;
+                bytes <= BATCH_BYTES
+            });
+            let end = next + few.count().max(1);
+            self.read_segments(part, source, next..end, out)?;
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// Reads and decodes some of the segments, which are no more than can stay in the cache.
+    fn read_segments(
+        &mut self,
+        part: &Part,
+        source: &dyn Source,
+        segments: Range<usize>,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let chosen = &self.segments[segments.clone()];
+        self.gather.read(source, chosen.iter().map(|segment| segment.extent)).map_err(|error| {
+            match chosen.iter().find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at)) {
                 Some(segment) => error.at_frame(self.wanted[segment.wanted.start as usize].frame),
                 None => error,
             }
@@ -136,9 +164,9 @@ impl<'a> Reader<'a> {
         self.phases.io += read - start;
         self.phases.bytes_read += self.gather.bytes_read;
         self.phases.reads += self.gather.reads;
-        for i in 0..self.segments.len() {
+        for (place, i) in segments.enumerate() {
             let segment = &self.segments[i];
-            let bytes = self.gather.bytes(i);
+            let bytes = self.gather.bytes(place);
             let outcome = part.decoder.decode(segment, bytes, &self.wanted, &self.request, out, &mut self.scratch)?;
             if let Decoded::NeedsPrefix(len) = outcome {
                 self.read_longer(part, source, i, len, out)?;

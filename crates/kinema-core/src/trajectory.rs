@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Decoder, Format, Header, Scan, ScanOptions};
+use crate::format::{self, Decoder, Format, Header, ReadStructure, Scan, ScanOptions};
 use crate::frame::Scales;
 use crate::index::Index;
 use crate::index::fingerprint::Fingerprint;
 use crate::index::store::{self, Loaded};
 use crate::join::{self, Joined, Overlap};
-use crate::source::{FileSource, Source};
+use crate::source::{FileSource, ReadLog, RecordingSource, Source, StackedSource};
 
 /// What to do with an incomplete last frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum IndexPolicy {
 }
 
 /// How a trajectory is opened.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OpenOptions {
     /// The format, or `None` to look at the first bytes.
     pub format: Option<&'static dyn Format>,
@@ -51,6 +51,10 @@ pub struct OpenOptions {
     pub index_folder: Option<PathBuf>,
     /// How many files may be open between reads.
     pub max_open_files: usize,
+    /// Reads the structure of HDF5 files.
+    pub structure: Option<Arc<dyn ReadStructure>>,
+    /// Notes every read, for tests.
+    pub log: Option<ReadLog>,
 }
 
 impl std::fmt::Debug for dyn Format {
@@ -68,6 +72,8 @@ impl Default for OpenOptions {
             index: IndexPolicy::Auto,
             index_folder: None,
             max_open_files: 64,
+            structure: None,
+            log: None,
         }
     }
 }
@@ -77,6 +83,8 @@ impl Default for OpenOptions {
 pub enum IndexOrigin {
     /// By arithmetic from header and size.
     Arithmetic,
+    /// From the structure of the file, which libhdf5 has read.
+    Structure,
     /// Loaded.
     Stored,
     /// Loaded, and extended by the frames that the file has grown by.
@@ -116,7 +124,7 @@ impl Part {
     }
     /// Factors to angstrom and ps.
     pub fn scales(&self) -> Scales {
-        self.format.info().scales
+        self.decoder.scales().unwrap_or(self.format.info().scales)
     }
 }
 
@@ -132,7 +140,7 @@ pub struct Scanned {
 pub struct Trajectory {
     paths: Vec<PathBuf>,
     options: OpenOptions,
-    handles: Handles,
+    handles: Arc<Handles>,
     first: (&'static dyn Format, Arc<dyn Decoder>),
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
@@ -148,9 +156,9 @@ impl Trajectory {
         let Some(path) = paths.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
-        let handles = Handles::new(options.max_open_files);
-        let source = handles.get(0, path)?;
-        let first = open_decoder(&*source, options.format)?;
+        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let source = handles.get((0, 0), path)?;
+        let first = open_decoder(&*source, &options)?;
         Ok(Self { paths, options, handles, first, scanned: OnceLock::new(), scanning: Mutex::new(()) })
     }
 
@@ -234,22 +242,24 @@ impl Trajectory {
 
     fn scan_part(&self, number: usize, workers: usize, progress: &(dyn Fn(u64) -> Result<()> + Sync)) -> Result<Part> {
         let path = &self.paths[number];
-        let source = self.handles.get(number, path)?;
-        self.scan_source(number, &*source, workers, progress).map_err(|error| error.at_path(path))
+        let first = self.handles.get((number, 0), path)?;
+        let opened = match number {
+            0 => self.first.clone(),
+            _ => open_decoder(&*first, &self.options)?,
+        };
+        let source = self.stacked(number, first, &*opened.1);
+        self.scan_source(number, opened, &*source, workers, progress).map_err(|error| error.at_path(path))
     }
 
     fn scan_source(
         &self,
         number: usize,
+        (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
         source: &dyn Source,
         workers: usize,
         progress: &(dyn Fn(u64) -> Result<()> + Sync),
     ) -> Result<Part> {
         let path = self.paths[number].clone();
-        let (format, decoder) = match number {
-            0 => self.first.clone(),
-            _ => open_decoder(source, self.options.format)?,
-        };
         let name = format.info().name;
         let n_atoms = decoder.header().n_atoms;
         if n_atoms != self.n_atoms() {
@@ -293,7 +303,10 @@ impl Trajectory {
         }
         let fingerprint = Fingerprint::of(source, size, &scan.index)?;
         let mut index_path = None;
-        let mut origin = IndexOrigin::Arithmetic;
+        let mut origin = match scan.index {
+            Index::Chunked(_) => IndexOrigin::Structure,
+            _ => IndexOrigin::Arithmetic,
+        };
         if matches!(scan.index, Index::Table(_)) {
             origin = if extended { IndexOrigin::Extended } else { IndexOrigin::Built };
             if self.options.index != IndexPolicy::Memory {
@@ -356,8 +369,26 @@ impl Trajectory {
     ///
     /// # Errors
     /// As [`FileSource::open`].
-    pub fn source(&self, part: usize) -> Result<Arc<FileSource>> {
-        self.handles.get(part, &self.paths[part])
+    pub fn source(&self, part: usize) -> Result<Arc<dyn Source>> {
+        let first = self.handles.get((part, 0), &self.paths[part])?;
+        Ok(match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
+            Some(known) => self.stacked(part, first, &*known.decoder),
+            None => first,
+        })
+    }
+
+    /// The file of a part with those that it names.
+    fn stacked(&self, part: usize, first: Arc<dyn Source>, decoder: &dyn Decoder) -> Arc<dyn Source> {
+        if decoder.other_files().is_empty() {
+            return first;
+        }
+        let paths = decoder.other_files().to_vec();
+        let handles = self.handles.clone();
+        let other = move |file: u32| match paths.get((file as usize).wrapping_sub(1)) {
+            Some(path) => handles.get((part, file), path),
+            None => Err(Error::new(ErrorKind::Internal, format!("file {file} of a virtual data set is not known"))),
+        };
+        Arc::new(StackedSource::new(first, Box::new(other)))
     }
 }
 
@@ -376,31 +407,34 @@ fn with_place_of(error: Error, place: &Error) -> Error {
     }
 }
 
-fn open_decoder(
-    source: &dyn Source,
-    format: Option<&'static dyn Format>,
-) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
-    let format = match format {
+fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
+    let format = match options.format {
         Some(format) => format,
         None => format::detect(source)?,
     };
-    let decoder = format.open(source).map_err(|error| error.in_format(format.info().name).at_path(source.path()))?;
+    let decoder = format
+        .open_with(source, options.structure.as_deref())
+        .map_err(|error| error.in_format(format.info().name).at_path(source.path()))?;
     Ok((format, decoder))
 }
 
 /// Open files, at most so many between reads; the one unused for longest is closed first.
 struct Handles {
     most: usize,
-    open: Mutex<VecDeque<(usize, Arc<FileSource>)>>,
+    log: Option<ReadLog>,
+    open: Mutex<VecDeque<Handle>>,
 }
 
+/// Number of the part and of the file in it (0: the part itself), and the open file.
+type Handle = ((usize, u32), Arc<dyn Source>);
+
 impl Handles {
-    fn new(most: usize) -> Self {
-        Self { most: most.max(1), open: Mutex::new(VecDeque::new()) }
+    fn new(most: usize, log: Option<ReadLog>) -> Self {
+        Self { most: most.max(1), log, open: Mutex::new(VecDeque::new()) }
     }
 
-    fn get(&self, part: usize, path: &Path) -> Result<Arc<FileSource>> {
-        let find = |open: &mut VecDeque<(usize, Arc<FileSource>)>| {
+    fn get(&self, part: (usize, u32), path: &Path) -> Result<Arc<dyn Source>> {
+        let find = |open: &mut VecDeque<Handle>| {
             let at = open.iter().position(|(number, _)| *number == part)?;
             let entry = open.remove(at)?;
             let source = entry.1.clone();
@@ -411,7 +445,11 @@ impl Handles {
             return Ok(source);
         }
         // opened outside the lock: on a parallel file system this can take long
-        let source = Arc::new(FileSource::open(path)?);
+        let file = FileSource::open(path)?;
+        let source: Arc<dyn Source> = match &self.log {
+            Some(log) => Arc::new(RecordingSource::logging(file, log.clone())),
+            None => Arc::new(file),
+        };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = find(&mut open) {
             return Ok(source);

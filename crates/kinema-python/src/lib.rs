@@ -5,6 +5,8 @@
 
 mod arguments;
 mod errors;
+mod h5md;
+mod hdf5;
 mod kernels;
 mod python_kernel;
 mod run;
@@ -67,5 +69,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::PyMergeTree>()?;
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::creation_filters, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::decode_chunk, module)?)?;
     Ok(())
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
 use kinema_core::engine::Watch;
-use kinema_core::format;
+use kinema_core::format::{self, ReadStructure};
 use kinema_core::frame::Fields;
 use kinema_core::join::Overlap;
 use kinema_core::selection::AtomSelection;
+use kinema_core::source::ReadLog;
 use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions, Scanned, Trajectory};
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
@@ -18,6 +19,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
+use crate::h5md::Describe;
 use crate::signals::watched;
 
 /// Files as one trajectory.
@@ -28,6 +30,8 @@ pub struct PyTrajectory {
     overlap: String,
     on_truncated: String,
     max_open_files: usize,
+    describe: Option<Py<PyAny>>,
+    log: Option<ReadLog>,
 }
 
 impl PyTrajectory {
@@ -45,7 +49,7 @@ impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64,
-        index_folder=None))]
+        index_folder=None, describe=None, record_reads=false))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -55,6 +59,8 @@ impl PyTrajectory {
         index: &str,
         max_open_files: usize,
         index_folder: Option<PathBuf>,
+        describe: Option<Py<PyAny>>,
+        record_reads: bool,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -64,7 +70,12 @@ impl PyTrajectory {
                 })
             })
             .transpose()?;
+        let log = record_reads.then(ReadLog::default);
         let options = OpenOptions {
+            structure: describe
+                .as_ref()
+                .map(|function| Arc::new(Describe(function.clone_ref(py))) as Arc<dyn ReadStructure>),
+            log: log.clone(),
             format,
             overlap: choice(
                 "overlap",
@@ -91,7 +102,16 @@ impl PyTrajectory {
             overlap: overlap.to_owned(),
             on_truncated: on_truncated.to_owned(),
             max_open_files,
+            describe,
+            log,
         })
+    }
+
+    /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
+    fn take_reads(&self) -> PyResult<Vec<(String, u64, u64)>> {
+        let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
+        let reads = log.take().into_iter();
+        Ok(reads.map(|(path, extent)| (path.display().to_string(), extent.offset, extent.len)).collect())
     }
 
     /// The arguments with which another process opens the same trajectory.
@@ -103,6 +123,7 @@ impl PyTrajectory {
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
         recipe.set_item("max_open_files", self.max_open_files)?;
+        recipe.set_item("describe", &self.describe)?;
         Ok(recipe)
     }
 
@@ -176,6 +197,7 @@ impl PyTrajectory {
             let piece = scanned.joined.pieces.iter().find(|piece| piece.part == number);
             let origin = match part.origin {
                 IndexOrigin::Arithmetic => "arithmetic",
+                IndexOrigin::Structure => "structure",
                 IndexOrigin::Stored => "stored",
                 IndexOrigin::Extended => "extended",
                 IndexOrigin::Built => "built",

@@ -3,11 +3,14 @@
 //! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
 
 pub mod dcd;
+pub mod h5md;
 pub mod xtc;
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
 use crate::index::Index;
@@ -15,7 +18,7 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
-pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd];
+pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd, &h5md::H5md];
 
 /// Facts about a format, as data.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +50,7 @@ pub trait Format: Send + Sync {
     /// Its facts.
     fn info(&self) -> &'static FormatInfo;
 
-    /// Whether a file that begins with `head` (up to 512 bytes) is of this format.
+    /// Whether a file that begins with `head` (up to [`HEAD_BYTES`]) is of this format.
     fn sniff(&self, head: &[u8]) -> bool;
 
     /// Reads the file's header (or that of frame 0) and nothing more.
@@ -55,6 +58,27 @@ pub trait Format: Send + Sync {
     /// # Errors
     /// `Truncated`, `Corrupt`, or `Unsupported` for a variant that is not read.
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>>;
+
+    /// The same for a format whose structure is read by a library outside this crate; `open` for all others.
+    ///
+    /// # Errors
+    /// As [`Format::open`].
+    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
+        let _ = structure;
+        self.open(source)
+    }
+}
+
+/// Bytes of a file's head that [`Format::sniff`] is given: HDF5 may have a user block before its signature.
+pub const HEAD_BYTES: u64 = 2056;
+
+/// Reads the structure of an HDF5 file, which is libhdf5's business, and gives a decoder of its bytes.
+pub trait ReadStructure: Send + Sync {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Whatever the library meets.
+    fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>>;
 }
 
 /// What the header of a file says.
@@ -118,13 +142,43 @@ pub enum Decoded {
     NeedsPrefix(u64),
 }
 
+/// How frames hang together in the segments of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grain {
+    /// How many frames may share segments that hold parts of each; 1 where a frame's bytes stand alone.
+    pub frames: u64,
+    /// Whether such segments are decoded whole, however few of their frames are wanted: compressed chunks.
+    pub whole: bool,
+    /// Bytes of working memory for the largest segment, encoded and decoded, beyond those of a frame.
+    pub working: u64,
+}
+
+impl Grain {
+    /// Each frame by itself.
+    pub const FRAME: Self = Self { frames: 1, whole: false, working: 0 };
+
+    /// What holds for both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            frames: self.frames.max(other.frames),
+            whole: self.whole || other.whole,
+            working: self.working.max(other.working),
+        }
+    }
+}
+
 /// Buffers that a worker lends to decoders, so that they allocate nothing per frame.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Scratch {
     /// 32-bit integers.
     pub ints: Vec<i32>,
     /// 32-bit floats.
     pub floats: Vec<f32>,
+    /// A decoded chunk.
+    pub bytes: Vec<u8>,
+    /// Between the filters of a chunk.
+    pub filters: FilterScratch,
 }
 
 /// How a scan of a file is to be done.
@@ -150,6 +204,27 @@ pub struct Scan {
 pub trait Decoder: Send + Sync {
     /// What the header says.
     fn header(&self) -> &Header;
+
+    /// Factors to angstrom and ps where files of this format differ in their units; `None`: those of the format.
+    fn scales(&self) -> Option<Scales> {
+        None
+    }
+
+    /// How the frames hang together where these fields are wanted.
+    fn grain(&self, fields: Fields) -> Grain {
+        let _ = fields;
+        Grain::FRAME
+    }
+
+    /// Whether vector fields hold more than float32 does, and [`BlockMut::wide`] is written where it is given.
+    fn wide(&self) -> bool {
+        false
+    }
+
+    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::StackedSource`] has them.
+    fn other_files(&self) -> &[PathBuf] {
+        &[]
+    }
 
     /// Finds all frames.
     ///
@@ -200,7 +275,7 @@ pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
     if len == 0 {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty").at_path(source.path()));
     }
-    let mut head = vec![0; len.min(512) as usize];
+    let mut head = vec![0; len.min(HEAD_BYTES) as usize];
     source.read_exact_at(0, &mut head)?;
     if let Some(format) = FORMATS.iter().copied().find(|format| format.sniff(&head)) {
         return Ok(format);

@@ -46,7 +46,7 @@ impl Fingerprint {
         let mut samples = Xxh3::new();
         let n = index.n_frames();
         for i in 0..n.min(SAMPLES) {
-            let extent = index.extent((u128::from(i) * u128::from(n) / u128::from(n.min(SAMPLES))) as u64);
+            let extent = index.sample((u128::from(i) * u128::from(n) / u128::from(n.min(SAMPLES))) as u64);
             let len = extent.len.min(SAMPLE_BYTES).min(bytes.len() as u64) as usize;
             source.read_exact_at(extent.offset, &mut bytes[..len])?;
             samples.update(&bytes[..len]);

@@ -2,10 +2,12 @@
 //!
 //! Storing it beside the file is `store`'s task; building it is the format's.
 
+mod chunked;
 pub mod fingerprint;
 pub mod store;
 mod table;
 
+pub use chunked::ChunkedIndex;
 pub use table::{TableBuilder, TableIndex};
 
 use crate::source::Extent;
@@ -17,6 +19,8 @@ pub enum Index {
     Uniform(UniformIndex),
     /// Frames of different sizes, one after the other: found by a scan, worth storing.
     Table(TableIndex),
+    /// Frames in the chunks of an HDF5 file, whose structure is read at each opening.
+    Chunked(ChunkedIndex),
 }
 
 /// Frames of one size; the first may differ (DCD with fixed atoms).
@@ -40,6 +44,7 @@ impl Index {
         match self {
             Self::Uniform(uniform) => uniform.n_frames,
             Self::Table(table) => table.n_frames(),
+            Self::Chunked(chunked) => chunked.n_frames,
         }
     }
 
@@ -51,6 +56,15 @@ impl Index {
                 Extent { offset: uniform.first.end() + (frame - 1) * uniform.stride, len: uniform.stride }
             }
             Self::Table(table) => table.extent(frame),
+            Self::Chunked(chunked) => chunked.extent(frame),
+        }
+    }
+
+    /// Bytes that hold some of the frame, by which a file is recognised.
+    pub fn sample(&self, frame: u64) -> Extent {
+        match self {
+            Self::Chunked(chunked) => chunked.sample(frame),
+            Self::Uniform(_) | Self::Table(_) => self.extent(frame),
         }
     }
 
@@ -60,6 +74,7 @@ impl Index {
             Self::Uniform(uniform) if uniform.n_frames == 0 => 0,
             Self::Uniform(uniform) => uniform.first.len.max(uniform.stride),
             Self::Table(table) => table.largest(),
+            Self::Chunked(chunked) => chunked.frame_bytes,
         }
     }
 
@@ -75,6 +90,7 @@ impl Index {
                 uniform.steps.map(|(first, by)| first.wrapping_add(by.wrapping_mul(frame as i64)))
             }
             Self::Table(table) => Some(table.step(frame)),
+            Self::Chunked(chunked) => chunked.steps.as_ref()?.get(frame as usize).copied(),
         }
     }
 
@@ -83,6 +99,7 @@ impl Index {
         match self {
             Self::Uniform(uniform) => uniform.times.map(|(first, by)| first + by * frame as f64),
             Self::Table(table) => Some(table.time(frame)),
+            Self::Chunked(chunked) => chunked.times.as_ref()?.get(frame as usize).copied(),
         }
     }
 }

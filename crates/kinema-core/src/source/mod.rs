@@ -5,10 +5,12 @@
 mod file;
 mod memory;
 mod recording;
+mod stacked;
 
 pub use file::FileSource;
 pub use memory::MemorySource;
-pub use recording::RecordingSource;
+pub use recording::{ReadLog, RecordingSource};
+pub use stacked::StackedSource;
 
 use std::path::Path;
 
@@ -94,6 +96,10 @@ impl Gather {
         let mut filled = 0_usize;
         let mut run: Option<Extent> = None;
         for extent in extents {
+            if extent.len == 0 {
+                self.places.push((0, 0));
+                continue;
+            }
             match &mut run {
                 Some(current)
                     if extent.offset >= current.offset && extent.offset <= current.end().saturating_add(MAX_GAP) =>

@@ -1,27 +1,47 @@
 //! A source that remembers which bytes were asked for, so that tests can say what a read touches.
 
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Extent, Source};
 use crate::error::Result;
+
+/// Reads in their order, of several sources.
+#[derive(Debug, Default, Clone)]
+pub struct ReadLog(Arc<Mutex<Vec<(PathBuf, Extent)>>>);
+
+impl ReadLog {
+    /// The reads since the last call.
+    pub fn take(&self) -> Vec<(PathBuf, Extent)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, path: &Path, extent: Extent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_path_buf(), extent));
+    }
+}
 
 /// Passes every read on to `inner` and notes it.
 #[derive(Debug)]
 pub struct RecordingSource<S> {
     inner: S,
-    reads: Mutex<Vec<Extent>>,
+    log: ReadLog,
 }
 
 impl<S: Source> RecordingSource<S> {
     /// Wraps a source.
     pub fn new(inner: S) -> Self {
-        Self { inner, reads: Mutex::new(Vec::new()) }
+        Self::logging(inner, ReadLog::default())
+    }
+
+    /// Wraps a source whose reads are noted in `log`.
+    pub fn logging(inner: S, log: ReadLog) -> Self {
+        Self { inner, log }
     }
 
     /// The reads since the last call, in order.
     pub fn take(&self) -> Vec<Extent> {
-        std::mem::take(&mut *self.reads.lock().unwrap_or_else(PoisonError::into_inner))
+        self.log.take().into_iter().map(|(_, extent)| extent).collect()
     }
 }
 
@@ -35,7 +55,7 @@ impl<S: Source> Source for RecordingSource<S> {
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push(Extent { offset, len: buffer.len() as u64 });
+        self.log.push(self.inner.path(), Extent { offset, len: buffer.len() as u64 });
         self.inner.read_exact_at(offset, buffer)
     }
 }

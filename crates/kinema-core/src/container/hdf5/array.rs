@@ -1,0 +1,440 @@
+//! How a numeric data set lies in a file: chunks, their addresses and filters; and its numbers into rows of the caller.
+//!
+//! It reads nothing and finds nothing: libhdf5 (in Python) has told the addresses, a source has read the bytes.
+
+use std::ops::Range;
+
+use super::filters::{FilterScratch, Pipeline, StoredFilter};
+use super::number::{Number, Real, with_loader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{Extent, StackedSource};
+
+/// The address of a chunk that was never written: it reads as the fill value.
+pub const NOT_STORED: u64 = u64::MAX;
+
+/// Pieces of a large chunk that [`Array::samples`] names.
+const SAMPLES: u64 = 16;
+
+/// What libhdf5 says of a data set.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Path of the data set in the file, for messages.
+    pub name: String,
+    /// Which of the part's files it is in.
+    pub file: u32,
+    /// Frames, units (atoms, or numbers where atoms are not told apart), components of a unit.
+    pub shape: [u64; 3],
+    /// What is stored.
+    pub number: Number,
+    /// Shape of a chunk; `None` for contiguous and compact data sets.
+    pub chunks: Option<[u64; 3]>,
+    /// Byte address of each chunk of the whole grid, row-major; one for contiguous data sets.
+    pub addresses: Vec<u64>,
+    /// Stored bytes of each.
+    pub sizes: Vec<u64>,
+    /// Which filters were skipped for each.
+    pub masks: Vec<u32>,
+    /// In the order of writing.
+    pub filters: Vec<StoredFilter>,
+    /// Chunks that stick out of the data set are stored without filters.
+    pub partial_chunks_unfiltered: bool,
+    /// One number as the file has it, or nothing for zero.
+    pub fill: Vec<u8>,
+    /// The data of a compact data set.
+    pub inline: Option<Vec<u8>>,
+}
+
+/// A data set, checked: every chunk has the bytes that its shape needs.
+#[derive(Debug)]
+pub struct Array {
+    name: String,
+    shape: [u64; 3],
+    number: Number,
+    chunk: [u64; 3],
+    grid: [u64; 3],
+    addresses: Vec<u64>,
+    sizes: Vec<u64>,
+    masks: Vec<u32>,
+    pipeline: Pipeline,
+    partial_chunks_unfiltered: bool,
+    fill: Vec<u8>,
+    inline: Option<Vec<u8>>,
+}
+
+/// One chunk, clipped to the data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    number: usize,
+    /// Frames in it.
+    pub rows: Range<u64>,
+    /// Units in it.
+    pub units: Range<u64>,
+    /// Components in it.
+    pub components: Range<u64>,
+}
+
+/// How the bytes of a chunk are come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// Read all of them and decode.
+    Filtered(Extent),
+    /// Any of them can be read alone; this is the address of the first.
+    Plain(u64),
+    /// They are in the description.
+    Inline,
+    /// They read as the fill value.
+    Nowhere,
+}
+
+impl Array {
+    /// Checks a description.
+    ///
+    /// # Errors
+    /// `Unsupported` for a filter that is not known here; `Corrupt` for sizes and addresses that contradict the shape.
+    pub fn new(told: Description) -> Result<Self> {
+        let Description { name, shape, number, .. } = told;
+        let wrong = |what: &str| Error::new(ErrorKind::Corrupt, format!("data set {name}: {what}"));
+        let chunk = told.chunks.unwrap_or(shape.map(|n| n.max(1)));
+        if chunk.contains(&0) {
+            return Err(wrong("a chunk has no elements"));
+        }
+        let size = number.size() as u64;
+        let bytes = chunk.iter().try_fold(size, |all, &n| all.checked_mul(n)).filter(|&bytes| bytes < 1 << 56);
+        let bytes = bytes.ok_or_else(|| wrong("a chunk is larger than any file"))?;
+        let grid = [0, 1, 2].map(|axis| shape[axis].div_ceil(chunk[axis]));
+        let n_chunks = grid.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)).unwrap_or(u64::MAX);
+        if !told.filters.is_empty() && bytes > u64::from(u32::MAX) {
+            return Err(wrong("a compressed chunk is larger than 4 GiB"));
+        }
+        let pipeline = Pipeline::new(&told.filters, size as usize, bytes as usize)
+            .map_err(|error| Error::new(error.kind(), format!("data set {name}: {}", error.what())))?;
+        let fill = if told.fill.is_empty() { vec![0; size as usize] } else { told.fill };
+        if fill.len() as u64 != size {
+            return Err(wrong("the fill value has another size than the elements"));
+        }
+        let mut addresses = told.addresses;
+        match &told.inline {
+            Some(inline) if inline.len() as u64 != bytes && n_chunks > 0 => {
+                return Err(wrong("the compact data have another size than their shape"));
+            }
+            Some(_) => {}
+            None => {
+                let lengths = [addresses.len(), told.sizes.len(), told.masks.len()];
+                if lengths.iter().any(|&len| len as u64 != n_chunks) {
+                    return Err(wrong("the list of chunks does not fit the shape"));
+                }
+                let outside = |(&at, &len): (&u64, &u64)| {
+                    at != NOT_STORED && at.checked_add(len).is_none_or(|end| end >= StackedSource::LARGEST)
+                };
+                if addresses.iter().zip(&told.sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
+                    return Err(wrong("a chunk lies beyond any file"));
+                }
+                let stored = addresses.iter_mut().filter(|at| **at != NOT_STORED);
+                stored.for_each(|at| *at = StackedSource::address(told.file, *at));
+            }
+        }
+        let array = Self {
+            name,
+            shape,
+            number,
+            chunk,
+            grid,
+            addresses,
+            sizes: told.sizes,
+            masks: told.masks,
+            pipeline,
+            partial_chunks_unfiltered: told.partial_chunks_unfiltered,
+            fill,
+            inline: told.inline,
+        };
+        for number in 0..array.addresses.len() {
+            let plain = array.inline.is_none()
+                && array.addresses[number] != NOT_STORED
+                && !array.is_filtered(&array.chunk(number));
+            if plain && array.sizes[number] < bytes {
+                let found = array.sizes[number];
+                let what = format!("data set {}: stored bytes of chunk {number}", array.name);
+                return Err(Error::corrupt(&what, bytes, found));
+            }
+        }
+        Ok(array)
+    }
+
+    /// Frames, units, components.
+    pub fn shape(&self) -> [u64; 3] {
+        self.shape
+    }
+    /// Path in the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Shape of a chunk.
+    pub fn chunk_shape(&self) -> [u64; 3] {
+        self.chunk
+    }
+    /// Whether chunks must be decoded whole.
+    pub fn filtered(&self) -> bool {
+        !self.pipeline.is_empty() && self.inline.is_none()
+    }
+    /// Bytes of a decoded chunk.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk.iter().product::<u64>() * self.number.size() as u64
+    }
+    /// Bytes of the longest stored chunk.
+    pub fn largest_stored(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+    /// Bytes between a frame and the next within a chunk.
+    pub fn row_bytes(&self) -> u64 {
+        self.chunk[1] * self.unit_bytes()
+    }
+    /// Bytes between a unit and the next within a chunk.
+    pub fn unit_bytes(&self) -> u64 {
+        self.chunk[2] * self.number.size() as u64
+    }
+
+    /// Bytes here and there, in the order of the frames: of the first chunk of each run of frames that shares chunks,
+    /// or, where few chunks hold all frames and can be read in parts, of pieces of those.
+    pub fn samples(&self) -> Vec<Extent> {
+        let step = (self.grid[1] * self.grid[2]).max(1) as usize;
+        let chunks = self.addresses.iter().zip(&self.sizes).step_by(step).map(|(&offset, &len)| match offset {
+            NOT_STORED => Extent::default(),
+            _ => Extent { offset, len },
+        });
+        if self.filtered() || self.grid[0] >= SAMPLES {
+            return chunks.collect();
+        }
+        chunks
+            .flat_map(|Extent { offset, len }| {
+                let piece = len / SAMPLES;
+                (0..SAMPLES).map(move |i| Extent { offset: offset + i * piece, len: piece })
+            })
+            .collect()
+    }
+
+    fn chunk(&self, number: usize) -> Chunk {
+        let n = number as u64;
+        let at = [n / (self.grid[1] * self.grid[2]), n / self.grid[2] % self.grid[1], n % self.grid[2]];
+        let range = |axis: usize| {
+            let start = at[axis] * self.chunk[axis];
+            start..(start + self.chunk[axis]).min(self.shape[axis])
+        };
+        Chunk { number, rows: range(0), units: range(1), components: range(2) }
+    }
+
+    /// The chunk that holds a frame and a unit, the `component_chunk`-th along the components; all must be there.
+    pub fn chunk_at(&self, row: u64, unit: u64, component_chunk: u64) -> Chunk {
+        let number = (row / self.chunk[0] * self.grid[1] + unit / self.chunk[1]) * self.grid[2] + component_chunk;
+        self.chunk(number as usize)
+    }
+
+    /// Number of chunks along the components.
+    pub fn component_chunks(&self) -> u64 {
+        self.grid[2]
+    }
+
+    fn is_filtered(&self, chunk: &Chunk) -> bool {
+        let whole = |range: &Range<u64>, axis: usize| range.end - range.start == self.chunk[axis];
+        let partial = !(whole(&chunk.rows, 0) && whole(&chunk.units, 1) && whole(&chunk.components, 2));
+        self.filtered() && !(partial && self.partial_chunks_unfiltered)
+    }
+
+    /// Where the bytes of a chunk are.
+    pub fn stored(&self, chunk: &Chunk) -> Stored {
+        if self.inline.is_some() {
+            return Stored::Inline;
+        }
+        match self.addresses[chunk.number] {
+            NOT_STORED => Stored::Nowhere,
+            offset if self.is_filtered(chunk) => Stored::Filtered(Extent { offset, len: self.sizes[chunk.number] }),
+            offset => Stored::Plain(offset),
+        }
+    }
+
+    /// Decodes the bytes of a filtered chunk into `out`.
+    ///
+    /// # Errors
+    /// `Corrupt` where a filter contradicts the bytes.
+    pub fn decode(&self, chunk: &Chunk, bytes: &[u8], out: &mut Vec<u8>, scratch: &mut FilterScratch) -> Result<()> {
+        self.pipeline.decode(bytes, self.masks[chunk.number], out, scratch).map_err(|error| {
+            let what = format!("data set {}, chunk {}: {}", self.name, chunk.number, error.what());
+            Error::new(error.kind(), what)
+        })
+    }
+
+    /// Puts the numbers of one frame into `out`: `bytes` begins with unit `first_unit` of that frame.
+    ///
+    /// `None` as `bytes` stands for the fill value. What the bytes do not reach is an error of the caller's sizes.
+    ///
+    /// # Errors
+    /// `Internal` where `bytes` or `out` are too short.
+    pub fn scatter<R: Real>(
+        &self,
+        chunk: &Chunk,
+        bytes: Option<&[u8]>,
+        first_unit: u64,
+        columns: &Columns<'_>,
+        factor: f64,
+        out: &mut [R],
+    ) -> Result<()> {
+        let short = || Error::new(ErrorKind::Internal, "a chunk's bytes or the block are shorter than planned");
+        with_loader!(self.number, factor, R, |load| {
+            let places = Places { array: self, chunk, first_unit, columns };
+            match bytes {
+                Some(bytes) => places.copy(bytes, out, load),
+                None => {
+                    let value = self.fill.as_slice().try_into().ok().map(load).ok_or_else(short)?;
+                    places.fill(value, out)
+                }
+            }
+            .ok_or_else(short)
+        })
+    }
+
+    /// The bytes of a compact data set.
+    pub fn inline(&self) -> Option<&[u8]> {
+        self.inline.as_deref()
+    }
+}
+
+/// Which units go where in a row of the caller, three components each.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    /// The atoms wanted, ascending; `None` for all.
+    pub atoms: Option<&'a [u32]>,
+    /// Whether a unit is a number, three of which make an atom, instead of an atom.
+    pub flat: bool,
+}
+
+impl Columns<'_> {
+    /// The wanted atoms within a range of atoms, and the column of the first.
+    fn within(&self, atoms: Range<u64>) -> (usize, Option<&[u32]>) {
+        match self.atoms {
+            None => (atoms.start as usize, None),
+            Some(list) => {
+                let from = list.partition_point(|&atom| u64::from(atom) < atoms.start);
+                let to = list.partition_point(|&atom| u64::from(atom) < atoms.end);
+                (from, Some(&list[from..to.max(from)]))
+            }
+        }
+    }
+}
+
+/// One frame of one chunk on its way into a row.
+struct Places<'a> {
+    array: &'a Array,
+    chunk: &'a Chunk,
+    first_unit: u64,
+    columns: &'a Columns<'a>,
+}
+
+impl Places<'_> {
+    /// `None` where something is too short.
+    #[inline(always)]
+    fn copy<const SIZE: usize, R: Copy>(
+        &self,
+        bytes: &[u8],
+        out: &mut [R],
+        load: impl Fn([u8; SIZE]) -> R,
+    ) -> Option<()> {
+        let (numbers, _) = bytes.as_chunks::<SIZE>();
+        let Chunk { units, components, .. } = self.chunk;
+        if self.columns.flat {
+            return self.copy_flat(numbers, out, load);
+        }
+        let stride = self.array.chunk[2] as usize;
+        let n = (components.end - components.start) as usize;
+        let first = components.start as usize;
+        let skipped = units.start.max(self.first_unit) - self.first_unit;
+        let there = numbers.len().div_ceil(stride) as u64;
+        let atoms = units.start.max(self.first_unit)..units.end.min(self.first_unit + there);
+        let (column, list) = self.columns.within(atoms.clone());
+        match list {
+            None if stride == 3 && n == 3 => {
+                let count = (atoms.end - atoms.start) as usize * 3;
+                let from = numbers.get(skipped as usize * 3..)?.get(..count)?;
+                let out = out.get_mut(column * 3..)?.get_mut(..count)?;
+                out.iter_mut().zip(from).for_each(|(out, bytes)| *out = load(*bytes));
+            }
+            None => {
+                let out = out.get_mut(column * 3..)?.chunks_exact_mut(3);
+                let from = numbers.get(skipped as usize * stride..)?.chunks(stride);
+                for (out, from) in out.zip(from).take((atoms.end - atoms.start) as usize) {
+                    let out = out.get_mut(first..first + n)?.iter_mut();
+                    out.zip(from.get(..n)?).for_each(|(out, bytes)| *out = load(*bytes));
+                }
+            }
+            Some(list) if n == 3 && first == 0 => {
+                let out = out.get_mut(column * 3..)?.as_chunks_mut::<3>().0;
+                for (out, &atom) in out.iter_mut().zip(list) {
+                    let from = (u64::from(atom) - self.first_unit) as usize * stride;
+                    let [x, y, z] = numbers.get(from..)?.first_chunk::<3>()?;
+                    *out = [load(*x), load(*y), load(*z)];
+                }
+            }
+            Some(list) => {
+                let out = out.get_mut(column * 3..)?.chunks_exact_mut(3);
+                for (out, &atom) in out.zip(list) {
+                    let from = (u64::from(atom) - self.first_unit) as usize * stride;
+                    let out = out.get_mut(first..first + n)?.iter_mut();
+                    out.zip(numbers.get(from..)?.get(..n)?).for_each(|(out, bytes)| *out = load(*bytes));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Frames x 3N: a chunk may begin and end inside an atom.
+    #[inline(always)]
+    fn copy_flat<const SIZE: usize, R: Copy>(
+        &self,
+        numbers: &[[u8; SIZE]],
+        out: &mut [R],
+        load: impl Fn([u8; SIZE]) -> R,
+    ) -> Option<()> {
+        let start = self.chunk.units.start.max(self.first_unit);
+        let end = self.chunk.units.end.min(self.first_unit + numbers.len() as u64);
+        let numbers = numbers.get((start - self.first_unit) as usize..)?;
+        if self.columns.atoms.is_none() {
+            let count = end.saturating_sub(start) as usize;
+            let out = out.get_mut(start as usize..)?.get_mut(..count)?;
+            out.iter_mut().zip(numbers).for_each(|(out, bytes)| *out = load(*bytes));
+            return Some(());
+        }
+        let (column, list) = self.columns.within(start / 3..end.div_ceil(3));
+        let out = out.get_mut(column * 3..)?.as_chunks_mut::<3>().0;
+        for (out, &atom) in out.iter_mut().zip(list.unwrap_or_default()) {
+            for (component, out) in out.iter_mut().enumerate() {
+                let unit = u64::from(atom) * 3 + component as u64;
+                if (start..end).contains(&unit) {
+                    *out = load(*numbers.get((unit - start) as usize)?);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The same for a chunk that is not stored.
+    fn fill<R: Copy>(&self, value: R, out: &mut [R]) -> Option<()> {
+        let Chunk { units, components, .. } = self.chunk;
+        if self.columns.flat {
+            let (column, list) = self.columns.within(units.start / 3..units.end.div_ceil(3));
+            let Some(list) = list else {
+                out.get_mut(units.start as usize..units.end as usize)?.fill(value);
+                return Some(());
+            };
+            for (i, &atom) in list.iter().enumerate() {
+                for component in (0..3).filter(|component| units.contains(&(u64::from(atom) * 3 + component))) {
+                    *out.get_mut((column + i) * 3 + component as usize)? = value;
+                }
+            }
+            return Some(());
+        }
+        let (column, list) = self.columns.within(units.clone());
+        let count = list.map_or((units.end - units.start) as usize, <[u32]>::len);
+        for out in out.get_mut(column * 3..)?.chunks_exact_mut(3).take(count) {
+            out.get_mut(components.start as usize..components.end as usize)?.fill(value);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,327 @@
+//! One field of an HDF5 trajectory: its data set (or several, stacked), and which row each frame has.
+//!
+//! Segments and rows only; what a field means and when it is wanted is `mod`'s task.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
+use crate::container::hdf5::filters::FilterScratch;
+use crate::container::hdf5::number::Real;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Grain, Segment, Wanted};
+use crate::selection::AtomSelection;
+use crate::source::{Extent, MAX_GAP};
+
+/// Rows up to this size are read whole: skipping inside them would save no time.
+const WHOLE_ROW_BYTES: u64 = 4 * MAX_GAP;
+/// Runs of rows are cut here, so that no read needs a large buffer.
+const RUN_BYTES: u64 = 1 << 20;
+
+/// Gives rows that Rust cannot read or that must be rearranged: h5py, called from a worker.
+pub trait ReadRows: Send + Sync {
+    /// The values of `rows`, one after the other, in the file's unit: `rows x atoms x 3`.
+    ///
+    /// # Errors
+    /// Whatever the reader meets.
+    fn read(&self, rows: &[i64]) -> Result<Vec<f64>>;
+}
+
+/// Where the rows of a field are.
+pub enum Rows {
+    /// Data sets with the number of their first row, ascending.
+    Stored(Vec<(u64, Array)>),
+    /// Elsewhere.
+    Foreign(Arc<dyn ReadRows>),
+}
+
+/// Row number of a frame that the field does not have: NaN is given.
+pub const ABSENT: i64 = -1;
+
+/// A field.
+pub struct Field {
+    /// Name, for messages.
+    pub name: &'static str,
+    /// Its rows.
+    pub rows: Rows,
+    /// The row of each frame; `None`: frame i is row i.
+    pub row_of: Option<Arc<[i64]>>,
+    /// One row serves all frames.
+    pub fixed: bool,
+    /// Factor to angstrom and ps.
+    pub scale: f64,
+    /// Whether units of the data set are numbers, not atoms.
+    pub flat: bool,
+    /// Whether it holds more than float32 does.
+    pub wide: bool,
+}
+
+impl Field {
+    /// The row of a frame; negative where there is none.
+    pub fn row(&self, frame: u64) -> i64 {
+        match &self.row_of {
+            _ if self.fixed => 0,
+            None => frame as i64,
+            Some(rows) => rows.get(frame as usize).copied().unwrap_or(-2),
+        }
+    }
+
+    /// Whether the field of a frame is absent.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where that was not allowed.
+    pub fn absent(&self, frame: u64) -> Result<bool> {
+        match self.row(frame) {
+            0.. => Ok(false),
+            ABSENT => Ok(true),
+            _ => {
+                let what = format!(
+                    "no {} at this step; absent=\"nan\" or absent=\"hold\" opens the file nevertheless, or choose the \
+                     frames of that field with axis=",
+                    self.name
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, what).at_frame(frame))
+            }
+        }
+    }
+
+    /// How frames hang together in the chunks.
+    pub fn grain(&self) -> Grain {
+        let Rows::Stored(pieces) = &self.rows else { return Grain::FRAME };
+        let mut grain = Grain::FRAME;
+        for (_, array) in pieces {
+            let [frames, units, components] = array.chunk_shape();
+            let split = units < array.shape()[1] || components < array.shape()[2];
+            if array.filtered() {
+                grain.whole |= frames > 1;
+                grain.working = grain.working.max(array.chunk_bytes() + array.largest_stored());
+            }
+            if !self.fixed && (array.filtered() || split) {
+                grain.frames = grain.frames.max(frames.min(array.shape()[0]));
+            }
+        }
+        grain
+    }
+
+    /// The wanted units as runs: near ones share a run where nothing but reading them together is gained by that.
+    fn runs(&self, atoms: &AtomSelection) -> Vec<Range<u32>> {
+        let Rows::Stored(pieces) = &self.rows else { return Vec::new() };
+        let alone = |(_, array): &(u64, Array)| array.chunk_shape()[1] >= array.shape()[1];
+        let gap = if pieces.iter().all(alone) { MAX_GAP as u32 / 12 } else { 0 };
+        let runs = atoms.runs(gap);
+        if !self.flat {
+            return runs;
+        }
+        runs.into_iter().map(|run| run.start.saturating_mul(3)..run.end.saturating_mul(3)).collect()
+    }
+
+    fn piece(&self, row: u64) -> Option<(u64, &Array)> {
+        let Rows::Stored(pieces) = &self.rows else { return None };
+        let after = pieces.partition_point(|(first, _)| *first <= row);
+        pieces.get(after.checked_sub(1)?).map(|(first, array)| (row - first, array))
+    }
+
+    /// Appends the segments of the wanted frames; `field` is their number in [`Segment::part`].
+    ///
+    /// # Errors
+    /// `Internal` for rows that the data set does not have.
+    pub fn segments(
+        &self,
+        field: u32,
+        wanted: &[Wanted],
+        atoms: &AtomSelection,
+        segments: &mut Vec<Segment>,
+    ) -> Result<()> {
+        if matches!(self.rows, Rows::Foreign(_)) {
+            return Ok(());
+        }
+        let runs = self.runs(atoms);
+        let mut start = 0;
+        while start < wanted.len() {
+            let row = self.row(wanted[start].frame);
+            if row < 0 {
+                start += 1;
+                continue;
+            }
+            let beyond = || Error::new(ErrorKind::Internal, format!("{} has no row {row}", self.name));
+            let (row, array) = self.piece(row as u64).ok_or_else(beyond)?;
+            if row >= array.shape()[0] {
+                return Err(beyond());
+            }
+            let shared = array.chunk_at(row, 0, 0).rows;
+            let offset = self.row(wanted[start].frame) as u64 - row;
+            let mut end = start + 1;
+            while wanted.get(end).is_some_and(|one| {
+                let row = self.row(one.frame);
+                row < 0 || (row as u64).checked_sub(offset).is_some_and(|row| shared.contains(&row))
+            }) {
+                end += 1;
+            }
+            while self.row(wanted[end - 1].frame) < 0 {
+                end -= 1;
+            }
+            let group = Group { field: self, number: field, array, offset, wanted, frames: start..end };
+            group.push(row, &runs, segments);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Puts the rows of a segment into `out`, which has `width` numbers a row.
+    ///
+    /// # Errors
+    /// Of the filters; `Internal` for a segment that does not fit.
+    pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut [R], width: usize) -> Result<()> {
+        let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
+        let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
+        let Some(first) = frames.first() else { return Ok(()) };
+        let unfit = || Error::new(ErrorKind::Internal, format!("a segment of {} does not fit", self.name));
+        let first_row = u64::try_from(self.row(first.frame)).map_err(|_| unfit())?;
+        let (row, array) = self.piece(first_row).ok_or_else(unfit)?;
+        let offset = first_row - row;
+        let chunk = array.chunk_at(row, u64::from(segment.atoms.start), u64::from(segment.part >> PART_BITS));
+        let place = |error: Error| error.at_frame(first.frame).at_byte(segment.extent.offset);
+        // the row and unit that the bytes begin with
+        let (source, base_row, base_unit): (Option<&[u8]>, u64, u64) = match array.stored(&chunk) {
+            Stored::Nowhere => (None, chunk.rows.start, 0),
+            Stored::Inline => (Some(array.inline().ok_or_else(unfit)?), chunk.rows.start, 0),
+            Stored::Plain(_) => (Some(bytes), row, u64::from(segment.atoms.start)),
+            Stored::Filtered(_) => {
+                array.decode(&chunk, bytes, decoded, scratch).map_err(place)?;
+                (Some(decoded), chunk.rows.start, chunk.units.start)
+            }
+        };
+        let columns = Columns { atoms: atoms.indices(), flat: self.flat };
+        for one in frames {
+            let Ok(row) = u64::try_from(self.row(one.frame)) else { continue };
+            let from = row.checked_sub(offset + base_row).ok_or_else(unfit)? * array.row_bytes();
+            let source = match source {
+                None => None,
+                Some(source) => Some(source.get(from as usize..).ok_or_else(unfit)?),
+            };
+            let source = source.map(|source| &source[..source.len().min(array.row_bytes() as usize)]);
+            let out = out.get_mut(one.row as usize * width..).and_then(|out| out.get_mut(..width)).ok_or_else(unfit)?;
+            array.scatter(&chunk, source, base_unit, &columns, factor, out).map_err(place)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bits of [`Segment::part`] that hold the field; the others hold the chunk along the components.
+pub const PART_BITS: u32 = 3;
+
+/// What [`Field::decode`] works on.
+pub struct Work<'a> {
+    /// The segment.
+    pub segment: &'a Segment,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// All wanted frames.
+    pub wanted: &'a [Wanted],
+    /// The wanted atoms.
+    pub atoms: &'a AtomSelection,
+    /// What numbers are multiplied with.
+    pub factor: f64,
+    /// Room for a decoded chunk.
+    pub decoded: &'a mut Vec<u8>,
+    /// Room for the filters.
+    pub scratch: &'a mut FilterScratch,
+}
+
+/// Wanted frames that lie in the same run of chunks.
+struct Group<'a> {
+    field: &'a Field,
+    number: u32,
+    array: &'a Array,
+    /// Row of the field minus row of the data set.
+    offset: u64,
+    wanted: &'a [Wanted],
+    frames: Range<usize>,
+}
+
+impl Group<'_> {
+    fn push(&self, row: u64, runs: &[Range<u32>], segments: &mut Vec<Segment>) {
+        let [_, units, _] = self.array.shape();
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return };
+        let step = self.array.chunk_shape()[1];
+        let mut unit = u64::from(first.start) / step * step;
+        while unit < units.min(u64::from(last.end)) {
+            let end = (unit + step).min(units);
+            let from = runs.partition_point(|run| u64::from(run.end) <= unit);
+            let to = runs.partition_point(|run| u64::from(run.start) < end);
+            if let Some(inside) = runs.get(from..to).filter(|inside| !inside.is_empty()) {
+                for component_chunk in 0..self.array.component_chunks() {
+                    let chunk = self.array.chunk_at(row, unit, component_chunk);
+                    self.push_chunk(&chunk, component_chunk as u32, inside, segments);
+                }
+            }
+            unit = end;
+        }
+    }
+
+    fn push_chunk(&self, chunk: &Chunk, component_chunk: u32, runs: &[Range<u32>], segments: &mut Vec<Segment>) {
+        let part = self.number | component_chunk << PART_BITS;
+        let units = chunk.units.start as u32..chunk.units.end as u32;
+        let mut push = |frames: Range<usize>, atoms: Range<u32>, extent: Extent| {
+            let wanted = frames.start as u32..frames.end as u32;
+            segments.push(Segment { wanted, atoms, part, extent, whole: extent });
+        };
+        match self.array.stored(chunk) {
+            Stored::Filtered(extent) => push(self.frames.clone(), units, extent),
+            Stored::Inline | Stored::Nowhere => push(self.frames.clone(), units, Extent::default()),
+            Stored::Plain(address) => {
+                let inside = |run: &Range<u32>| run.start.max(units.start)..run.end.min(units.end);
+                let covered: u64 = runs.iter().map(inside).map(|run| u64::from(run.end - run.start)).sum();
+                let row_bytes = self.array.row_bytes();
+                let unit_bytes = self.array.unit_bytes();
+                if row_bytes <= WHOLE_ROW_BYTES || 4 * covered > 3 * u64::from(units.end - units.start) {
+                    let len = u64::from(units.end - units.start) * unit_bytes;
+                    self.whole_rows(chunk, address, len, |frames, extent| push(frames, units.clone(), extent));
+                    return;
+                }
+                for i in self.frames.clone() {
+                    let Some(row) = self.row_in(chunk, i) else { continue };
+                    for run in runs.iter().map(inside) {
+                        let offset = address + row * row_bytes + u64::from(run.start - units.start) * unit_bytes;
+                        let len = u64::from(run.end - run.start) * unit_bytes;
+                        push(i..i + 1, run, Extent { offset, len });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Row of a wanted frame within the chunk.
+    fn row_in(&self, chunk: &Chunk, i: usize) -> Option<u64> {
+        let row = u64::try_from(self.field.row(self.wanted[i].frame)).ok()?;
+        Some(row - self.offset - chunk.rows.start)
+    }
+
+    /// Runs of whole rows: those that are near each other are read together.
+    fn whole_rows(&self, chunk: &Chunk, address: u64, len: u64, mut push: impl FnMut(Range<usize>, Extent)) {
+        let row_bytes = self.array.row_bytes();
+        let mut run: Option<(Range<usize>, Extent)> = None;
+        for i in self.frames.clone() {
+            let Some(row) = self.row_in(chunk, i) else { continue };
+            let offset = address + row * row_bytes;
+            match &mut run {
+                Some((frames, extent))
+                    if offset >= extent.offset
+                        && offset <= extent.end() + MAX_GAP
+                        && offset + len - extent.offset <= RUN_BYTES =>
+                {
+                    frames.end = i + 1;
+                    extent.len = extent.len.max(offset + len - extent.offset);
+                }
+                _ => {
+                    if let Some((frames, extent)) = run.replace((i..i + 1, Extent { offset, len })) {
+                        push(frames, extent);
+                    }
+                }
+            }
+        }
+        if let Some((frames, extent)) = run {
+            push(frames, extent);
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! H5MD and other trajectories in HDF5: fields in chunks that libhdf5 has located and Kinema reads and decodes itself.
+//!
+//! Structure (groups, units, which row belongs to which step) is read in Python and handed over as [`Told`].
+//! Specification: H5MD 1.1, <https://www.nongnu.org/h5md/h5md.html>; HDF5 File Format Specification 3.0.
+
+mod field;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use self::field::{ABSENT, Field, ReadRows, Rows};
+use self::field::{PART_BITS, Work};
+use super::{
+    Decoded, Decoder, Format, FormatInfo, Grain, Header, ReadStructure, Request, Scan, ScanOptions, Scratch, Segment,
+    Wanted,
+};
+use crate::container::hdf5::number::Real;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockMut, Cell, Fields, Scales};
+use crate::index::{ChunkedIndex, Index};
+use crate::selection::AtomSelection;
+use crate::source::{Extent, Source};
+
+static INFO: FormatInfo = FormatInfo {
+    name: "H5MD",
+    extensions: &["h5md", "h5", "hdf5"],
+    description: "HDF5 trajectories: H5MD of any program, MDTraj's and AMBER's own, a bare data set",
+    reads: true,
+    writes: true,
+    fields: Fields::POSITIONS
+        .union(Fields::VELOCITIES)
+        .union(Fields::FORCES)
+        .union(Fields::CELL)
+        .union(Fields::STEP)
+        .union(Fields::TIME),
+    length_unit: "as the file says",
+    time_unit: "as the file says",
+    scales: Scales::NATIVE,
+    reference: "H5MD 1.1, doi 10.1016/j.cpc.2014.01.018",
+};
+
+const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+
+/// The H5MD format.
+pub struct H5md;
+
+impl Format for H5md {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        // behind a user block, the signature stands at 512 or a larger power of two
+        [0, 512, 1024, 2048].into_iter().any(|at| head.get(at..).is_some_and(|head| head.starts_with(SIGNATURE)))
+    }
+
+    fn open(&self, _: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        Err(Error::new(ErrorKind::Unsupported, "HDF5 files are opened with libhdf5, which is not at hand here"))
+    }
+
+    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
+        match structure {
+            Some(structure) => structure.open(source.path()),
+            None => self.open(source),
+        }
+    }
+}
+
+/// What Python has read of a file's structure.
+pub struct Told {
+    /// Number of atoms.
+    pub n_atoms: u32,
+    /// Number of frames.
+    pub n_frames: u64,
+    /// Step of each frame.
+    pub steps: Option<Vec<i64>>,
+    /// Time of each frame in the file's unit.
+    pub times: Option<Vec<f64>>,
+    /// From the file's unit of time to ps.
+    pub time_scale: f64,
+    /// Positions, velocities, forces.
+    pub vectors: [Option<Field>; 3],
+    /// Cells: one unit (edges of a cuboid) or three (rows of a matrix).
+    pub cell: Option<Field>,
+    /// Files that the addresses of virtual data sets point into.
+    pub other_files: Vec<PathBuf>,
+    /// For `kinema info`.
+    pub variant: String,
+    /// For `kinema info`.
+    pub remarks: Vec<String>,
+    /// For `kinema info`.
+    pub warnings: Vec<String>,
+}
+
+const VECTORS: [Fields; 3] = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
+/// The number of the cell among the fields; positions, velocities and forces come before it.
+const CELL: u32 = 3;
+/// A segment without bytes, for all that the file says once or Python reads.
+const STAMPS: u32 = 4;
+
+/// Decodes one file.
+pub struct H5mdDecoder {
+    header: Header,
+    vectors: [Option<Field>; 3],
+    cell: Option<Field>,
+    index: ChunkedIndex,
+    time_scale: f64,
+    other_files: Vec<PathBuf>,
+}
+
+impl H5mdDecoder {
+    /// Checks that all fields fit each other.
+    ///
+    /// # Errors
+    /// `Corrupt` where a field has another number of atoms, or fewer rows than its frames need.
+    pub fn new(told: Told) -> Result<Self> {
+        let mut fields = Fields::NONE;
+        for (field, kind) in told.vectors.iter().zip(VECTORS) {
+            if let Some(field) = field {
+                check_rows(field, told.n_frames)?;
+                check_units(field, u64::from(told.n_atoms))?;
+                fields = fields | kind;
+            }
+        }
+        if let Some(cell) = &told.cell {
+            check_rows(cell, told.n_frames)?;
+            let units = |array: &crate::container::hdf5::array::Array| array.shape()[1];
+            if let Rows::Stored(pieces) = &cell.rows
+                && let Some((_, array)) = pieces.iter().find(|(_, array)| !matches!(units(array), 1 | 3))
+            {
+                let what = format!("data set {}: vectors of a cell", array.name());
+                return Err(Error::corrupt(&what, "1 or 3", units(array)));
+            }
+            fields = fields | Fields::CELL;
+        }
+        for (there, field) in [(told.steps.is_some(), Fields::STEP), (told.times.is_some(), Fields::TIME)] {
+            if there {
+                fields = fields | field;
+            }
+        }
+        let short = |len: Option<usize>| len.is_some_and(|len| len as u64 != told.n_frames);
+        if short(told.steps.as_ref().map(Vec::len)) || short(told.times.as_ref().map(Vec::len)) {
+            return Err(Error::new(ErrorKind::Corrupt, "steps or times are not as many as frames"));
+        }
+        let mut index = ChunkedIndex {
+            n_frames: told.n_frames,
+            frame_bytes: told.vectors.iter().flatten().map(frame_bytes).sum::<u64>().max(1),
+            samples: Arc::from([]),
+            frames_per_sample: 1,
+            steps: told.steps.map(Into::into),
+            times: told.times.map(Into::into),
+        };
+        if let Some(Rows::Stored(pieces)) = told.vectors.iter().flatten().map(|field| &field.rows).next() {
+            let samples: Vec<Extent> = pieces.iter().flat_map(|(_, array)| array.samples()).collect();
+            index.frames_per_sample = told.n_frames.div_ceil(samples.len().max(1) as u64);
+            index.samples = samples.into();
+        }
+        let header = Header {
+            n_atoms: told.n_atoms,
+            fields,
+            remarks: told.remarks,
+            variant: told.variant,
+            warnings: told.warnings,
+        };
+        let Told { vectors, cell, time_scale, other_files, .. } = told;
+        Ok(Self { header, vectors, cell, index, time_scale, other_files })
+    }
+
+    fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
+        let vectors = self.vectors.iter().zip(VECTORS).enumerate();
+        let vectors = vectors.filter(move |(_, (_, kind))| fields.contains(*kind));
+        let vectors = vectors.filter_map(|(number, (field, _))| Some((number as u32, field.as_ref()?)));
+        let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
+        vectors.chain(cell.map(|cell| (CELL, cell)))
+    }
+}
+
+/// Bytes of a frame of a field.
+fn frame_bytes(field: &Field) -> u64 {
+    match &field.rows {
+        Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
+            let [_, units, components] = array.shape();
+            units * components * (array.unit_bytes() / array.chunk_shape()[2])
+        }),
+        Rows::Foreign(_) => 0,
+    }
+}
+
+fn check_rows(field: &Field, n_frames: u64) -> Result<()> {
+    let Rows::Stored(pieces) = &field.rows else { return Ok(()) };
+    let mut there = 0;
+    for (first, array) in pieces {
+        if *first != there {
+            let what = format!("data set {}: first row", array.name());
+            return Err(Error::corrupt(&what, there, first));
+        }
+        there += array.shape()[0];
+    }
+    let needed = match &field.row_of {
+        _ if field.fixed => 1,
+        None => n_frames,
+        Some(rows) if rows.len() as u64 != n_frames => {
+            return Err(Error::corrupt(&format!("rows of {}", field.name), n_frames, rows.len()));
+        }
+        Some(rows) => rows.iter().max().map_or(0, |&last| (last + 1).max(0) as u64),
+    };
+    if needed > there && n_frames > 0 {
+        return Err(Error::corrupt(&format!("rows of {}", field.name), format!("at least {needed}"), there));
+    }
+    Ok(())
+}
+
+fn check_units(field: &Field, n_atoms: u64) -> Result<()> {
+    let Rows::Stored(pieces) = &field.rows else { return Ok(()) };
+    let expected = if field.flat { [3 * n_atoms, 1] } else { [n_atoms, 3] };
+    for (_, array) in pieces {
+        let [_, units, components] = array.shape();
+        if [units, components] != expected || units > u64::from(u32::MAX) {
+            let what = format!("data set {}: atoms and components", array.name());
+            return Err(Error::corrupt(&what, format!("{expected:?}"), format!("{:?}", [units, components])));
+        }
+    }
+    Ok(())
+}
+
+impl Decoder for H5mdDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn scales(&self) -> Option<Scales> {
+        let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
+        let [positions, velocity, force] = self.vectors.each_ref().map(scale);
+        let length = if self.vectors[0].is_some() { positions } else { scale(&self.cell) };
+        Some(Scales { length: length as f32, velocity: velocity as f32, force: force as f32, time: self.time_scale })
+    }
+
+    fn grain(&self, fields: Fields) -> Grain {
+        self.present(fields).fold(Grain::FRAME, |all, (_, field)| all.and(field.grain()))
+    }
+
+    fn wide(&self) -> bool {
+        self.vectors.iter().flatten().any(|field| field.wide)
+    }
+
+    fn other_files(&self) -> &[PathBuf] {
+        &self.other_files
+    }
+
+    fn scan(&self, _: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
+        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation: None })
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        if wanted.iter().any(|one| one.frame >= index.n_frames()) {
+            return Err(Error::new(ErrorKind::Internal, "a frame beyond the index was asked for"));
+        }
+        let all = Extent::default();
+        let wanted_all = 0..wanted.len() as u32;
+        segments.push(Segment { wanted: wanted_all, atoms: 0..0, part: STAMPS, extent: all, whole: all });
+        for (number, field) in self.present(request.fields) {
+            if number == CELL {
+                let units = match &field.rows {
+                    Rows::Stored(pieces) => pieces.first().map_or(1, |(_, array)| array.shape()[1]),
+                    Rows::Foreign(_) => 3,
+                };
+                field.segments(number, wanted, &AtomSelection::all(units as u32), segments)?;
+            } else {
+                field.segments(number, wanted, &request.atoms, segments)?;
+            }
+        }
+        segments.sort_by_key(|segment| segment.extent.offset);
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Decoded> {
+        if (bytes.len() as u64) < segment.whole.len {
+            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+        }
+        let native = request.scales == Scales::NATIVE;
+        match segment.part & ((1 << PART_BITS) - 1) {
+            STAMPS => self.stamps(wanted, request, native, out)?,
+            CELL => self.cells(segment, bytes, wanted, native, out, scratch)?,
+            number => {
+                let Some(Some(field)) = self.vectors.get(number as usize) else {
+                    return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
+                };
+                let width = 3 * out.n_selected;
+                let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
+                let factor = if native { 1.0 } else { field.scale };
+                let work = Work { segment, bytes, wanted, atoms: &request.atoms, factor, decoded, scratch };
+                match vectors_of(out, number as usize) {
+                    (narrow, []) => field.decode(work, narrow, width)?,
+                    (_, wide) => field.decode(work, wide, width)?,
+                }
+            }
+        }
+        Ok(Decoded::Done)
+    }
+}
+
+/// The buffers of a vector field: float32, and float64 where that is wanted.
+fn vectors_of<'b>(out: &'b mut BlockMut<'_>, number: usize) -> (&'b mut [f32], &'b mut [f64]) {
+    let narrow: &mut [f32] = match number {
+        0 => out.positions,
+        1 => out.velocities,
+        _ => out.forces,
+    };
+    (narrow, &mut *out.wide[number])
+}
+
+impl H5mdDecoder {
+    /// Steps, times, and whatever has no bytes: absent fields, fields that Python reads.
+    fn stamps(&self, wanted: &[Wanted], request: &Request, native: bool, out: &mut BlockMut<'_>) -> Result<()> {
+        for one in wanted {
+            let row = one.row as usize;
+            let at = one.frame as usize;
+            out.cells[row] = [[0.0; 3]; 3];
+            out.steps[row] =
+                self.index.steps.as_ref().and_then(|steps| steps.get(at)).copied().unwrap_or(one.frame as i64);
+            let time = self.index.times.as_ref().and_then(|times| times.get(at)).copied();
+            out.times[row] = time.map_or(f64::NAN, |time| if native { time } else { time * self.time_scale });
+        }
+        for (number, field) in self.present(request.fields) {
+            let width = 3 * out.n_selected;
+            for one in wanted {
+                if !field.absent(one.frame)? {
+                    continue;
+                }
+                let row = one.row as usize;
+                if number == CELL {
+                    out.cells[row] = [[f32::NAN; 3]; 3];
+                    continue;
+                }
+                match vectors_of(out, number as usize) {
+                    (narrow, []) => fill_row(narrow, row, width, f32::NAN)?,
+                    (_, wide) => fill_row(wide, row, width, f64::NAN)?,
+                }
+            }
+            if let Rows::Foreign(reader) = &field.rows {
+                let factor = if native { 1.0 } else { field.scale };
+                self.foreign(&**reader, number, field, wanted, &request.atoms, factor, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of them are one request")]
+    fn foreign(
+        &self,
+        reader: &dyn ReadRows,
+        number: u32,
+        field: &Field,
+        wanted: &[Wanted],
+        atoms: &AtomSelection,
+        factor: f64,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        let there = || wanted.iter().filter(|one| field.row(one.frame) >= 0);
+        let rows: Vec<i64> = there().map(|one| field.row(one.frame)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let n_atoms = if number == CELL { 3 } else { self.header.n_atoms as usize };
+        let values = reader.read(&rows).map_err(|error| error.at_frame(wanted[0].frame))?;
+        if values.len() != rows.len() * n_atoms * 3 {
+            let what = format!("values of {} that h5py gave", field.name);
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("{what}, expected {}, found {}", rows.len() * n_atoms * 3, values.len()),
+            ));
+        }
+        let width = 3 * out.n_selected;
+        for (one, values) in there().zip(values.chunks_exact((n_atoms * 3).max(1))) {
+            let row = one.row as usize;
+            if number == CELL {
+                let cell = &mut out.cells[row];
+                cell.iter_mut().flatten().zip(values).for_each(|(out, value)| *out = (value * factor) as f32);
+                continue;
+            }
+            match vectors_of(out, number as usize) {
+                (narrow, []) => pick(values, atoms, factor, row_of(narrow, row, width)?),
+                (_, wide) => pick(values, atoms, factor, row_of(wide, row, width)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn cells(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        native: bool,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let Some(Field { rows: Rows::Stored(pieces), .. }) = &self.cell else {
+            return Err(Error::new(ErrorKind::Internal, "a segment of a cell that is not there"));
+        };
+        let Some(field) = &self.cell else { return Ok(()) };
+        let units = pieces.first().map_or(1, |(_, array)| array.shape()[1]) as usize;
+        let relative = |positions: &Field| field.scale / positions.scale;
+        // cells are in the unit of positions where both are left as the file has them
+        let factor = if native { self.vectors[0].as_ref().map_or(1.0, relative) } else { field.scale };
+        let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
+        let dense: Vec<Wanted> = frames.iter().zip(0..).map(|(one, row)| Wanted { frame: one.frame, row }).collect();
+        let here = Segment { wanted: 0..dense.len() as u32, ..segment.clone() };
+        let width = 3 * units;
+        let Scratch { floats, bytes: decoded, filters: scratch, .. } = scratch;
+        floats.clear();
+        // a segment may hold some of the components only: the others stay as they are
+        for one in frames {
+            let cell = &out.cells[one.row as usize];
+            match units {
+                1 => floats.extend([cell[0][0], cell[1][1], cell[2][2]]),
+                _ => floats.extend(cell.iter().flatten()),
+            }
+        }
+        let atoms = AtomSelection::all(units as u32);
+        let work = Work { segment: &here, bytes, wanted: &dense, atoms: &atoms, factor, decoded, scratch };
+        field.decode(work, floats, width)?;
+        for (one, values) in frames.iter().zip(floats.chunks_exact(width)) {
+            if field.row(one.frame) >= 0 {
+                put_cell(&mut out.cells[one.row as usize], values);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Edges of a cuboid or rows of a matrix into a cell.
+fn put_cell(cell: &mut Cell, values: &[f32]) {
+    match values {
+        [x, y, z] => *cell = [[*x, 0.0, 0.0], [0.0, *y, 0.0], [0.0, 0.0, *z]],
+        values => cell.iter_mut().flatten().zip(values).for_each(|(out, value)| *out = *value),
+    }
+}
+
+fn row_of<T>(values: &mut [T], row: usize, width: usize) -> Result<&mut [T]> {
+    let unfit = || Error::new(ErrorKind::Internal, "the block is smaller than planned");
+    values.get_mut(row * width..).and_then(|values| values.get_mut(..width)).ok_or_else(unfit)
+}
+
+fn fill_row<T: Copy>(values: &mut [T], row: usize, width: usize, value: T) -> Result<()> {
+    row_of(values, row, width).map(|row| row.fill(value))
+}
+
+/// The wanted atoms of a whole frame.
+fn pick<R: Real>(values: &[f64], atoms: &AtomSelection, factor: f64, out: &mut [R]) {
+    for (out, atom) in out.chunks_exact_mut(3).zip(atoms.iter()) {
+        let from = values.get(3 * atom as usize..).unwrap_or_default();
+        out.iter_mut().zip(from).for_each(|(out, value)| *out = R::scaled(*value, factor));
+    }
+}

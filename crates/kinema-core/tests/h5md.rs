@@ -1,0 +1,502 @@
+//! Chunks of any shape into frames: random layouts against a plain array, which bytes are read, and damage.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use common::{Random, folder};
+use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
+use kinema_core::container::hdf5::array::{Array, Description, NOT_STORED};
+use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
+use kinema_core::container::hdf5::number::Number;
+use kinema_core::engine::{self, Watch};
+use kinema_core::format::h5md::{Field, H5mdDecoder, Rows, Told};
+use kinema_core::format::{Decoder, ReadStructure};
+use kinema_core::frame::{BlockView, Fields};
+use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::plan::{Job, Plan};
+use kinema_core::selection::{AtomSelection, FrameSelection};
+use kinema_core::source::ReadLog;
+use kinema_core::trajectory::{OpenOptions, Trajectory};
+use kinema_core::{Error, ErrorKind, Result};
+
+/// A data set of frames x units x components, and how it is to lie in the file.
+#[derive(Debug, Clone)]
+struct Layout {
+    shape: [u64; 3],
+    /// `None`: contiguous.
+    chunk: Option<[u64; 3]>,
+    number: &'static str,
+    /// Shuffle and deflate.
+    filtered: bool,
+    partial_unfiltered: bool,
+    /// One chunk in so many is not stored.
+    holes: Option<u64>,
+    /// Chunks lie in the order of their numbers.
+    in_order: bool,
+}
+
+const FILL: f64 = 7.0;
+
+fn bytes_of(number: &str, value: f64) -> Vec<u8> {
+    let mut bytes = match &number[1..] {
+        "f4" => (value as f32).to_le_bytes().to_vec(),
+        "f8" => value.to_le_bytes().to_vec(),
+        "i2" => (value as i16).to_le_bytes().to_vec(),
+        "u4" => (value as u32).to_le_bytes().to_vec(),
+        other => unreachable!("{other}"),
+    };
+    if number.starts_with('>') {
+        bytes.reverse();
+    }
+    bytes
+}
+
+/// Every value differs, and float32 and 16-bit integers hold it.
+fn value(frame: u64, unit: u64, component: u64) -> f64 {
+    (frame * 211 % 1000 + unit * 13 + component) as f64
+}
+
+impl Layout {
+    fn filters(&self) -> Vec<StoredFilter> {
+        let size = Number::from_name(self.number).unwrap().size() as u32;
+        let shuffle = StoredFilter { id: 2, values: vec![size] };
+        let deflate = StoredFilter { id: 1, values: vec![6] };
+        if self.filtered { vec![shuffle, deflate] } else { Vec::new() }
+    }
+
+    /// Appends the chunks to `file` in an order that is not theirs; what libhdf5 would say, and the values.
+    fn write(&self, random: &mut Random, file: &mut Vec<u8>) -> (Description, Vec<f64>) {
+        let size = Number::from_name(self.number).unwrap().size();
+        let chunk = self.chunk.unwrap_or(self.shape);
+        let grid = [0, 1, 2].map(|axis| self.shape[axis].div_ceil(chunk[axis]));
+        let n = grid.iter().product::<u64>() as usize;
+        let pipeline = Pipeline::new(&self.filters(), size, chunk.iter().product::<u64>() as usize * size).unwrap();
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev().filter(|_| !self.in_order) {
+            order.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        let (mut addresses, mut sizes) = (vec![NOT_STORED; n], vec![0; n]);
+        let mut values = vec![0.0; self.shape.iter().product::<u64>() as usize];
+        for number in order {
+            let k = number as u64;
+            let at = [k / (grid[1] * grid[2]), k / grid[2] % grid[1], k % grid[2]];
+            let hole = self.holes.is_some_and(|holes| random.below(holes) == 0);
+            let mut raw = Vec::new();
+            let mut sticks_out = false;
+            for f in 0..chunk[0] {
+                for u in 0..chunk[1] {
+                    for c in 0..chunk[2] {
+                        let place = [at[0] * chunk[0] + f, at[1] * chunk[1] + u, at[2] * chunk[2] + c];
+                        let inside = (0..3).all(|axis| place[axis] < self.shape[axis]);
+                        sticks_out |= !inside;
+                        let v = if inside { value(place[0], place[1], place[2]) } else { 0.0 };
+                        raw.extend(bytes_of(self.number, v));
+                        if inside {
+                            let i = (place[0] * self.shape[1] + place[1]) * self.shape[2] + place[2];
+                            values[i as usize] = if hole { FILL } else { v };
+                        }
+                    }
+                }
+            }
+            if hole {
+                continue;
+            }
+            let mut stored = Vec::new();
+            if self.filtered && !(sticks_out && self.partial_unfiltered) {
+                pipeline.encode(&raw, &mut stored, &mut FilterScratch::default()).unwrap();
+            } else {
+                stored = raw;
+            }
+            file.extend(std::iter::repeat_n(0xee, random.below(40) as usize));
+            addresses[number] = file.len() as u64;
+            sizes[number] = stored.len() as u64;
+            file.extend(stored);
+        }
+        let description = Description {
+            name: "value".into(),
+            file: 0,
+            shape: self.shape,
+            number: Number::from_name(self.number).unwrap(),
+            chunks: self.chunk,
+            addresses,
+            sizes,
+            masks: vec![0; n],
+            filters: self.filters(),
+            partial_chunks_unfiltered: self.partial_unfiltered,
+            fill: bytes_of(self.number, FILL),
+            inline: None,
+        };
+        (description, values)
+    }
+}
+
+fn field(description: Description, flat: bool, row_of: Option<Vec<i64>>, scale: f64) -> Field {
+    let wide = description.number.is_wide();
+    let rows = Rows::Stored(vec![(0, Array::new(description).unwrap())]);
+    Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat, wide }
+}
+
+fn told(n_atoms: u64, n_frames: u64, positions: Field) -> Told {
+    Told {
+        n_atoms: n_atoms as u32,
+        n_frames,
+        steps: Some((0..n_frames as i64).map(|frame| frame * 10).collect()),
+        times: Some((0..n_frames).map(|frame| frame as f64).collect()),
+        time_scale: 2.0,
+        vectors: [Some(positions), None, None],
+        cell: None,
+        other_files: Vec::new(),
+        variant: String::new(),
+        remarks: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Hands over a structure that is known already.
+struct Known(Mutex<Option<Told>>);
+
+impl ReadStructure for Known {
+    fn open(&self, _: &Path) -> Result<Arc<dyn Decoder>> {
+        let told = self.0.lock().unwrap().take().ok_or_else(|| Error::new(ErrorKind::Internal, "opened twice"))?;
+        Ok(Arc::new(H5mdDecoder::new(told)?))
+    }
+}
+
+fn open(path: PathBuf, file: &[u8], told: Told, log: Option<ReadLog>) -> Result<Trajectory> {
+    std::fs::write(&path, file).unwrap();
+    let structure: Option<Arc<dyn ReadStructure>> = Some(Arc::new(Known(Mutex::new(Some(told)))));
+    let trajectory = Trajectory::open(vec![path], OpenOptions { structure, log, ..OpenOptions::default() })?;
+    trajectory.scan(1, &|_| Ok(()))?;
+    Ok(trajectory)
+}
+
+const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+struct Found {
+    narrow: Vec<f32>,
+    wide: Vec<f64>,
+    steps: Vec<i64>,
+    times: Vec<f64>,
+}
+
+/// Reads frames of some atoms, as float32 and as float64.
+fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<Vec<u32>>) -> Result<Found> {
+    let rows = frames.len();
+    let width = 3 * columns.as_ref().map_or(atoms.len(), Vec::len);
+    let request = BulkRequest {
+        frames: FrameSelection::List(frames.into()),
+        atoms: AtomSelection::from_sorted(atoms.to_vec(), trajectory.n_atoms())?,
+        columns,
+        native: false,
+        workers: 2,
+        memory: 0,
+    };
+    let mut found = Found {
+        narrow: vec![0.0; rows * width],
+        wide: vec![0.0; rows * width],
+        steps: vec![0; rows],
+        times: vec![0.0; rows],
+    };
+    for wide in [false, true] {
+        let vectors = if wide { Vectors::F64(&mut found.wide) } else { Vectors::F32(&mut found.narrow) };
+        let arrays = Arrays {
+            vectors: [vectors, Vectors::Absent, Vectors::Absent],
+            cells: &mut vec![Default::default(); rows],
+            steps: &mut found.steps,
+            times: &mut found.times,
+        };
+        bulk::read(trajectory, &request, arrays, &Watch::default())?;
+    }
+    Ok(found)
+}
+
+fn random_layout(random: &mut Random) -> (Layout, bool) {
+    let flat = random.below(4) == 0;
+    let (frames, atoms) = (1 + random.below(40), 1 + random.below(60));
+    let shape = if flat { [frames, 3 * atoms, 1] } else { [frames, atoms, 3] };
+    let chunk = (random.below(5) != 0).then(|| {
+        // a chunk may be larger than the data set
+        let side = |n: u64, random: &mut Random| 1 + random.below(n + 2);
+        [side(frames, random), side(shape[1], random), if flat { 1 } else { 1 + random.below(4) }]
+    });
+    let number = ["<f4", ">f4", "<f8", ">f8", "<i2", ">u4"][random.below(6) as usize];
+    let filtered = chunk.is_some() && random.below(2) == 0;
+    let layout = Layout {
+        shape,
+        chunk,
+        number,
+        filtered,
+        partial_unfiltered: random.below(2) == 0,
+        holes: (chunk.is_some() && random.below(3) == 0).then_some(4),
+        in_order: false,
+    };
+    (layout, flat)
+}
+
+#[test]
+fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
+    let folder = folder("layouts");
+    let mut random = Random(2021);
+    for round in 0..300 {
+        let (layout, flat) = random_layout(&mut random);
+        let [n_frames, units, _] = layout.shape;
+        let n_atoms = if flat { units / 3 } else { units };
+        let mut file = SIGNATURE.to_vec();
+        let (description, values) = layout.write(&mut random, &mut file);
+        // some rounds: a field that was written less often, with frames that have none of it
+        let row_of = (random.below(3) == 0).then(|| {
+            let mut row = -1;
+            (0..n_frames as i64)
+                .map(|frame| {
+                    if random.below(2) == 0 {
+                        row = frame;
+                    }
+                    row
+                })
+                .collect::<Vec<i64>>()
+        });
+        let scale = [1.0, 10.0, 0.1][random.below(3) as usize];
+        let field = field(description, flat, row_of.clone(), scale);
+        let wide = field.wide;
+        let trajectory =
+            open(folder.join("a.h5md"), &file, told(n_atoms, n_frames, field), None).unwrap_or_else(|e| panic!("{e}"));
+        let frames: Vec<u64> = (0..1 + random.below(2 * n_frames)).map(|_| random.below(n_frames)).collect();
+        let mut atoms: Vec<u32> = (0..n_atoms as u32).filter(|_| random.below(3) != 0).collect();
+        if atoms.is_empty() || random.below(3) == 0 {
+            atoms = (0..n_atoms as u32).collect();
+        }
+        let columns = (random.below(3) == 0).then(|| (0..atoms.len() as u32).rev().collect::<Vec<u32>>());
+        let found = read(&trajectory, &frames, &atoms, columns.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let mut i = 0;
+        for (k, &frame) in frames.iter().enumerate() {
+            assert_eq!((found.steps[k], found.times[k]), (frame as i64 * 10, frame as f64 * 2.0));
+            let row = row_of.as_ref().map_or(frame as i64, |rows| rows[frame as usize]);
+            for column in 0..atoms.len() {
+                let atom = atoms[columns.as_ref().map_or(column, |columns| columns[column] as usize)];
+                for component in 0..3 {
+                    let at = (row * n_atoms as i64 + i64::from(atom)) * 3 + component;
+                    let expected = if row < 0 { f64::NAN } else { values[at as usize] };
+                    let narrow = (expected * scale) as f32;
+                    let wide = if wide { expected * scale } else { found.wide[i] };
+                    let same =
+                        found.narrow[i].to_bits() == narrow.to_bits() && found.wide[i].to_bits() == wide.to_bits();
+                    assert!(
+                        same || row < 0 && found.narrow[i].is_nan() && found.wide[i].is_nan(),
+                        "round {round}, {layout:?}, frame {frame}, atom {atom}, component {component}: expected \
+                         {expected} x {scale}, found {} and {}",
+                        found.narrow[i],
+                        found.wide[i],
+                    );
+                    i += 1;
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Sums in an order-sensitive way, and counts.
+struct Chain(AtomSelection);
+
+impl Kernel for Chain {
+    type Partial = (f64, u64);
+    fn id(&self) -> &'static str {
+        "chain/1"
+    }
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.0.clone()] }
+    }
+    fn empty(&self) -> (f64, u64) {
+        (0.0, 0)
+    }
+    fn accumulate(
+        &self,
+        partial: &mut (f64, u64),
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        for row in 0..block.rows() {
+            for &value in maps[0].gather(block.positions_of(row), &mut buffers.first) {
+                partial.0 = partial.0 * 1.000_000_1 + f64::from(value).sqrt();
+            }
+            partial.1 += 1;
+        }
+        Ok(())
+    }
+    fn merge(&self, left: &mut (f64, u64), right: (f64, u64)) {
+        *left = (left.0 * 1.000_001 + right.0, left.1 + right.1);
+    }
+    fn finish(&self, partial: (f64, u64)) -> Result<Vec<ResultArray>> {
+        Ok(vec![ResultArray { name: "sum", shape: vec![1], values: vec![partial.0] }])
+    }
+    fn to_bytes(&self, _: &(f64, u64)) -> Vec<u8> {
+        Vec::new()
+    }
+    fn from_bytes(&self, _: &[u8]) -> Result<(f64, u64)> {
+        Err(Error::new(ErrorKind::Internal, "not needed here"))
+    }
+}
+
+#[test]
+fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
+    let folder = folder("bands");
+    let mut random = Random(7);
+    let shape = [900, 17, 3];
+    let mut expected = None;
+    for chunk in [[1, 17, 3], [70, 17, 3], [313, 5, 1], [900, 2, 3]] {
+        for filtered in [false, true] {
+            let layout = Layout {
+                shape,
+                chunk: Some(chunk),
+                number: "<f4",
+                filtered,
+                partial_unfiltered: false,
+                holes: None,
+                in_order: true,
+            };
+            let mut file = SIGNATURE.to_vec();
+            let (description, _) = layout.write(&mut random, &mut file);
+            let told = told(17, 900, field(description, false, None, 1.0));
+            let trajectory = open(folder.join("a.h5md"), &file, told, None).unwrap();
+            let jobs = [Job {
+                kernel: Arc::new(Chain(AtomSelection::from_sorted(vec![1, 2, 11], 17).unwrap())),
+                transforms: Vec::new(),
+            }];
+            for (workers, memory) in [(1, 0), (3, 0), (1, 2_105_000)] {
+                for frames in [
+                    FrameSelection::Stride { start: 0, step: 1, count: 900 },
+                    FrameSelection::Stride { start: 899, step: -1, count: 900 },
+                ] {
+                    let plan = Plan::new(&trajectory, frames.clone(), &jobs, workers, memory).unwrap();
+                    let told_so = plan.notes.iter().any(|note| note.contains("decoded about"));
+                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain());
+                    let outcome = engine::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Watch::default());
+                    let mut outcome = outcome.unwrap();
+                    assert_eq!(outcome.timings.workers.iter().map(|worker| worker.frames).sum::<u64>(), 900);
+                    assert_eq!(outcome.nodes.len(), 1);
+                    let root = outcome.nodes[0].bundle.remove(0).downcast::<(f64, u64)>().unwrap();
+                    assert_eq!(root.1, 900);
+                    if matches!(frames, FrameSelection::Stride { step: 1, .. }) {
+                        assert_eq!(*expected.get_or_insert(root.0.to_bits()), root.0.to_bits(), "{layout:?}");
+                    }
+                    if workers == 1 && filtered && memory == 0 && plan.block_frames >= plan.band {
+                        let read: u64 = outcome.timings.workers.iter().map(|worker| worker.phases.bytes_read).sum();
+                        assert!(read <= file.len() as u64 + file.len() as u64 / 2, "a chunk was read again and again");
+                    }
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn ten_atoms_of_one_frame_touch_their_own_bytes_only() {
+    let folder = folder("extents");
+    let mut random = Random(3);
+    let atoms: Vec<u32> = (20_000..20_010).collect();
+    let layout = |chunk, filtered| Layout {
+        shape: [9, 30_000, 3],
+        chunk,
+        number: "<f4",
+        filtered,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: false,
+    };
+    for (layout, most) in [
+        (layout(None, false), 120),
+        (layout(Some([1, 30_000, 3]), false), 120),
+        // frames that share chunks are read row by row
+        (layout(Some([4, 1000, 1]), false), 3 * 4000),
+        (layout(Some([4, 1000, 3]), true), 4 * 1000 * 12),
+    ] {
+        let mut file = SIGNATURE.to_vec();
+        let (description, values) = layout.write(&mut random, &mut file);
+        let chunks: Vec<(u64, u64)> =
+            description.addresses.iter().copied().zip(description.sizes.iter().copied()).collect();
+        let log = ReadLog::default();
+        let told = told(30_000, 9, field(description, false, None, 1.0));
+        let trajectory = open(folder.join("a.h5md"), &file, told, Some(log.clone())).unwrap();
+        log.take();
+        let found = read(&trajectory, &[7], &atoms, None).unwrap();
+        assert_eq!(f64::from(found.narrow[0]), values[(7 * 30_000 + 20_000) * 3]);
+        let reads = log.take();
+        let bytes: u64 = reads.iter().map(|(_, extent)| extent.len).sum::<u64>() / 2;
+        assert!(bytes > 0 && bytes <= most, "{layout:?}: {bytes} bytes");
+        for (_, extent) in reads {
+            assert!(
+                chunks.iter().any(|&(at, len)| at <= extent.offset && extent.end() <= at + len),
+                "{layout:?}: {extent:?} lies in no chunk"
+            );
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn descriptions_that_contradict_themselves_are_refused() {
+    let layout = Layout {
+        shape: [4, 6, 3],
+        chunk: Some([2, 6, 3]),
+        number: "<f4",
+        filtered: false,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: false,
+    };
+    let (good, _) = layout.write(&mut Random(1), &mut SIGNATURE.to_vec());
+    type Spoil = fn(&mut Description);
+    let spoilt: [(&str, Spoil); 8] = [
+        ("list of chunks", |told| told.shape = [40, 6, 3]),
+        ("list of chunks", |told| told.sizes.truncate(1)),
+        ("stored bytes", |told| told.sizes[1] = 7),
+        ("no elements", |told| told.chunks = Some([0, 6, 3])),
+        ("larger than any file", |told| told.chunks = Some([1 << 40, 1 << 40, 3])),
+        ("beyond any file", |told| told.addresses[0] = u64::MAX - 8),
+        ("fill value", |told| told.fill = vec![1, 2]),
+        ("no filter 9", |told| told.filters = vec![StoredFilter { id: 9, values: Vec::new() }]),
+    ];
+    for (expected, spoil) in spoilt {
+        let mut told = good.clone();
+        spoil(&mut told);
+        let error = Array::new(told).err().unwrap_or_else(|| panic!("{expected} was not refused"));
+        let known = error.to_string();
+        assert!(known.contains("data set value"), "{known}");
+        assert!(known.contains(expected) || expected == "no filter 9" && known.contains("filter"), "{known}");
+    }
+    let short = told(6, 5, field(good.clone(), false, None, 1.0));
+    assert!(H5mdDecoder::new(short).err().unwrap().to_string().contains("rows of positions, expected at least 5"));
+    let other = told(7, 4, field(good, false, None, 1.0));
+    assert!(H5mdDecoder::new(other).err().unwrap().to_string().contains("atoms and components"));
+}
+
+#[test]
+fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
+    let folder = folder("absent");
+    let layout = Layout {
+        shape: [4, 2, 3],
+        chunk: None,
+        number: "<f8",
+        filtered: false,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: false,
+    };
+    let mut file = SIGNATURE.to_vec();
+    let (description, _) = layout.write(&mut Random(1), &mut file);
+    let told = told(2, 4, field(description, false, Some(vec![0, -2, 2, 3]), 1.0));
+    let trajectory = open(folder.join("a.h5md"), &file, told, None).unwrap();
+    assert!(read(&trajectory, &[0, 3], &[0, 1], None).is_ok());
+    let error = read(&trajectory, &[0, 1], &[0, 1], None).err().unwrap();
+    assert_eq!((error.kind(), error.frame()), (ErrorKind::InvalidArgument, Some(1)));
+    assert!(error.to_string().contains("absent=\"nan\""), "{error}");
+    // a chunk beyond the end of a file that was cut
+    std::fs::write(folder.join("a.h5md"), &file[..file.len() - 10]).unwrap();
+    let error = read(&trajectory, &[3], &[0, 1], None).err().unwrap();
+    assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(3)));
+    std::fs::remove_dir_all(folder).unwrap();
+}

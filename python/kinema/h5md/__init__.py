@@ -1,0 +1,44 @@
+"""H5MD, and trajectories in HDF5 files of other structure, as descriptions that the Rust half reads by.
+
+It reads structure, never frames: the bytes of chunks are found here and read elsewhere. h5py is imported
+at the first call.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .description import FieldDescription, H5mdDescription, H5mdOptions, Quantity, StoredArray
+
+if TYPE_CHECKING:
+    from .groups import GroupSummary
+
+__all__ = ["FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "StoredArray", "describe", "groups"]
+
+
+def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdDescription:
+    """What an HDF5 file holds as a trajectory, and where its bytes lie. The file is closed again.
+
+    H5MD, MDTraj's own .h5, AMBER in NetCDF-4, and with `H5mdOptions.dataset` a bare data set of any file.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError
+        For the file, or for the source of a virtual data set.
+    UnsupportedFormatError
+        For HDF5 files without a known structure, other dimensions than 3, external storage, filters that nobody has.
+    ArgumentError
+        For options that do not fit the file: a group that is not there, or several and none chosen; units that are
+        missing or of another dimension.
+    """
+    from .describing import describe_file
+
+    return describe_file(os.fspath(path), options or H5mdOptions())
+
+
+def groups(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:
+    """The particles groups of an H5MD file; none where it is another HDF5 file. Raises as `describe`."""
+    from .describing import groups_of
+
+    return groups_of(os.fspath(path), root)

@@ -1,0 +1,191 @@
+"""Opens HDF5 files for reading their structure, and turns whatever libhdf5 says into Kinema's errors.
+
+It understands nothing of trajectories. Files are opened without a lock, so that a simulation may go on writing them.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileAccessError,
+    FileIOError,
+    FileNotFound,
+    InternalError,
+    TruncatedFileError,
+)
+
+from .description import H5mdOptions
+
+__all__ = ["OpenFile", "is_link_broken", "open_hdf5", "opened", "reading"]
+
+_REASON_LENGTH = 160
+
+
+@dataclass
+class OpenFile:
+    """An HDF5 file that is being described: what the modules of this package share while they look at it."""
+
+    path: str
+    file: Any
+    """`h5py.File`."""
+    size: int
+    """Bytes of the file when it was opened; what lies beyond is not there yet."""
+    options: H5mdOptions
+    remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    other_files: list[str] = field(default_factory=list)
+    series: dict[tuple[Any, ...], NDArray[Any]] = field(default_factory=dict)
+    """`step` and `time` arrays by the address of their object: hard links are read once."""
+
+    def remark(self, text: str) -> None:
+        """Notes a choice that was made."""
+        text = text.lstrip("/")
+        if text not in self.remarks:
+            self.remarks.append(text)
+
+    def warn(self, text: str) -> None:
+        """Notes what may surprise."""
+        text = text.lstrip("/")
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def number_of(self, path: str) -> int:
+        """Number of a file in the description: 0 for this file, n for the n-th other one, which is added if new."""
+        if os.path.realpath(path) == os.path.realpath(self.path):
+            return 0
+        real = os.path.realpath(path)
+        for number, other in enumerate(self.other_files, 1):
+            if os.path.realpath(other) == real:
+                return number
+        self.other_files.append(path)
+        return len(self.other_files)
+
+    def size_of(self, number: int) -> int:
+        """Bytes of a file of the description."""
+        return self.size if number == 0 else os.path.getsize(self.other_files[number - 1])
+
+    def corrupt(self, message: str) -> CorruptFileError:
+        """The error for contents that contradict themselves."""
+        return CorruptFileError(f"{self.path}: {message}", path=self.path, format="H5MD")
+
+
+@contextmanager
+def opened(path: str, options: H5mdOptions | None = None) -> Iterator[OpenFile]:
+    """The file, open until the block ends; all errors in the block that are not Kinema's own are turned into such."""
+    with reading(path), open_hdf5(path) as file:
+        yield OpenFile(path, file, os.path.getsize(path), options or H5mdOptions())
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turns errors of h5py in the block into CorruptFileError with the path."""
+    try:
+        yield
+    except Error:
+        raise
+    except RecursionError:
+        raise CorruptFileError(f"{path}: groups are nested too deeply", path=path, format="H5MD") from None
+    except Exception as error:
+        if not isinstance(error, (OSError, KeyError, UnicodeError, MemoryError)) and not _is_from_h5py(error):
+            raise InternalError(
+                f"{path}: {type(error).__name__} while reading the structure: {error}", path=path, format="H5MD"
+            ) from error
+        raise CorruptFileError(
+            f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD"
+        ) from None
+
+
+@contextmanager
+def open_hdf5(path: str, *, cache: int | None = None) -> Iterator[Any]:
+    """An `h5py.File` for reading, without a lock; `cache` is the size of the chunk cache in bytes.
+
+    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError.
+    """
+    file = open_file(path, cache=cache)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def open_file(path: str, *, cache: int | None = None) -> Any:
+    """As `open_hdf5`; the caller closes it."""
+    more = {} if cache is None else {"rdcc_nbytes": cache}
+    try:
+        return h5py.File(path, "r", locking=False, **more)
+    except (OSError, RuntimeError, ValueError) as error:
+        said = str(error)
+        if "SWMR" in said or "already open for write" in said:
+            try:  # a file that is being written for single writer, multiple readers
+                return h5py.File(path, "r", locking=False, swmr=True, **more)
+            except (OSError, RuntimeError, ValueError):
+                pass
+        raise _open_error(path, error) from None
+
+
+def is_link_broken(group: Any, name: str) -> bool:
+    """Whether a member of a group is a link to something that is not there."""
+    return group.get(name, getlink=True) is not None and name not in group
+
+
+def _open_error(path: str, error: Exception) -> Error:
+    if os.path.isdir(path):
+        return ArgumentError(f"{path}: is a directory, expected a file", path=path)
+    if isinstance(error, FileNotFoundError) or not os.path.exists(path):
+        return FileNotFound(f"{path}: no such file", path=path)
+    if isinstance(error, PermissionError):
+        return FileAccessError(f"{path}: the file may not be read", path=path)
+    said = str(error)
+    if "truncated file" in said:
+        return TruncatedFileError(f"{path}: HDF5 file is cut off: {_reason(error)}", path=path, format="H5MD")
+    if "signature not found" in said:
+        return CorruptFileError(f"{path}: no HDF5 file: its signature is missing", path=path, format="H5MD")
+    if "already open for write" in said or "SWMR" in said:
+        return CorruptFileError(
+            f"{path}: HDF5 file is marked as open for writing: its program still runs or was killed; "
+            "in the latter case `h5clear -s` clears the mark",
+            path=path,
+            format="H5MD",
+        )
+    if isinstance(error, OSError) and error.errno is not None:
+        return FileIOError(f"{path}: opening: {os.strerror(error.errno).lower()}", path=path, format="H5MD")
+    return CorruptFileError(f"{path}: HDF5 file cannot be opened: {_reason(error)}", path=path, format="H5MD")
+
+
+def _reason(error: BaseException) -> str:
+    """What libhdf5 says, in one line; its own brackets hold the cause."""
+    said = " ".join(str(error.args[0] if error.args else error).split()) or type(error).__name__
+    if "(" in said and said.endswith(")"):
+        said = said[said.index("(") + 1 : -1]
+    return said[:_REASON_LENGTH].rstrip(". ")
+
+
+def _is_from_h5py(error: BaseException) -> bool:
+    """Whether h5py raised it, or NumPy when it was called by h5py."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any("h5py" in frame.filename.replace("\\", "/").split("/") for frame in frames[-4:])
+
+
+def object_key(node: Any) -> tuple[Any, ...]:
+    """What is the same for all hard links to one object and for nothing else, while its file is open."""
+    info = h5py.h5o.get_info(node.id)
+    return (info.fileno, info.addr)
+
+
+def numbers(value: Any) -> NDArray[Any] | None:
+    """A stored value as an array of numbers; None for text, references and compound values."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "iufb" else None
