@@ -3,8 +3,8 @@
 import h5py
 import numpy as np
 import pytest
-
 from evaluate import CannotDecode, field
+
 from kinema.h5md import H5mdOptions, describe
 from kinema.testing.h5md_files import CASES
 
@@ -42,7 +42,7 @@ def test_described_as_written(case, tmp_path):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_addresses_are_those_of_the_bytes(case, tmp_path):
-    """Sizes and bytes against libhdf5's own direct reads, chunk by chunk: also for filters that are not decoded here."""
+    """Sizes and bytes against libhdf5's own direct reads, chunk by chunk, whatever the filters."""
     path = tmp_path / "case.h5md"
     found = describe(path, H5mdOptions(**case.write(path).options))
     paths = (found.path, *found.other_files)

@@ -13,8 +13,21 @@ from .description import FieldDescription, H5mdDescription, H5mdOptions, Quantit
 
 if TYPE_CHECKING:
     from .groups import GroupSummary
+    from .observables import Observables
+    from .topology import H5mdTopology, TopologySource
 
-__all__ = ["FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "StoredArray", "describe", "groups"]
+__all__ = [
+    "FieldDescription",
+    "H5mdDescription",
+    "H5mdOptions",
+    "Quantity",
+    "StoredArray",
+    "describe",
+    "groups_of",
+    "observables_of",
+    "topology_of",
+    "topology_source",
+]
 
 
 def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdDescription:
@@ -37,8 +50,33 @@ def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -
     return describe_file(os.fspath(path), options or H5mdOptions())
 
 
-def groups(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:
+def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:
     """The particles groups of an H5MD file; none where it is another HDF5 file. Raises as `describe`."""
-    from .describing import groups_of
+    from .describing import groups_of_file
 
-    return groups_of(os.fspath(path), root)
+    return groups_of_file(os.fspath(path), root)
+
+
+def observables_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> Observables:
+    """The observables of an H5MD file by name; they are listed and read when asked for."""
+    from .observables import Observables
+
+    return Observables(os.fspath(path), options)
+
+
+def topology_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdTopology | None:
+    """Names, residues, masses, charges and bonds that a file holds itself; None where it holds none.
+
+    Raises as `describe`.
+    """
+    from .topology import read_topology
+
+    return read_topology(os.fspath(path), options or H5mdOptions())
+
+
+def topology_source(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> TopologySource | None:
+    """A file's own topology, to be read when it is first needed; None where the file holds none."""
+    from .topology import TopologySource, has_topology
+
+    options = options or H5mdOptions()
+    return TopologySource(os.fspath(path), options) if has_topology(os.fspath(path), options) else None

@@ -13,7 +13,7 @@ from .groups import GroupSummary, find_root, list_groups
 from .opening import OpenFile, opened
 from .particles import describe_group
 
-__all__ = ["describe_file", "groups_of"]
+__all__ = ["describe_file", "groups_of_file"]
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "axis": (None, "positions", "velocities", "forces"),
@@ -30,8 +30,8 @@ def describe_file(path: str, options: H5mdOptions) -> H5mdDescription:
         return _described(found)
 
 
-def groups_of(path: str, root: str | None = None) -> tuple[GroupSummary, ...]:
-    """See `kinema.h5md.groups`."""
+def groups_of_file(path: str, root: str | None = None) -> tuple[GroupSummary, ...]:
+    """See `kinema.h5md.groups_of`."""
     with opened(path, H5mdOptions(root=root)) as found:
         start = find_root(found)
         return () if start is None else list_groups(start)

@@ -20,7 +20,7 @@ from .fields import Placed, place, rows_of_rows, stored_rows, through_library
 from .opening import OpenFile
 from .rearranged import Floats, IdOrder, StoredRows
 
-__all__ = ["fill_of", "ordered_by_id"]
+__all__ = ["fill_of", "occurring", "ordered_by_id"]
 
 # ids of this many bytes are read at once; up to it all rows are looked at, to find out that nothing ever moves
 _READ_AT_ONCE = 64 << 20
@@ -49,7 +49,7 @@ def ordered_by_id(
         return n_atoms
     rows, fill = stored_rows(opened, element), fill_of(element.value)
     try:
-        ids, moves = _occurring(opened, element, rows, fill)
+        ids, moves = occurring(opened, element, rows, fill)
     finally:
         rows.close()
     if not moves:
@@ -85,9 +85,7 @@ def fill_of(dataset: Any) -> int | None:
     return int(dataset.fillvalue)
 
 
-def _occurring(
-    opened: OpenFile, element: Element, rows: StoredRows, fill: int | None
-) -> tuple[NDArray[np.int64], bool]:
+def occurring(opened: OpenFile, element: Element, rows: StoredRows, fill: int | None) -> tuple[NDArray[np.int64], bool]:
     """All ids that occur, ascending, and whether a column is ever another particle, or none."""
     row_bytes = max(1, element.value.shape[1] * element.value.dtype.itemsize)
     ends = _present(rows(np.array([0, element.n_rows - 1])), fill)

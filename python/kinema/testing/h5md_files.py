@@ -26,7 +26,7 @@ N_FRAMES, N_ATOMS = 7, 5
 
 @dataclass
 class Expected:
-    """What a reader must give; arrays in angstrom, ps, angstrom/ps and kJ/(mol angstrom), None where a file has none."""
+    """What a reader must give; arrays in Kinema's units (angstrom, ps), None where a file has none."""
 
     positions: NDArray[np.float64] | None = None
     """(frames, N, 3)."""
@@ -142,8 +142,8 @@ def scaled(values: NDArray[Any], factor: float) -> NDArray[np.float64]:
 
 def _clock(n_frames: int = N_FRAMES) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Steps 100, 110, ... and their times in ps."""
-    steps = 100 + 10 * np.arange(n_frames)
-    return steps, steps * 0.002
+    steps = 100 + 10 * np.arange(n_frames, dtype=np.int64)
+    return steps, 0.002 * steps.astype(np.float64)
 
 
 def _plain(path: Path, positions: Any = None, unit: str = "nm", scale: float = 10.0, **storage: Any) -> Expected:
@@ -210,7 +210,7 @@ def _fixed_interval(path: Path, step_offset: int | None, time_offset: float | No
         positions=scaled(values, 10.0),
         velocities=scaled(values, 10.0),
         steps=10 * np.arange(N_FRAMES) + (step_offset or 0),
-        times=0.5 * np.arange(N_FRAMES) + (time_offset or 0.0),
+        times=scaled(np.arange(N_FRAMES), 0.5) + (time_offset or 0.0),
     )
 
 
@@ -223,8 +223,8 @@ def _interval_and_explicit(path: Path) -> Expected:
         add_element(group, "force", values[::2], steps=np.arange(0, 70, 20), unit="kJ mol-1 nm-1")
     forces = np.full(values.shape, np.nan)
     forces[::2] = scaled(values[::2], 0.1)
-    steps = 10 * np.arange(N_FRAMES)
-    return Expected(scaled(values, 10.0), None, forces, None, steps, steps * 0.05, {"absent": "nan"})
+    steps = 10 * np.arange(N_FRAMES, dtype=np.int64)
+    return Expected(scaled(values, 10.0), None, forces, None, steps, scaled(steps, 0.05), {"absent": "nan"})
 
 
 @_case("3 elements", "time_independent_velocities")
@@ -449,7 +449,7 @@ def _axis_types(path: Path) -> Expected:
         add_element(
             group, "position", values, steps=steps.astype(">u2"), times=steps.astype("<i4"), unit="nm", time_unit="fs"
         )
-    return Expected(positions=scaled(values, 10.0), steps=steps, times=steps * 0.001)
+    return Expected(positions=scaled(values, 10.0), steps=steps, times=scaled(steps, 0.001))
 
 
 @_case("8 numbers", "steps_beyond_32_bits")
@@ -494,8 +494,9 @@ def _units_given(path: Path) -> Expected:
         for name in ("position", "velocity", "force"):
             add_element(group, name, values, **clock)
     given = {"length": "Angstrom", "time": "fs", "force": "eV/Angstrom"}
-    expected = Expected(scaled(values, 1.0), scaled(values, 1000.0), scaled(values, _EV), None, steps, times * 0.001, {"units": given})
-    return expected
+    return Expected(
+        scaled(values, 1.0), scaled(values, 1000.0), scaled(values, _EV), None, steps, times * 0.001, {"units": given}
+    )
 
 
 # -- 10, 11: images, ids ----------------------------------------------------------------------------------------
@@ -579,7 +580,7 @@ def _scale_offset(path: Path) -> Expected:
     values = np.round(walk(), 3)
     expected = _plain(path, values, chunks=(2, N_ATOMS, 3), scaleoffset=3)
     with h5py.File(path) as file:
-        expected.positions = file["particles/all/position/value"][()] * 10.0
+        expected.positions = scaled(file["particles/all/position/value"][()], 10.0)
     return expected
 
 
@@ -699,7 +700,9 @@ def _virtual(path: Path, compression: str | None) -> Expected:
         before = 2 * number
         with h5py.File(source, "w") as file:
             stored = np.concatenate([np.zeros((before, N_ATOMS, 3), "f4"), values[start:stop]])
-            file.create_dataset("x", data=stored, chunks=(1, N_ATOMS, 3) if compression else None, compression=compression)
+            file.create_dataset(
+                "x", data=stored, chunks=(1, N_ATOMS, 3) if compression else None, compression=compression
+            )
             layout[start:stop] = h5py.VirtualSource(file["x"])[before:]
     with h5py.File(path, "w") as file:
         group = start_h5md(file).create_group("particles/all")
@@ -815,7 +818,7 @@ def write_gromacs_topology(root: Any, n_molecules: int = 2) -> None:
 @_case("programs", "gromacs", has_units=True)
 @_case("programs", "gromacs_without_units", has_units=False)
 def _gromacs(path: Path, has_units: bool) -> Expected:
-    """As mdrun writes: steps and times in chunks of one element, velocities at twice the stride, an empty force group."""
+    """As mdrun writes: steps and times in chunks of one element, velocities at twice the stride, no forces yet."""
     n_frames, n_atoms = 300, 7
     values, (steps, times) = walk(n_frames, n_atoms), _clock(n_frames)
     one: dict[str, Any] = {"chunks": (1,), "maxshape": (None,), "compression": "gzip", "shuffle": True}
@@ -850,7 +853,7 @@ def _gromacs(path: Path, has_units: bool) -> Expected:
 @_case("programs", "znh5md")
 def _znh5md(path: Path) -> Expected:
     """Plurals for names, a data set for the boundary, species as floats that change with time."""
-    values, (steps, times) = walk().astype(np.float64), _clock()
+    values, (steps, _) = walk().astype(np.float64), _clock()
     with h5py.File(path, "w") as file:
         group = start_h5md(file, creator="ZnH5MD").create_group("particles/atoms")
         clock: dict[str, Any] = {"steps": steps, "times": steps, "time_unit": "fs"}
@@ -862,7 +865,7 @@ def _znh5md(path: Path) -> Expected:
         box["dimension"] = 3
         add_element(box, "edges", np.broadcast_to(_TRICLINIC, (N_FRAMES, 3, 3)), unit="Angstrom", **clock)
     cells = np.broadcast_to(_TRICLINIC, (N_FRAMES, 3, 3)).astype(np.float64)
-    return Expected(scaled(values, 1.0), None, scaled(values, _EV), cells, steps, steps * 0.001)
+    return Expected(scaled(values, 1.0), None, scaled(values, _EV), cells, steps, scaled(steps, 0.001))
 
 
 @_case("programs", "mdtraj")
