@@ -133,9 +133,8 @@ impl Layout {
 }
 
 fn field(description: Description, flat: bool, row_of: Option<Vec<i64>>, scale: f64) -> Field {
-    let wide = description.number.is_wide();
     let rows = Rows::Stored(vec![(0, Array::new(description).unwrap())]);
-    Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat, wide }
+    Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat }
 }
 
 fn told(n_atoms: u64, n_frames: u64, positions: Field) -> Told {
@@ -259,7 +258,6 @@ fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
         });
         let scale = [1.0, 10.0, 0.1][random.below(3) as usize];
         let field = field(description, flat, row_of.clone(), scale);
-        let wide = field.wide;
         let trajectory =
             open(folder.join("a.h5md"), &file, told(n_atoms, n_frames, field), None).unwrap_or_else(|e| panic!("{e}"));
         let frames: Vec<u64> = (0..1 + random.below(2 * n_frames)).map(|_| random.below(n_frames)).collect();
@@ -279,7 +277,7 @@ fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
                     let at = (row * n_atoms as i64 + i64::from(atom)) * 3 + component;
                     let expected = if row < 0 { f64::NAN } else { values[at as usize] };
                     let narrow = (expected * scale) as f32;
-                    let wide = if wide { expected * scale } else { found.wide[i] };
+                    let wide = expected * scale;
                     let same =
                         found.narrow[i].to_bits() == narrow.to_bits() && found.wide[i].to_bits() == wide.to_bits();
                     assert!(

@@ -83,7 +83,6 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
     let fixed: bool = get("fixed")?.extract()?;
     let reader = get("reader")?;
     let mut flat = false;
-    let mut wide = false;
     let rows = if reader.is_none() {
         let mut pieces = Vec::new();
         for piece in get("pieces")?.try_iter()? {
@@ -93,7 +92,6 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
                 Err(error) => return Ok(Some(Err(error))),
             };
             flat = is_flat;
-            wide |= description.number.is_wide();
             match Array::new(description) {
                 Ok(array) => pieces.push((first, array)),
                 Err(error) => return Ok(Some(Err(error))),
@@ -101,7 +99,6 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
         }
         Rows::Stored(pieces)
     } else {
-        wide = true;
         Rows::Foreign(Arc::new(RowReader(reader.unbind())))
     };
     let row_of: Option<PyReadonlyArray1<'_, i64>> = get("rows")?.extract()?;
@@ -112,7 +109,6 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
         fixed,
         scale: get("scale")?.extract()?,
         flat,
-        wide,
     })))
 }
 

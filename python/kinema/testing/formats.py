@@ -41,8 +41,12 @@ class FormatTests:
 
     #: of the files that `write` makes
     suffix = ""
-    #: what `Part.index` says: "arithmetic", or "table" for an index that is stored
+    #: what `Part.index` says: "arithmetic" or "structure", or "table" for an index that is stored
     index = "arithmetic"
+    #: whether the complete frames of a file that was cut can be read: not where a library checks the file's end
+    reads_cut_files = True
+    #: bytes between the lengths at which a file is cut: 1 but for formats that take long to open
+    cut_every = 1
     #: angstrom by which a file keeps positions that are rounded to 0.01
     tolerance = 1e-5
     #: atoms of the small files
@@ -173,7 +177,7 @@ class FormatTests:
         traj = kn.open(path)
         assert traj.n_frames == 9
         np.testing.assert_allclose(traj.read(), positions, rtol=0, atol=self.tolerance)
-        assert traj.parts[0].index == ("arithmetic" if self.index == "arithmetic" else "extended")
+        assert traj.parts[0].index == ("extended" if self.index == "table" else self.index)
 
     def test_wrong_index_is_never_used(self, tmp_path: Path) -> None:
         path = tmp_path / f"changes{self.suffix}"
@@ -182,7 +186,7 @@ class FormatTests:
         other = random_walk(6, self.n_atoms, seed=2)
         self.write(path, other, 0)  # another file of the same name
         np.testing.assert_allclose(kn.open(path).read(), other, rtol=0, atol=self.tolerance)
-        if self.index == "arithmetic":
+        if self.index != "table":
             return
         assert stored is not None
         for damage in (b"", b"not an index", Path(stored).read_bytes()[:-9], self._flipped(Path(stored), 40)):
@@ -190,7 +194,7 @@ class FormatTests:
             np.testing.assert_allclose(kn.open(path).read(), other, rtol=0, atol=self.tolerance)
 
     def test_stored_index_is_used(self, tmp_path: Path) -> None:
-        if self.index == "arithmetic":
+        if self.index != "table":
             pytest.skip("the format needs no stored index")
         self._made(tmp_path, 9, index="auto")[1].scan()
         again = kn.open(tmp_path / f"made{self.suffix}")
@@ -206,7 +210,7 @@ class FormatTests:
         data = (tmp_path / f"made{self.suffix}").read_bytes()
         path = tmp_path / f"cut{self.suffix}"
         dropped = 0
-        for length in range(len(data)):
+        for length in range(0, len(data), self.cut_every):
             path.write_bytes(data[:length])
             try:
                 found = kn.open(path, on_truncated=on_truncated, index="memory").read(workers=1)
@@ -217,7 +221,7 @@ class FormatTests:
                 assert len(found) < 3
                 np.testing.assert_array_equal(found, whole[: len(found)])
                 dropped += 1
-        if on_truncated == "drop":
+        if on_truncated == "drop" and self.reads_cut_files:
             assert dropped > len(data) // 2
 
     def test_bit_flips(self, tmp_path: Path) -> None:

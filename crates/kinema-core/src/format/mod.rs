@@ -216,7 +216,7 @@ pub trait Decoder: Send + Sync {
         Grain::FRAME
     }
 
-    /// Whether vector fields hold more than float32 does, and [`BlockMut::wide`] is written where it is given.
+    /// Whether [`BlockMut::wide`] is written where it is given: by decoders of files that may hold float64.
     fn wide(&self) -> bool {
         false
     }

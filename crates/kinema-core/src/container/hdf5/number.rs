@@ -75,11 +75,6 @@ impl Number {
             Kind::F64 | Kind::I64 | Kind::U64 => 8,
         }
     }
-
-    /// Whether float32 does not hold all of its values.
-    pub fn is_wide(self) -> bool {
-        matches!(self.kind, Kind::F64 | Kind::I32 | Kind::U32 | Kind::I64 | Kind::U64)
-    }
 }
 
 /// What numbers are read into.

@@ -52,8 +52,6 @@ pub struct Field {
     pub scale: f64,
     /// Whether units of the data set are numbers, not atoms.
     pub flat: bool,
-    /// Whether it holds more than float32 does.
-    pub wide: bool,
 }
 
 impl Field {

@@ -240,7 +240,7 @@ impl Decoder for H5mdDecoder {
     }
 
     fn wide(&self) -> bool {
-        self.vectors.iter().flatten().any(|field| field.wide)
+        true
     }
 
     fn other_files(&self) -> &[PathBuf] {
