@@ -18,6 +18,7 @@ import MDAnalysis
 import pytest
 from MDAnalysisTests.coordinates.base import MultiframeReaderTest
 from MDAnalysisTests.coordinates.test_dcd import DCDReference
+from MDAnalysisTests.coordinates.test_h5md import H5MDReference
 from MDAnalysisTests.coordinates.test_xdr import XTCReference
 
 from kinema.interop.mdanalysis import KinemaReader
@@ -49,6 +50,13 @@ class TestDCD(MultiframeReaderTest):  # type: ignore[misc]
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
         return over_kinema(DCDReference(), tmp_path, "dcd")
+
+
+class TestH5MD(MultiframeReaderTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return over_kinema(H5MDReference(), tmp_path, "h5md")
 
 
 def test_the_references_are_read_by_the_reader_that_they_name(tmp_path: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +20,11 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
+from kinema import h5md
 from kinema.errors import ArgumentError
+from kinema.files import file_names
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
+from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.registry import formats
 from kinema.resources import parse_memory, worker_count
 from kinema.trajectory import Trajectory
@@ -31,6 +35,9 @@ __all__ = ["KinemaReader"]
 # what `kinema.open` calls a unit -> what MDAnalysis calls it
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
 _VECTOR_FIELDS = ("positions", "velocities", "forces")
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# where a file has no units and none are wanted, any will do
+_ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
 
 
 class KinemaReader(ReaderBase):  # type: ignore[misc]
@@ -62,8 +69,11 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     continuous : bool
         Of frames that files overlap in keeps the later file's, as for MDAnalysis' chain reader; by default all frames
         of all files are kept.
+    observables : bool
+        Put what a single H5MD file recorded at a frame's step into `ts.data`, "group/name", in the file's units.
     **kwargs
-        Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, ...). Others are MDAnalysis' and not used.
+        Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). Others are MDAnalysis'
+        and not used. By default `absent="nan"`: a frame without velocities has `ts.has_velocities` False.
 
     Raises
     ------
@@ -85,17 +95,19 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         memory: int | str = BLOCK_MEMORY,
         refresh_offsets: bool = False,
         continuous: bool = False,
+        observables: bool = True,
         **kwargs: Any,
     ) -> None:
         self._closed = False
         self._trajectory: Trajectory | None = None
         self._ahead: ReadAhead | None = None
+        self._recorded: RecordedValues | None = None
         super().__init__(filename, convert_units=convert_units, **kwargs)
         self._workers = _threads(workers)
         self._memory = parse_memory(memory)
         self._paths = filename
         self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
-        trajectory = self.kinema_trajectory
+        trajectory = self._trajectory = self._first_opened()
         self.filenames = list(trajectory.paths)
         self.filename = self.filenames[0]
         # of the file; what asks for this reader stays the class's
@@ -115,7 +127,11 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self._first = first[0] / between if self.format == "DCD" and between else 0.0
         if dt is not None:
             self._ts_kwargs["dt"] = dt
-        self.ts = self._Timestep(self.n_atoms, **self._ts_kwargs)
+        self._with_recorded = observables and self.format == "H5MD" and len(self.filenames) == 1
+        self._fields = tuple(name for name in _VECTOR_FIELDS if name in trajectory.fields)
+        self.ts = self._Timestep(
+            self.n_atoms, **{name: name in self._fields for name in _VECTOR_FIELDS}, **self._ts_kwargs
+        )
         self.ts.dt = between if dt is None else dt
         self._read_next_timestep()
 
@@ -140,6 +156,19 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self._closed = True
         self._trajectory = None
         self._ahead = None
+        self._recorded = None
+
+    def _first_opened(self) -> Trajectory:
+        """The trajectory, and `_options` as they have to be for it."""
+        if any(_is_hdf5(path) for path in file_names(self._paths)):
+            self._options.setdefault("absent", "nan")
+            if not self.convert_units and "units" not in self._options:
+                try:
+                    return open_trajectory(self._paths, **self._options)
+                except ArgumentError:
+                    # lacks units, or has another fault, which shows again
+                    self._options["units"] = _ANY_UNITS
+        return open_trajectory(self._paths, **self._options)
 
     def _reopen(self) -> None:
         """Brings the reader before the first frame."""
@@ -150,7 +179,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         # open files do not travel. Another process opens its own when a frame is asked for: an OSError while it
         # unpickles would make a worker of multiprocessing end without a word, and its pool wait for ever
-        return {**self.__dict__, "_trajectory": None, "_ahead": None}
+        return {**self.__dict__, "_trajectory": None, "_ahead": None, "_recorded": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -193,7 +222,24 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ts.dimensions = ahead.dimensions[row]
         for name, values in ahead.vectors.items():
             setattr(ts, name, values[row])
+            # one number tells nearly always
+            if np.isnan(values[row, 0, 0]) and np.isnan(values[row]).all():
+                setattr(ts, f"has_{name}", False)
+        if self._with_recorded:
+            self._fill_recorded(frame, ts)
         return ts
+
+    def _fill_recorded(self, frame: int, ts: Any) -> None:
+        """Puts the observables of a frame into `ts.data`, and takes those of other frames out."""
+        if self._recorded is None:
+            root = self._options.get("root")
+            observables = h5md.observables_of(self.filename, h5md.H5mdOptions(root=root))
+            self._recorded = RecordedValues(observables, self.kinema_trajectory.steps)
+        for name, value in self._recorded.at(frame):
+            if value is None:
+                ts.data.pop(name, None)
+            else:
+                ts.data[name] = value
 
     def _read_ahead(self) -> ReadAhead:
         if self._ahead is None:
@@ -313,6 +359,20 @@ def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, conti
         options.setdefault("index", "rebuild")
     options.setdefault("overlap", "last" if continuous else "all")
     return options
+
+
+def _is_hdf5(path: str) -> bool:
+    """Whether a file has the signature of HDF5 at one of its places (HDF5 file format, II.A: 0, 512, 1024, ...)."""
+    if not os.path.isfile(path):
+        return False  # whatever it is, `kinema.open` says what is wrong with it
+    with open(path, "rb") as file:
+        place, size = 0, os.path.getsize(path)
+        while place < size:
+            file.seek(place)
+            if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
+                return True
+            place = max(512, 2 * place)
+    return False
 
 
 def _units(name: str) -> dict[str, str | None]:
