@@ -63,6 +63,8 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
     "time_window": {"trajectory"},
+    "h5md": {"blocks", "topology"},
+    "writer": {"blocks", "h5md", "resources"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
