@@ -52,13 +52,11 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "provenance": set(),
     # atoms and frames
     "topology": set(),
-    "h5md": set(),
     "index_file": set(),
     "files": set(),
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "h5md": set(),
     "trajectory": {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
@@ -74,7 +72,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
-    "interop": {"blocks", "files", "h5md", "registry", "resources", "trajectory"},
+    "interop": {"blocks", "files", "h5md", "registry", "resources", "trajectory", "writer"},
     "demo": {"peak_memory", "progress", "resources"},
     "testing": {"analysis", "blocks", "frames", "output", "progress", "runners", "selection", "topology", "trajectory"},
 }  # fmt: skip

@@ -16,12 +16,12 @@ from typing import Any
 
 import MDAnalysis
 import pytest
-from MDAnalysisTests.coordinates.base import MultiframeReaderTest
+from MDAnalysisTests.coordinates.base import BaseWriterTest, MultiframeReaderTest
 from MDAnalysisTests.coordinates.test_dcd import DCDReference
 from MDAnalysisTests.coordinates.test_h5md import H5MDReference
 from MDAnalysisTests.coordinates.test_xdr import XTCReference
 
-from kinema.interop.mdanalysis import KinemaReader
+from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
@@ -57,6 +57,28 @@ class TestH5MD(MultiframeReaderTest):  # type: ignore[misc]
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
         return over_kinema(H5MDReference(), tmp_path, "h5md")
+
+
+class TestH5MDWriter(BaseWriterTest):  # type: ignore[misc]
+    """Written by Kinema, read by Kinema."""
+
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        reference = over_kinema(H5MDReference(), tmp_path, "h5md")
+        reference.writer = KinemaWriter
+        return reference
+
+
+class TestH5MDWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
+    """Written by Kinema, read by MDAnalysis' own reader."""
+
+    @staticmethod
+    @pytest.fixture
+    def ref() -> Any:
+        reference = H5MDReference()
+        reference.writer = KinemaWriter
+        return reference
 
 
 def test_the_references_are_read_by_the_reader_that_they_name(tmp_path: Any) -> None:
