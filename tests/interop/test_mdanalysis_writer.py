@@ -166,17 +166,16 @@ def test_what_cannot_be_written(target: str) -> None:
         writer.write(universe.atoms[:10])
 
 
-def test_a_box_that_comes_or_goes(target: str) -> None:
-    for first, second, said in (
-        ([9, 9, 9, 90, 90, 90], None, "has no box"),
-        (None, [9, 9, 9, 90, 90, 90], "has a box"),
-    ):
-        universe = MDAnalysis.Universe.empty(4, trajectory=True)
-        universe.load_new(np.zeros((2, 4, 3)), order="fac", dimensions=None)
-        boxes = {0: first, 1: second}
-        with pytest.raises(kn.ArgumentError, match=said):
-            write_all(target, universe, [0, 1], lambda ts: setattr(ts, "dimensions", boxes[ts.frame]))
-        assert not Path(target).exists()
+BOX = [9, 9, 9, 90, 90, 90]
+
+
+@pytest.mark.parametrize(("boxes", "said"), [([BOX, None], "has no box"), ([None, BOX], "has a box")])
+def test_a_box_that_comes_or_goes(boxes: list[Any], said: str, target: str) -> None:
+    universe = MDAnalysis.Universe.empty(4, trajectory=True)
+    universe.load_new(np.zeros((2, 4, 3)), order="fac", dimensions=None)
+    with pytest.raises(kn.ArgumentError, match=said):
+        write_all(target, universe, [0, 1], lambda ts: setattr(ts, "dimensions", boxes[ts.frame]))
+    assert not Path(target).exists()
 
 
 def test_an_exception_leaves_the_old_file(target: str) -> None:
