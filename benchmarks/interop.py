@@ -37,9 +37,16 @@ def made(folder: Path, n_frames: int) -> list[Path]:
     positions = np.concatenate([positions] * -(-n_frames // len(positions)))[:n_frames]
     write_dcd(folder / "adk.dcd", positions)
     write_xtc(folder / "adk.xtc", positions)
-    atoms = MDAnalysis.Universe.empty(positions.shape[1]).load_new(positions, order="fac").atoms
-    atoms.write(str(folder / "adk.h5md"), frames="all", velocities=False, forces=False)
+    in_memory(positions).atoms.write(str(folder / "adk.h5md"), frames="all", velocities=False, forces=False)
     return [folder / name for name in ("adk.dcd", "adk.xtc", "adk.h5md")]
+
+
+def in_memory(positions: Any) -> Any:
+    """A Universe over (frames, atoms, 3) in angstrom."""
+    universe = MDAnalysis.Universe.empty(positions.shape[1]).load_new(positions, order="fac")
+    # without, MDAnalysis' writer refuses
+    universe.trajectory.units = {"length": "Angstrom", "time": "ps", "velocity": "Angstrom/ps", "force": None}
+    return universe
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -67,7 +74,7 @@ def rmsd(universe: Any, n_frames: int) -> object:
     """MDAnalysis' own analysis."""
     from MDAnalysis.analysis.rms import RMSD
 
-    return RMSD(universe.atoms[:SELECTED]).run(stop=n_frames)
+    return RMSD(universe.atoms[:SELECTED], weights=None).run(stop=n_frames)
 
 
 def readers(path: Path, n_frames: int) -> None:
@@ -115,8 +122,7 @@ def writers(path: Path, folder: Path, n_frames: int) -> None:
     print(f"{path.name} to H5MD")
     reader = KinemaReader(path, index="memory")
     n = min(n_frames, reader.n_frames, 1000)
-    universe = MDAnalysis.Universe.empty(reader.n_atoms, trajectory=True)
-    universe.load_new(reader.timeseries(stop=n, order="fac"), order="fac")
+    universe = in_memory(reader.timeseries(stop=n, order="fac"))
     target = str(folder / "written.h5md")
     own = MDAnalysis.coordinates.H5MD.H5MDWriter
 
