@@ -128,16 +128,14 @@ def open_file(path: str, *, cache: int | None = None) -> Any:
         return h5py.File(path, "r", locking=False, **more)
     except (OSError, RuntimeError, ValueError) as error:
         said = str(error)
-        again: dict[str, Any] | None = None
+        if "locking flag" in said:
+            try:  # this process has it open already, with locks as h5py does unless told otherwise
+                return h5py.File(path, "r", **more)
+            except (OSError, RuntimeError, ValueError):
+                pass
         if "SWMR" in said or "already open for write" in said:
-            # a file that is being written for single writer, multiple readers
-            again = {"locking": False, "swmr": True}
-        elif "locking flag" in said:
-            # this process has it open already, with a lock, as MDAnalysis' reader opens it
-            again = {}
-        if again is not None:
-            try:
-                return h5py.File(path, "r", **again, **more)
+            try:  # a file that is being written for single writer, multiple readers
+                return h5py.File(path, "r", locking=False, swmr=True, **more)
             except (OSError, RuntimeError, ValueError):
                 pass
         raise _open_error(path, error) from None

@@ -1,11 +1,40 @@
 """Suites that every format, kernel and runner must pass, to be subclassed in tests, and synthetic trajectories.
 
-It needs pytest, which Kinema itself does not; nothing else in the package imports it.
+It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it.
 """
 
 from kinema.testing.formats import FormatTests, Golden
 from kinema.testing.kernels import KernelTests
+from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
-from kinema.testing.synthetic import dcd_bytes, random_walk, write_dcd, write_xtc
+from kinema.testing.strategies import atom_choices, frame_choices, trajectories
+from kinema.testing.synthetic import (
+    Synthetic,
+    dcd_bytes,
+    random_cells,
+    random_walk,
+    synthetic,
+    write_dcd,
+    write_h5md,
+    write_xtc,
+)
 
-__all__ = ["FormatTests", "Golden", "KernelTests", "RunnerTests", "dcd_bytes", "random_walk", "write_dcd", "write_xtc"]
+__all__ = [
+    "FormatTests",
+    "Golden",
+    "KernelTests",
+    "RecordedTrajectory",
+    "RunnerTests",
+    "Synthetic",
+    "atom_choices",
+    "dcd_bytes",
+    "frame_choices",
+    "open_recorded",
+    "random_cells",
+    "random_walk",
+    "synthetic",
+    "trajectories",
+    "write_dcd",
+    "write_h5md",
+    "write_xtc",
+]

@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.blocks import WORKING_MEMORY, frame_bytes
-from kinema.testing.synthetic import random_walk
+from kinema.testing.recording import open_recorded
+from kinema.testing.strategies import atom_choices, frame_choices, trajectories
+from kinema.testing.synthetic import Synthetic, random_walk
 
 __all__ = ["FormatTests", "Golden"]
 
@@ -45,6 +49,8 @@ class FormatTests:
     index = "arithmetic"
     #: whether the complete frames of a file that was cut can be read: not where a library checks the file's end
     reads_cut_files = True
+    #: whether the bytes of a frame lie side by side
+    frames_lie_alone = True
     #: bytes between the lengths at which a file is cut: 1 but for formats that take long to open
     cut_every = 1
     #: angstrom by which a file keeps positions that are rounded to 0.01
@@ -54,6 +60,10 @@ class FormatTests:
 
     def write(self, path: Path, positions: NDArray[np.float32], first_step: int) -> None:
         """Writes positions in angstrom; frame i gets step and time (ps) `first_step + i`."""
+        raise NotImplementedError("a subclass of FormatTests writes files of its format")
+
+    def write_synthetic(self, path: Path, made: Synthetic) -> tuple[bool, bool]:
+        """Writes what the format can hold of a trajectory; whether that includes the cells, and the velocities."""
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def golden_files(self) -> list[Golden]:
@@ -97,6 +107,52 @@ class FormatTests:
         double = traj.read(frames=frames, dtype="float64")
         assert double.dtype == np.float64
         np.testing.assert_allclose(double, whole[frames], rtol=1e-6, atol=1e-6)
+
+    # each example writes its file anew, so that one folder serves all; each subclass runs the test for itself, and
+    # what is found for one format is not kept for another
+    @settings(
+        max_examples=60,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(data=st.data())
+    def test_any_trajectory_and_any_choice(self, tmp_path: Path, data: st.DataObject) -> None:
+        made = data.draw(trajectories())
+        path = tmp_path / f"any{self.suffix}"
+        cells, velocities = self.write_synthetic(path, made)
+        traj = kn.open(path, index="memory")
+        n_frames, n_atoms, _ = made.positions.shape
+        frames, atoms = data.draw(frame_choices(n_frames)), data.draw(atom_choices(n_atoms))
+        chosen = slice(None) if frames is None else frames
+        columns = slice(None) if atoms is None else atoms
+        names = ["positions", "velocities"] if velocities and made.velocities is not None else ["positions"]
+        found = traj.read(frames, atoms, fields=names, workers=data.draw(st.integers(1, 3)))
+        expected = made.positions[chosen][:, columns]
+        np.testing.assert_allclose(found["positions"], expected, rtol=0, atol=self.tolerance)
+        if len(names) > 1:
+            assert made.velocities is not None
+            np.testing.assert_array_equal(found["velocities"], made.velocities[chosen][:, columns])
+        if cells:
+            np.testing.assert_allclose(found["cells"], made.cells[chosen], rtol=0, atol=1e-3)
+
+    def test_few_atoms_of_a_frame_touch_its_bytes_only(self, tmp_path: Path) -> None:
+        path = tmp_path / f"large{self.suffix}"
+        positions = random_walk(9, 20_000)
+        self.write(path, positions, 0)
+        traj = open_recorded(path)
+        traj.scan()
+        traj.take_reads()
+        atoms = np.arange(100, 110)
+        np.testing.assert_allclose(traj.read(frames=[7], select=atoms)[0], positions[7, atoms], atol=self.tolerance)
+        reads = traj.take_reads()
+        frame = path.stat().st_size / 9
+        assert sum(length for _, _, length in reads) < frame / 4
+        if self.frames_lie_alone:
+            begin = min(offset for _, offset, _ in reads)
+            end = max(offset + length for _, offset, length in reads)
+            # headers before the first frame, and frames that differ a little in size
+            assert 6.8 * frame < begin < end < 8.2 * frame
 
     @pytest.mark.parametrize(
         "key", [slice(None, None, -1), slice(20, 3, -4), slice(-3, None), slice(5, 5), slice(1, 99, 7)]
