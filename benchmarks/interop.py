@@ -74,7 +74,7 @@ def rmsd(universe: Any, n_frames: int) -> object:
     """MDAnalysis' own analysis."""
     from MDAnalysis.analysis.rms import RMSD
 
-    return RMSD(universe.atoms[:SELECTED], weights=None).run(stop=n_frames)
+    return RMSD(universe.atoms[:SELECTED]).run(stop=n_frames)
 
 
 def readers(path: Path, n_frames: int) -> None:
@@ -86,6 +86,8 @@ def readers(path: Path, n_frames: int) -> None:
     n = min(n_frames, mine.n_frames)
     universes = [MDAnalysis.Universe.empty(n_atoms) for _ in range(2)]
     universes[0].trajectory, universes[1].trajectory = mine, own
+    for universe in universes:
+        universe.add_TopologyAttr("masses", np.ones(n_atoms))
     groups = [universe.atoms[:SELECTED] for universe in universes]
     part = KinemaReader(path, index="memory", sub=np.arange(SELECTED))
     jumps = np.random.default_rng(1).integers(0, n, min(n, 500))

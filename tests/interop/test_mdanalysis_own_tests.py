@@ -15,6 +15,8 @@ from pathlib import Path
 import kinema
 
 HEADER = "looks into the header through the reader's `_file`, which is MDAnalysis' own"
+WORDS = "wants the words of MDAnalysis' error; Kinema raises an error of its own"
+H5MD = "TestH5MDReaderWithRealTrajectory"
 LEFT_OUT = {
     "TestXTCReader::test_rewind_xdrtrj": "reads the position in the file from the reader's `_xdr`",
     "test_write_istart": HEADER,
@@ -23,8 +25,18 @@ LEFT_OUT = {
     "test_dcd_writer_angle_cosines": HEADER,
     "TestDCDReader::test_empty_dcd": "wants an OSError for an empty file; Kinema's TruncatedFileError is an EOFError",
     "test_write_random_unitcell": "wants cells back whose angles no cell can have; Kinema refuses the frame",
+    f"{H5MD}::test_unknown_unit": WORDS,
+    f"{H5MD}::test_changing_n_atoms": WORDS,
+    f"{H5MD}::test_2D_box": WORDS,
+    f"{H5MD}::test_no_groups": WORDS,
+    f"{H5MD}::test_no_units_but_convert_units_true_error": WORDS,
+    f"{H5MD}::test_parse_n_atoms_error": WORDS,
+    f"{H5MD}::test_box_vector": "joins a box without steps row by row; Kinema joins by steps and never by rows",
+    f"{H5MD}::test_wrong_driver": "HDF5 drivers are not used: bytes are read without libhdf5",
+    f"{H5MD}::test_open_with_driver": "as above",
+    "TestH5PYNotInstalled::test_reader_no_h5py": "takes h5py away from MDAnalysis' module alone",
 }
-MODULES = ("coordinates.test_xdr", "coordinates.test_dcd", "coordinates.test_chainreader")
+MODULES = ("coordinates.test_xdr", "coordinates.test_dcd", "coordinates.test_h5md", "coordinates.test_chainreader")
 CODE = """
 import sys
 import pytest
