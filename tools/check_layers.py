@@ -61,8 +61,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
     "time_window": {"trajectory"},
-    "h5md": {"blocks", "topology"},
-    "writer": {"blocks", "h5md", "resources"},
+    "writer": {"blocks", "h5md", "resources", "topology"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import os
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal
 
-import h5py
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
 from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError, Error, FileNotFound
 from kinema.h5md.creation import TrajectoryGroup
 from kinema.h5md.creation_append import ExistingFile
-from kinema.h5md.creation_commit import CommittedFile
-from kinema.h5md.creation_files import LIBVER, NewFile, check_target, hdf5_errors
-from kinema.h5md.creation_frames import Frames, gather, gather_object
+from kinema.h5md.creation_files import GrowingFile, NewFile, check_target, damaged_file_errors, hdf5_errors
+from kinema.h5md.creation_frames import Frames, gather
 from kinema.h5md.creation_observables import Observable, create_fixed_observable, open_observable
 from kinema.h5md.creation_options import (
     FileOptions,
@@ -42,6 +39,7 @@ from kinema.h5md.creation_text import Dialect, Origin, write_head
 from kinema.h5md.creation_topology import particles
 from kinema.h5md.creation_units import FileUnits
 from kinema.resources import worker_count
+from kinema.topology import Topology, is_atom_group, is_universe
 
 __all__ = ["Writer"]
 
@@ -66,8 +64,8 @@ class Writer:
     n_atoms : int
         May be left out where mode="a" finds a file.
     mode : {"w", "a"}
-        "w" makes a new file; "a" appends to it, and makes it where there is none. Parameters below that say how a file
-        is made do not change one that is there, but `fields`, `dtype`, units and `max_error` must agree where given.
+        "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
+        compression and topology; `fields`, `dtype`, units, `max_error` and `cell` must agree with it where given.
     overwrite : bool
         Let mode="w" replace an existing file.
     fields : names out of "positions", "velocities", "forces"
@@ -103,8 +101,8 @@ class Writer:
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
     dialect : {"h5md", "mdanalysis"}
-        "h5md" follows the specification. "mdanalysis" leaves it in two points, for MDAnalysis' own reader: strings have
-        variable length, and steps are stored one by one also where their stride is constant.
+        "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
+        variable length. Also steps and boxes are then stored one by one where they could be told once.
     workers : int
         Threads that encode chunks; by default as many as the process may use.
 
@@ -151,8 +149,7 @@ class Writer:
     ) -> None:
         self.path = os.fspath(path)
         self._closed, self._broken = True, False  # until all is well
-        self._new: NewFile | None = None
-        self._committed: CommittedFile | None = None
+        self._file: NewFile | GrowingFile
         self._group: TrajectoryGroup | None = None
         self._observables: dict[str, Observable] = {}
         self._n_flushed = 0
@@ -165,8 +162,15 @@ class Writer:
         if mode == "a" and overwrite:
             raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         if mode == "a" and os.path.exists(self.path):
-            self._open_existing(group)
-            self._check_existing(n_atoms, named, kind, length_unit, time_unit, max_error, unit)
+            given = {
+                "n_atoms": n_atoms,
+                "fields": named,
+                "dtype": kind,
+                "length_unit": length_unit,
+                "time_unit": time_unit,
+                "max_error": None if max_error is None else (max_error, unit),
+            }
+            self._open_existing(group, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return
         if n_atoms is None:
@@ -188,7 +192,7 @@ class Writer:
             boundary=boundary_of(boundary),
             particles=particles(
                 n_atoms,
-                topology=topology,
+                atoms=None if topology is None else _atoms(topology),
                 masses=masses,
                 charges=charges,
                 species=species,
@@ -203,8 +207,8 @@ class Writer:
         self.n_atoms = self._options.n_atoms
         self._units, self._dialect = units, self._options.dialect
         check_target(self.path, overwrite=overwrite)
-        self._new = NewFile(self.path, overwrite=overwrite, align=align)
-        self._h5 = self._new.h5
+        self._file = NewFile(self.path, overwrite=overwrite, align=align)
+        self._h5 = self._file.h5
         self._closed = False
         with self._all_or_nothing():
             write_head(self._h5, self._options.origin, self._dialect)
@@ -263,16 +267,21 @@ class Writer:
                 raise ArgumentError(
                     f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
                 )
-            frames = gather_object(positions, self.n_atoms)
-        else:
-            values = {"positions": positions, "velocities": velocities, "forces": forces}
-            frames = gather(self.n_atoms, values, cell, step, time)
+            velocities, forces = positions.velocities, positions.forces
+            if isinstance(positions, Frame):
+                cell, step, time = positions.cell, positions.step, positions.time
+            else:
+                cell, step, time = positions.cells, positions.steps, positions.times
+            cell = cell if np.any(cell) else None  # zeros: no box
+            positions = positions.positions
+        values = {"positions": positions, "velocities": velocities, "forces": forces}
+        frames = gather(self.n_atoms, values, cell, step, time)
         if not len(frames):
             return
         self._begin(frames)
         assert self._group is not None
         self._group.check(frames)
-        if self._new is not None:
+        if isinstance(self._file, NewFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
         with self._all_or_nothing():
             self._group.extend(frames)
@@ -318,8 +327,6 @@ class Writer:
             step = self._group.last_step
             time = self._group.last_time if time is None else time
         values, steps, times = self._observables[name].gather(value, step, time)
-        if times is not None:
-            times = times / self._units.size("times")
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
@@ -330,16 +337,15 @@ class Writer:
         new file (mode="w") gets the frames that fill whole chunks, and is still not seen until it is closed.
         """
         self._require_open()
-        if self._mode == "a" and self._committed is None:
+        if self._mode == "a":
             self._begin(None)
-        if self._committed is None:
-            with self._all_or_nothing():
-                self._h5.flush()
-            return
         with self._all_or_nothing():
+            if not isinstance(self._file, GrowingFile):
+                self._h5.flush()
+                return
             for part in self._parts():
                 part.flush()
-            self._commit()
+            self._file.commit()
         self._n_flushed = self.n_frames
 
     def close(self) -> None:
@@ -351,22 +357,16 @@ class Writer:
             raise ArgumentError(
                 f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
             )
-        self._begin(None)
-        if self._committed is not None:
-            self.flush()
-            with self._all_or_nothing():
-                self._h5.close()
-                self._committed.commit()
-                self._committed.sync()
-            self._release()
-            return
-        assert self._new is not None
         try:
-            self._options.check_announced(self.n_frames, complete=True)
-            with hdf5_errors(self.path):
-                for part in self._parts():
-                    part.finish()
-            self._new.finish()
+            self._begin(None)
+            if isinstance(self._file, GrowingFile):
+                self.flush()
+            else:
+                self._options.check_announced(self.n_frames, complete=True)
+                with hdf5_errors(self.path):
+                    for part in self._parts():
+                        part.finish()
+            self._file.finish()
         except BaseException:
             self.abort()
             raise
@@ -378,10 +378,7 @@ class Writer:
         if self._closed:
             return
         self._closed = True
-        if self._new is not None:
-            self._new.discard()
-        if self._committed is not None:
-            self._release()
+        self._file.discard()
 
     def __enter__(self) -> Writer:
         self._require_open()
@@ -392,7 +389,7 @@ class Writer:
     ) -> None:
         if kind is None:
             self.close()
-        elif self._committed is not None and not self._broken:
+        elif isinstance(self._file, GrowingFile) and not self._broken:
             # the frames that were taken are whole, whatever stopped the caller
             self.close()
         else:
@@ -409,77 +406,40 @@ class Writer:
 
     # how
 
-    def _open_existing(self, group: str | None) -> None:
-        """Opens the file behind its last whole frame."""
-        self._committed = CommittedFile(self.path)
-        self._h5 = None
-        self._abandon = weakref.finalize(self, _abandon, self._committed, handles := [])
+    def _open_existing(self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None) -> None:
+        """Opens the file behind its last whole frame; what was given must agree with it."""
+        growing = GrowingFile(self.path)
         try:
-            # registers filters, for the last chunk that is not full
-            import hdf5plugin  # noqa: F401
-
-            with hdf5_errors(self.path):
-                self._h5 = h5py.File(self._committed, "r+", libver=LIBVER)
-                handles.append(self._h5)
-                existing = ExistingFile(self._h5, self.path, group)
-                self._group = existing.open_group(self._workers, self._commit)
+            with damaged_file_errors(self.path):
+                existing = ExistingFile(growing.h5, self.path, group)
+                existing.check(given)
+                self._group = existing.open_group(self._workers, growing.commit)
+                self._group.agree_on_cell(cell)
         except BaseException:
-            self._release()
+            growing.discard()
             raise
-        self._existing = existing
+        self._file, self._h5 = growing, growing.h5
         self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
         self._n_flushed = self._group.rows
-
-    def _check_existing(
-        self,
-        n_atoms: int | None,
-        fields: tuple[str, ...] | None,
-        dtype: np.dtype[Any] | None,
-        length_unit: str | None,
-        time_unit: str | None,
-        max_error: float | None,
-        unit: str,
-    ) -> None:
-        found = self._existing
-        bound = None if found.bound is None else (found.bound.value, found.bound.unit)
-        compared = (
-            ("n_atoms", n_atoms, found.n_atoms),
-            ("fields", fields, found.fields),
-            ("dtype", dtype, found.dtype),
-            ("length_unit", length_unit, found.units.length),
-            ("time_unit", time_unit, found.units.time),
-            ("max_error", None if max_error is None else (max_error, unit), bound),
-        )
-        for name, given, has in compared:
-            if given is not None and given != has:
-                self._release()
-                raise ArgumentError(
-                    f"{self.path}: cannot append with {name}={given}, the file has {has}", path=self.path
-                )
 
     def _begin(self, first: Frames | None) -> None:
         """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
         if self._group is not None:
             return
-        fields = self._options.fields
-        if first is not None and fields is not None and set(fields) != set(first.fields):
-            raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected fields={', '.join(fields)}")
         grows = self._mode == "a"
-        # an argument that does not fit is found before anything is made
+        TrajectoryGroup.check_first(self._options, first)
         with self._all_or_nothing():
             group = TrajectoryGroup.create(self._h5, self._options, first, explicit=grows)
         if not grows:
             self._group = group
             return
-        assert self._new is not None
         with self._all_or_nothing():
             names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
             group.flush()
             for observable in self._observables.values():
                 observable.flush()
-            self._new.finish()
-            self._new = None
-            self._open_existing(self._options.group)
+            self._file.finish()
+            self._open_existing(self._options.group, {}, self._options.cell)
             for name, (shape, unit) in names.items():
                 self._observables[name] = self._open_observable(name, shape, None, unit)
 
@@ -500,12 +460,6 @@ class Writer:
     def _parts(self) -> list[TrajectoryGroup | Observable]:
         return [*([] if self._group is None else [self._group]), *self._observables.values()]
 
-    def _commit(self) -> None:
-        """HDF5 hands over all it holds, and it is brought into the file."""
-        assert self._committed is not None
-        self._h5.flush()
-        self._committed.commit()
-
     @contextmanager
     def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
         """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
@@ -516,11 +470,6 @@ class Writer:
             self._broken = unless is None or not isinstance(error, unless)
             raise
 
-    def _release(self) -> None:
-        """Closes an appended file as it was last committed."""
-        self._closed = True
-        self._abandon()
-
     def _require_open(self) -> None:
         if self._closed:
             raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
@@ -528,9 +477,10 @@ class Writer:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
 
-def _abandon(committed: CommittedFile, handles: list[h5py.File]) -> None:
-    """Closes without writing; of what is known at the end of the interpreter, too."""
-    committed.discard()
-    for handle in handles:
-        handle.close()
-    committed.close()
+def _atoms(topology: Any) -> Any:
+    """The AtomGroup of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    if is_atom_group(topology):
+        return topology
+    if is_universe(topology):
+        return topology.atoms
+    return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms

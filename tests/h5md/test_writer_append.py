@@ -92,6 +92,23 @@ def test_new_files_can_be_appended_to(tmp_path: Path, options: dict[str, Any]) -
     assert whole_frames(path) == 25
 
 
+@pytest.mark.parametrize("dialect", ["h5md", "mdanalysis"])
+def test_a_fixed_cell_goes_on(tmp_path: Path, dialect: str) -> None:
+    path = tmp_path / "cell.h5md"
+    for _ in range(2):
+        with kn.Writer(path, N_ATOMS, mode="a", cell=[30, 31, 32], dialect=dialect) as out:
+            out.write(coordinates(out.n_frames))
+            out.write(coordinates(out.n_frames), cell=CELL)
+            with pytest.raises(kn.ArgumentError, match="cell differs from the fixed one"):
+                out.write(coordinates(out.n_frames), cell=2 * CELL)
+    with h5py.File(path) as h5:
+        edges = h5["particles/trajectory/box/edges"]
+        if dialect == "h5md":
+            np.testing.assert_array_equal(edges, CELL)
+        else:
+            np.testing.assert_array_equal(edges["value"], np.tile(CELL, (4, 1, 1)))
+
+
 def test_flushed_frames_are_seen_while_the_file_is_open(tmp_path: Path) -> None:
     path = tmp_path / "open.h5md"
     with kn.Writer(path, N_ATOMS, mode="a") as out:
@@ -104,9 +121,14 @@ def test_flushed_frames_are_seen_while_the_file_is_open(tmp_path: Path) -> None:
 
 def test_an_error_of_the_caller_keeps_the_frames_taken(tmp_path: Path) -> None:
     path = tmp_path / "error.h5md"
-    with pytest.raises(KeyboardInterrupt), kn.Writer(path, N_ATOMS, mode="a") as out:
-        write_frames(out, 0, 5)
-        raise KeyboardInterrupt
+
+    def stopped() -> None:
+        with kn.Writer(path, N_ATOMS, mode="a") as out:
+            write_frames(out, 0, 5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
     assert whole_frames(path) == 5
 
 
@@ -159,6 +181,34 @@ def test_rounding_and_units_go_on(tmp_path: Path) -> None:
             np.testing.assert_array_equal(one[name], other[name])
 
 
+def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path) -> None:
+    import resource
+
+    path = tmp_path / "full.h5md"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill() -> None:
+        with kn.Writer(path, N_ATOMS, mode="a", layout=(2, N_ATOMS, 3)) as out:
+            for i in range(10_000):
+                write_frames(out, i, i + 1)
+                out.flush()
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, hard))
+        with pytest.raises(kn.FileIOError, match=r"full\.h5md: cannot write"):
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+    n = whole_frames(path)
+    assert n > 50
+    with kn.Writer.append(path) as out:
+        assert out.n_frames == n
+        write_frames(out, n, n + 50)
+    assert whole_frames(path) == n + 50
+
+
 # what is refused
 
 
@@ -171,19 +221,20 @@ def test_rounding_and_units_go_on(tmp_path: Path) -> None:
         ({"time_unit": "fs"}, "time_unit=fs, the file has ps"),
         ({"dtype": "float64"}, "dtype=float64, the file has float32"),
         ({"max_error": 0.01}, r"max_error=\(0.01, 'angstrom'\), the file has None"),
+        ({"cell": [1, 2, 4]}, r"cell=\[\[1.0, 0.0, 0.0\], .* the file has \[\[1.0, 0.0, 0.0\]"),
         ({"group": "other"}, "no group 'other', expected one of trajectory"),
     ],
 )
 def test_what_does_not_fit_the_file(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     path = tmp_path / "file.h5md"
-    with kn.Writer(path, N_ATOMS, mode="a") as out:
-        write_frames(out, 0, 3)
+    with kn.Writer(path, N_ATOMS, mode="a", cell=[1, 2, 3]) as out:
+        out.write(coordinates(0))
     before = path.read_bytes()
     with pytest.raises(kn.ArgumentError, match=message):
         kn.Writer(path, mode="a", **options)
     assert path.read_bytes() == before
-    with kn.Writer.append(path) as out:  # the lock is gone
-        write_frames(out, 3, 4)
+    with kn.Writer.append(path, cell=[1, 2, 3]) as out:  # the lock is gone
+        out.write(coordinates(1))
 
 
 def test_frames_that_do_not_fit_the_file(tmp_path: Path) -> None:
@@ -191,9 +242,9 @@ def test_frames_that_do_not_fit_the_file(tmp_path: Path) -> None:
     with kn.Writer(path, N_ATOMS, mode="a") as out:
         write_frames(out, 0, 3)
     with kn.Writer.append(path) as out:
-        with pytest.raises(kn.ArgumentError, match="step must rise .* more than 20, found 20"):
+        with pytest.raises(kn.ArgumentError, match=r"step must rise .* more than 20, found 20"):
             out.write(coordinates(3), cell=CELL, step=20, time=9)
-        with pytest.raises(kn.ArgumentError, match="time must rise .* at least 1.0, found 0.9"):
+        with pytest.raises(kn.ArgumentError, match=r"time must rise .* at least 1.0, found 0.9"):
             out.write(coordinates(3), cell=CELL, step=30, time=0.9)
         with pytest.raises(kn.ArgumentError, match="cell is missing"):
             out.write(coordinates(3), step=30, time=1.5)
@@ -217,6 +268,16 @@ def test_files_of_other_kinds(tmp_path: Path) -> None:
         h5py.File(path, "w", libver=(libver, "latest" if libver == "earliest" else "v110")).close()
         with pytest.raises(kn.UnsupportedFormatError, match=error):
             kn.Writer.append(path)
+    damaged = tmp_path / "damaged.h5md"
+    with kn.Writer(damaged, N_ATOMS) as out:
+        write_frames(out, 0, 3)
+    content = bytearray(damaged.read_bytes())
+    headers = [at for at in range(len(content) - 4) if content[at : at + 4] == b"OHDR"]
+    for name, at in (("superblock", 30), ("header", headers[len(headers) // 2] + 20)):
+        broken = tmp_path / f"{name}.h5md"
+        broken.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+        with pytest.raises(kn.CorruptFileError, match=r"\.h5md: "):
+            kn.Writer.append(broken)
     other = tmp_path / "other.h5"
     h5py.File(other, "w", libver=("v108", "v108")).close()
     with pytest.raises(kn.UnsupportedFormatError, match="no groups h5md and particles"):
@@ -301,13 +362,18 @@ class Recorder:
             yield flushed, bytes(content)
 
 
-@pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS.keys())
-@pytest.mark.parametrize("fixed", [False, True], ids=["explicit steps", "fixed steps"])
+MOMENTS = [pytest.param(options, False, id=name) for name, options in LAYOUTS.items()] + [
+    pytest.param(LAYOUTS[name], True, id=f"{name}, fixed steps, new observables")
+    for name in ("one frame a chunk", "gzip, chunks that split atoms")
+]
+
+
+@pytest.mark.parametrize(("options", "more"), MOMENTS)
 def test_every_moment_at_which_a_process_may_be_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], fixed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], more: bool
 ) -> None:
     path, killed = tmp_path / "grows.h5md", tmp_path / "killed.h5md"
-    with kn.Writer(path, N_ATOMS, mode="w" if fixed else "a", **options) as out:
+    with kn.Writer(path, N_ATOMS, mode="w" if more else "a", **options) as out:
         write_frames(out, 0, 5)
     recorder = Recorder(path, monkeypatch)
     recorder.flushed = 5
@@ -315,9 +381,13 @@ def test_every_moment_at_which_a_process_may_be_killed(
     # the index of chunks is split several times on the way: a node has 64 entries
     batches = [1, 2, 3, 1, 60, 1, 1, 70, 2, 50, 1, 1]
     with kn.Writer.append(path) as out:
-        for batch in batches:
+        for number, batch in enumerate(batches):
             write_frames(out, n, n + batch)
             n += batch
+            if more and number % 2:
+                # groups are made on the way, too
+                out.add_observable(f"new/{number}", shape=(number,))
+                out.write_observable(f"new/{number}", np.full(number, n))
             out.flush()
             recorder.flushed = out.n_flushed
     monkeypatch.undo()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
-from kinema.h5md.creation_frames import Frames
+from kinema.h5md.creation_frames import Frames, check_rising
 from kinema.h5md.creation_options import FileOptions
 from kinema.h5md.creation_series import Preparation, Series
 from kinema.h5md.creation_steps import StepAxis
@@ -37,7 +37,7 @@ class TrajectoryGroup:
     ----------
     fields : {"positions": Series, ...}
     edges : Series of (frames, 3, 3), or None
-    fixed_cell : (3, 3) in angstrom where the box does not change, or None
+    fixed_cell : (3, 3) in angstrom where the box does not change, or None; with `edges` it is written for each frame
     axis : StepAxis
     rows : int, frames taken
     last_step, last_time : of the last frame, in ps; None without frames, or without times
@@ -51,12 +51,24 @@ class TrajectoryGroup:
     last_step: int | None = None
     last_time: float | None = None
 
+    @staticmethod
+    def check_first(options: FileOptions, first: Frames | None) -> None:
+        """Raises ArgumentError where the first frame does not go together with the options; nothing is made yet."""
+        if first is not None and options.fields is not None and set(options.fields) != set(first.fields):
+            raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(options.fields)}")
+        if options.bound is not None and "positions" not in _names(options, first):
+            raise ArgumentError("max_error is for positions, which are not written")
+        has_cell = options.cell is not None or (first is not None and first.cells is not None)
+        if options.boundary is not None and "periodic" in options.boundary and not has_cell:
+            raise ArgumentError("boundary is periodic, but no cell is given; give cell= or boundary='none'")
+        for name, values in {} if first is None else first.fields.items():
+            _preparation(name, options).check(values)
+
     @classmethod
     def create(cls, root: h5py.Group, options: FileOptions, first: Frames | None, *, explicit: bool) -> TrajectoryGroup:
-        """Makes the group for frames such as `first`; for the fields in `options` where there is none."""
-        names = options.fields or (tuple(first.fields) if first is not None else ("positions",))
-        if options.bound is not None and "positions" not in names:
-            raise ArgumentError("max_error is for positions, which are not written")
+        """Makes the group for frames such as `first`, which `check_first` has passed; for the fields in `options` where
+        there is none."""
+        names = _names(options, first)
         group = root.create_group(f"particles/{options.group}")
         cells = None if first is None else first.cells
         box = _make_box(group, options, with_edges=options.cell is not None or cells is not None)
@@ -66,13 +78,12 @@ class TrajectoryGroup:
             if name in names:
                 elements.append(group.create_group(ELEMENTS[name]))
                 make = partial(_make_field, elements[-1], name, options)
-                bound = options.bound if name == "positions" else None
-                preparation = Preparation(
-                    options.dtype, options.units.size(name), None if bound is None else bound.rounding
-                )
+                preparation = _preparation(name, options)
                 fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
         edges = None
-        if options.cell is None and cells is not None:
+        if options.cell is not None and options.dialect.always_explicit:
+            cells = options.cell[None]
+        if isinstance(cells, np.ndarray) and "edges" not in box:
             elements.append(box.create_group("edges"))
             narrow = cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
             kind = np.dtype("<f4" if narrow else "<f8")
@@ -91,6 +102,17 @@ class TrajectoryGroup:
         options.particles.write(root, group, dialect)
         return cls(fields, edges, options.cell, axis)
 
+    def agree_on_cell(self, cell: NDArray[Any] | None) -> None:
+        """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
+        if cell is None:
+            return
+        if self.fixed_cell is None and self.edges is not None:
+            # a box that is told for each frame, but does not change
+            self.fixed_cell = cell
+        elif self.fixed_cell is None or not np.allclose(self.fixed_cell, cell, rtol=1e-12, atol=0):
+            has = None if self.fixed_cell is None else self.fixed_cell.tolist()
+            raise ArgumentError(f"cannot append with cell={cell.tolist()}, the file has {has}")
+
     def check(self, frames: Frames) -> None:
         """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ..."""
         for name in self.fields:
@@ -107,17 +129,20 @@ class TrajectoryGroup:
         if frames.times is None and self.axis.with_times:
             raise ArgumentError("time is missing, but the file has one for each frame")
         if frames.steps is not None:
-            _check_rising("step", frames.steps, self.last_step, strictly=True)
+            check_rising("step", frames.steps, self.last_step, strictly=True)
         if frames.times is not None:
-            _check_rising("time", frames.times, self.last_time, strictly=False)
+            check_rising("time", frames.times, self.last_time, strictly=False)
 
     def extend(self, frames: Frames) -> None:
         """Takes frames that `check` has passed; without steps they are counted on from the last."""
         n = len(frames)
         for name, series in self.fields.items():
             series.extend(frames.fields[name])
-        if self.edges is not None and frames.cells is not None:
-            self.edges.extend(frames.cells)
+        cells = frames.cells
+        if cells is None and self.fixed_cell is not None:
+            cells = np.broadcast_to(self.fixed_cell, (n, 3, 3))
+        if self.edges is not None and cells is not None:
+            self.edges.extend(cells)
         steps = frames.steps
         if steps is None:
             start = 0 if self.last_step is None else self.last_step + 1
@@ -152,29 +177,21 @@ class TrajectoryGroup:
             raise ArgumentError("cell is given, but the file has none: the first frame had none")
 
 
-def _check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
-    if last is not None and len(values):
-        values = np.concatenate([np.array([last], values.dtype), values])
-    # compared, not subtracted: differences of int64 may overflow
-    falls = values[1:] <= values[:-1] if strictly else values[1:] < values[:-1]
-    if falls.any():
-        at = int(np.argmax(falls))
-        wanted = "more than" if strictly else "at least"
-        raise ArgumentError(
-            f"{name} must rise from frame to frame, expected {wanted} {values[at]}, found {values[at + 1]}"
-        )
+def _names(options: FileOptions, first: Frames | None) -> tuple[str, ...]:
+    return options.fields or (tuple(first.fields) if first is not None else ("positions",))
+
+
+def _preparation(name: str, options: FileOptions) -> Preparation:
+    bound = options.bound if name == "positions" else None
+    return Preparation(options.dtype, options.units.size(name), None if bound is None else bound.rounding)
 
 
 def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h5py.Group:
     boundary = options.boundary or (("periodic",) * 3 if with_edges else ("none",) * 3)
-    if "periodic" in boundary and not with_edges:
-        raise ArgumentError(
-            "boundary is periodic, but no cell is given; give cell= with the frames, or boundary='none'"
-        )
     box = group.create_group("box")
     box.attrs.create("dimension", np.int32(3))
     options.dialect.write_list(box, "boundary", boundary)
-    if options.cell is not None:
+    if options.cell is not None and not options.dialect.always_explicit:
         edges = create_static(box, "edges", options.cell / options.units.size("positions"))
         options.dialect.write(edges, "unit", options.units.text("positions"))
     return box

@@ -62,6 +62,21 @@ class ExistingFile:
         """The fields of each frame."""
         return tuple(self._elements)
 
+    def check(self, given: dict[str, Any]) -> None:
+        """Raises ArgumentError where what was given (None: nothing) differs from what the file has."""
+        found = {
+            "n_atoms": self.n_atoms,
+            "fields": self.fields,
+            "dtype": self.dtype,
+            "length_unit": self.units.length,
+            "time_unit": self.units.time,
+            "max_error": None if self.bound is None else (self.bound.value, self.bound.unit),
+        }
+        for name, value in given.items():
+            if value is not None and value != found[name]:
+                what = f"{self.path}: cannot append with {name}={value}, the file has {found[name]}"
+                raise ArgumentError(what, path=self.path)
+
     def open_group(self, workers: int, commit: Callable[[], None]) -> TrajectoryGroup:
         """The group with its data sets, behind the last whole frame. Steps in fixed storage become explicit first."""
         if self._first["step"].ndim == 0:

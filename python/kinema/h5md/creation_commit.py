@@ -36,6 +36,8 @@ __all__ = ["CommittedFile"]
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
 _SUPERBLOCK_VERSION, _END_OF_FILE = 8, slice(28, 36)
+# where an extension of the superblock would tell of other sizes of index nodes
+_EXTENSION, _UNDEFINED = slice(20, 28), b"\xff" * 8
 _OBJECT_HEADERS = (b"OHDR", b"OCHK")
 
 
@@ -246,6 +248,12 @@ class CommittedFile(io.RawIOBase):
             raise UnsupportedFormatError(
                 f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
                 "of HDF5 1.8: a killed process would leave the file damaged; write it anew with kinema.Writer",
+                path=self.path,
+                format="H5MD",
+            )
+        if head[_EXTENSION] != _UNDEFINED:
+            raise UnsupportedFormatError(
+                f"{self.path}: cannot append to a file whose HDF5 superblock has an extension",
                 path=self.path,
                 format="H5MD",
             )

@@ -1,6 +1,6 @@
-"""Where the bytes of an HDF5 file that is written go: a new file that appears whole or not at all.
+"""HDF5 files that are written: new ones, which appear whole or not at all, and those that grow from commit to commit.
 
-It knows no H5MD. Files that grow in place are `kinema.h5md.creation_commit`'s.
+It knows no H5MD.
 """
 
 from __future__ import annotations
@@ -13,9 +13,18 @@ from contextlib import contextmanager
 
 import h5py
 
-from kinema.errors import ArgumentError, FileAccessError, FileIOError, FileNotFound, from_os
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileAccessError,
+    FileIOError,
+    FileNotFound,
+    from_os,
+)
+from kinema.h5md.creation_commit import CommittedFile
 
-__all__ = ["LIBVER", "NewFile", "check_target", "hdf5_errors"]
+__all__ = ["GrowingFile", "NewFile", "check_target", "damaged_file_errors", "hdf5_errors"]
 
 # HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
 # readable: later formats mark a file that is open for writing, and refuse it afterwards.
@@ -80,6 +89,45 @@ class NewFile:
         self._discard()
 
 
+class GrowingFile:
+    """An existing HDF5 file that is written in place, and stays as it was last committed whatever happens."""
+
+    def __init__(self, path: str) -> None:
+        """Raises as `CommittedFile`, and CorruptFileError for what HDF5 cannot open."""
+        self.path = path
+        self._file = CommittedFile(path)
+        try:
+            # registers filters, for chunks that are read back
+            import hdf5plugin  # noqa: F401
+
+            with damaged_file_errors(path):
+                self.h5 = h5py.File(self._file, "r+", libver=LIBVER)
+        except BaseException:
+            self._file.discard()
+            self._file.close()
+            raise
+        self._discard = weakref.finalize(self, _leave, self.h5, self._file)
+
+    def commit(self) -> None:
+        """Brings all that was written into the file."""
+        self.h5.flush()
+        self._file.commit()
+
+    def finish(self) -> None:
+        """Commits, waits until the system has it on its storage, and closes."""
+        try:
+            with hdf5_errors(self.path):
+                self.h5.close()
+                self._file.commit()
+                self._file.sync()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Closes the file as it was last committed."""
+        self._discard()
+
+
 def check_target(path: str, *, overwrite: bool) -> None:
     """Raises what keeps a file from being made at `path`: it exists, or its folder does not."""
     folder = os.path.dirname(os.path.abspath(path))
@@ -98,11 +146,26 @@ def hdf5_errors(path: str) -> Iterator[None]:
     """Turns what h5py raises into FileIOError with the path; Kinema's own errors pass."""
     try:
         yield
+    except Error:
+        raise
     except (OSError, RuntimeError) as error:
-        if hasattr(error, "offset"):
-            raise
-        said = " ".join(str(error).split())
-        raise FileIOError(f"{path}: cannot write: {said}", path=path, format="H5MD") from None
+        raise FileIOError(f"{path}: cannot write: {_said(error)}", path=path, format="H5MD") from None
+
+
+@contextmanager
+def damaged_file_errors(path: str) -> Iterator[None]:
+    """Turns what h5py raises while it looks into an existing file into CorruptFileError; Kinema's own errors pass."""
+    try:
+        yield
+    except Error:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
+        what = f"{path}: cannot append: {_said(error)}"
+        raise CorruptFileError(what, path=path, format="H5MD") from error
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _remove(h5: h5py.File, temporary: str) -> None:
@@ -114,6 +177,17 @@ def _remove(h5: h5py.File, temporary: str) -> None:
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _leave(h5: h5py.File, file: CommittedFile) -> None:
+    file.discard()
+    try:
+        h5.close()
+    except (OSError, RuntimeError):
+        # HDF5 may not get rid of what it holds after an error, and it would have been discarded
+        pass
+    finally:
+        file.close()
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""What is given to be written, as arrays of equal length: one frame or a block, as arrays or Kinema's own objects.
+"""What is given to be written, as arrays of equal length: one frame or a block.
 
 It checks shapes and kinds of numbers and converts nothing; the file is not known here.
 """
@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.blocks import Block, Frame
 from kinema.errors import ArgumentError
 from kinema.h5md.creation_units import FIELDS
 
-__all__ = ["Frames", "gather", "gather_object", "real_array"]
+__all__ = ["Frames", "check_rising", "gather", "real_array"]
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,12 @@ def gather(
     for name, array in fields.items():
         if len(array) != n:
             raise ArgumentError(f"{name} have {len(array)} frames, expected {n} as the other fields")
-    return Frames(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
-
-
-def gather_object(frames: Frame | Block, n_atoms: int) -> Frames:
-    """Frames from a `Frame` or a `Block`; cells that are all zero are none."""
-    values = {name: getattr(frames, name) for name in FIELDS}
-    if isinstance(frames, Frame):
-        cell = frames.cell if np.any(frames.cell) else None
-        return gather(n_atoms, values, cell, frames.step, frames.time)
-    cells = frames.cells if np.any(frames.cells) else None
-    return gather(n_atoms, values, cells, frames.steps, frames.times)
+    found = Frames(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
+    if found.steps is not None:
+        check_rising("step", found.steps, None, strictly=True)
+    if found.times is not None:
+        check_rising("time", found.times, None, strictly=False)
+    return found
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -90,6 +84,20 @@ def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise ArgumentError(f"{name} have type {array.dtype}, expected real numbers")
     return array
+
+
+def check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
+    """Raises ArgumentError where values (n,) do not rise from one to the next, from `last` on."""
+    if last is not None and len(values):
+        values = np.concatenate([np.array([last], values.dtype), values])
+    # compared, not subtracted: differences of int64 may overflow
+    falls = values[1:] <= values[:-1] if strictly else values[1:] < values[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        wanted = "more than" if strictly else "at least"
+        raise ArgumentError(
+            f"{name} must rise from frame to frame, expected {wanted} {values[at]}, found {values[at + 1]}"
+        )
 
 
 def _cells(cell: ArrayLike | None, n: int, one: bool) -> NDArray[Any] | None:

@@ -15,7 +15,7 @@ __all__ = ["TREE", "TREE_HEAD", "ChunkEntry", "chunk_entries", "lookup3", "node_
 TREE = b"TREE"
 # signature, type, level, entries used, both neighbours
 TREE_HEAD = 24
-# 2 K for K = 32, the only one that is written by default
+# 2 K for HDF5's default, K = 32; a file with another K tells it in an extension of the superblock
 _ENTRIES = 64
 _END_OF_FILE, _CHECKSUM = slice(28, 36), slice(44, 48)
 

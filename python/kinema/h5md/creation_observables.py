@@ -124,6 +124,7 @@ def open_observable(
             mark_time=mark_time,
         )
 
+    _check_name(observables, name)
     if name in observables:
         element = _existing(observables, name, shape, unit)
         axis = None
@@ -138,6 +139,8 @@ def open_observable(
         series = Series(element["value"], rows=rows)
     else:
         kind = np.dtype(np.float64 if dtype is None else dtype)
+        if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in shape):
+            raise ArgumentError(f"shape of observable {name} has whole numbers from 1 on, found {shape!r}")
         if kind.kind not in "fiu":
             raise ArgumentError(f"observable {name} has type {kind}, expected real numbers")
         element = observables.create_group(name)
@@ -152,12 +155,25 @@ def open_observable(
 def create_fixed_observable(root: h5py.Group, name: str, value: ArrayLike, unit: str | None, dialect: Dialect) -> None:
     """Makes an observable that does not depend on time."""
     observables = root.require_group("observables")
+    _check_name(observables, name)
     if name in observables:
         raise ArgumentError(f"observable {name} is in the file already")
     parent, _, last = name.rpartition("/")
     dataset = create_static(observables.require_group(parent) if parent else observables, last, real_array(name, value))
     if unit is not None:
         dialect.write(dataset, "unit", unit)
+
+
+def _check_name(observables: h5py.Group, name: str) -> None:
+    """Raises ArgumentError where a part of the name is an observable, or the name a group of observables."""
+    parts = name.split("/")
+    for n in range(1, len(parts) + 1):
+        above = "/".join(parts[:n])
+        item = observables.get(above)
+        is_observable = isinstance(item, h5py.Dataset) or (isinstance(item, h5py.Group) and "value" in item)
+        if item is not None and is_observable != (n == len(parts)):
+            kind = "an observable" if is_observable else "a group of observables"
+            raise ArgumentError(f"observable {name} cannot be made: {above} is {kind}")
 
 
 def _existing(observables: h5py.Group, name: str, shape: tuple[int, ...], unit: str | None) -> h5py.Group:

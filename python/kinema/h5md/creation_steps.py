@@ -52,9 +52,11 @@ class Stride:
         return times is None if mine is None else times is not None and np.array_equal(mine, times)
 
     @classmethod
-    def of_two(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride:
-        """The stride from the first row to the second."""
+    def of_two(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
+        """The stride from the first row to the second; None where it is beyond the range of int64."""
         first, second = int(steps[0]), int(steps[1])
+        if second - first > np.iinfo(np.int64).max:
+            return None
         if times is None:
             return cls(first, second - first, None, None)
         exact = float(times[1]) - float(times[0])
@@ -139,7 +141,7 @@ class StepAxis:
         all_steps = np.concatenate(head_steps)
         all_times = np.concatenate(head_times) if head_times else None
         stride = Stride.of_two(all_steps, all_times)
-        if stride.gives(0, all_steps, all_times):
+        if stride is not None and stride.gives(0, all_steps, all_times):
             self._stride = stride
             return True
         # the new rows are not the head's, but for the caller to store

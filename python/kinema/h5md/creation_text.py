@@ -25,8 +25,8 @@ DIALECTS = ("h5md", "mdanalysis")
 class Dialect:
     """Which deviations from the specification a file has.
 
-    "h5md": none. "mdanalysis": strings of variable length, and steps and times always row by row, as the reader of
-    MDAnalysis (2.11) needs it; other readers understand both.
+    "h5md": none. "mdanalysis": strings of variable length; and steps, times and boxes always row by row (which the
+    specification allows), as the reader of MDAnalysis (2.11) needs it; other readers understand both.
     """
 
     name: str = "h5md"
@@ -37,7 +37,7 @@ class Dialect:
 
     @property
     def always_explicit(self) -> bool:
-        """Whether steps are stored row by row even at a constant stride."""
+        """Whether steps and boxes are stored row by row even where they could be told once."""
         return self.name == "mdanalysis"
 
     def write(self, target: Any, name: str, text: str) -> None:

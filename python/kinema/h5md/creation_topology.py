@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from kinema.errors import ArgumentError
 from kinema.h5md.creation_frames import real_array
 from kinema.h5md.creation_text import Dialect
-from kinema.topology import Topology, is_atom_group, is_universe
 
 __all__ = ["Particles", "create_static", "particles"]
 
@@ -64,19 +63,18 @@ class Particles:
 def particles(
     n_atoms: int,
     *,
-    topology: Any = None,
+    atoms: Any = None,
     masses: ArrayLike | None = None,
     charges: ArrayLike | None = None,
     species: ArrayLike | Sequence[str] | None = None,
     ids: ArrayLike | None = None,
     bonds: ArrayLike | None = None,
 ) -> Particles:
-    """Checked properties of `n_atoms` atoms; what is given singly goes before what `topology` knows.
+    """Checked properties of `n_atoms` atoms; what is given singly goes before what `atoms`, an AtomGroup, know.
 
-    `topology` is an MDAnalysis Universe or AtomGroup, a `kinema.Topology` or the name of a file that MDAnalysis reads.
     Raises ArgumentError for other lengths, identifiers that occur twice, bonds to atoms that do not exist.
     """
-    known = Particles() if topology is None else _of_topology(topology, n_atoms)
+    known = Particles() if atoms is None else _of_atoms(atoms, n_atoms)
     return Particles(
         masses=known.masses if masses is None else _one_each("masses", masses, n_atoms, "f"),
         charges=known.charges if charges is None else _one_each("charges", charges, n_atoms, "fiu"),
@@ -104,14 +102,7 @@ def create_static(
     return dataset
 
 
-def _of_topology(topology: Any, n_atoms: int) -> Particles:
-    if is_atom_group(topology):
-        atoms = topology
-    elif is_universe(topology):
-        atoms = topology.atoms
-    else:
-        known = topology if isinstance(topology, Topology) else Topology(topology)
-        atoms = known.universe.atoms
+def _of_atoms(atoms: Any, n_atoms: int) -> Particles:
     if atoms.n_atoms != n_atoms:
         raise ArgumentError(f"topology has {atoms.n_atoms} atoms, expected n_atoms={n_atoms}")
     species = _attribute(atoms, "elements")
