@@ -1,12 +1,14 @@
 """Makes the seeds of the fuzz targets in fuzz/corpus from small real files and from hand-made ones.
 
-Needs MDAnalysis and MDAnalysisTests. It does not run the targets: run.sh does.
+Needs MDAnalysis, MDAnalysisTests, h5py and hdf5plugin. It does not run the targets: run.sh does.
 """
 
 import struct
 import tempfile
 from pathlib import Path
 
+import h5py
+import hdf5plugin
 import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
@@ -204,6 +206,60 @@ def partial_seeds():
     yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 
+def hdf5_head(filters, mask, element, count):
+    """The head of an input of decode_hdf5_filters; ids are those of IDS in fuzz/src/hdf5_filters.rs."""
+    ids = [1, 2, 3, 6, 32000, 32004, 32008, 32015, 32001]
+    out = bytes([len(filters)])
+    for number, values in filters:
+        out += bytes([ids.index(number), len(values)])
+        for value in values:
+            out += bytes([value]) if value < 255 else b"\xff" + struct.pack("<I", value)
+    return out + struct.pack("<BBH", mask, element, count)
+
+
+def hdf5_chunk_seeds():
+    """Chunks that libhdf5 and its plugins wrote, by every filter; some with one more than once, or with a mask."""
+    i = np.arange(90)
+    values = (i % 7 * (i % 3) * 37 - 60).astype("<i4")
+    cases = {
+        "shuffle_gzip_fletcher32": {"shuffle": True, "compression": "gzip", "fletcher32": True},
+        "gzip": {"compression": "gzip"},
+        "lzf": {"compression": "lzf"},
+        "lz4": dict(hdf5plugin.LZ4()),
+        "lz4_blocks": dict(hdf5plugin.LZ4(nbytes=100)),
+        "zstd": dict(hdf5plugin.Zstd()),
+        "bitshuffle": dict(hdf5plugin.Bitshuffle(cname="none")),
+        "bitshuffle_lz4": dict(hdf5plugin.Bitshuffle(nelems=32, cname="lz4")),
+        "bitshuffle_zstd": dict(hdf5plugin.Bitshuffle(nelems=32, cname="zstd")),
+        "scaleoffset": {"scaleoffset": 0},
+        "scaleoffset_gzip": {"scaleoffset": 0, "compression": "gzip"},
+    }
+    for name, options in cases.items():
+        for dtype in ("<i4", ">i2", "<f8"):
+            if dtype == "<f8" and "scaleoffset" in options:
+                options = {**options, "scaleoffset": 2}
+            with h5py.File(f"{name}_{dtype}", "w", driver="core", backing_store=False) as file:
+                dataset = file.create_dataset("x", data=values.astype(dtype), chunks=values.shape, **options)
+                properties = dataset.id.get_create_plist()
+                found = [properties.get_filter(i) for i in range(properties.get_nfilters())]
+                mask, stored = dataset.id.read_direct_chunk((0,))
+                head = hdf5_head([(one[0], one[2]) for one in found], mask, np.dtype(dtype).itemsize, len(values))
+            yield f"{name}_{np.dtype(dtype).name}", head + stored
+    yield "no_filter", hdf5_head([], 0, 4, 90) + values.tobytes()
+    yield "all_skipped", hdf5_head([(2, (4,)), (1, (6,))], 3, 4, 90) + values.tobytes()
+    yield "shuffled_twice", hdf5_head([(2, (4,)), (2, (3,)), (3, ()), (3, ())], 0, 4, 90) + values.tobytes()
+
+
+def hdf5_raw_seeds():
+    """Raw chunks for every compression: random walks, equal bytes, none at all."""
+    walk = np.random.default_rng(4).normal(0, 1, 150).cumsum().astype("<f4").tobytes()
+    for way in range(7):
+        yield f"walk_{way}", bytes([way, 3, 3, 0, 0, 1, 0, 7]) + walk
+        yield f"blocks_{way}", bytes([way, 1, 7, 24, 0, 0, 0, 3]) + walk
+        yield f"equal_{way}", bytes([way, 9, 11, 0, 1, 1, 1, 7]) + bytes(400)
+        yield f"empty_{way}", bytes([way])
+
+
 def main():
     """Writes all seeds and says how many bytes they are."""
     for name, data in xtc_seeds():
@@ -214,6 +270,10 @@ def main():
         put(("load_index",), name, data)
     for name, data in partial_seeds():
         put(("partials",), name, data)
+    for name, data in hdf5_chunk_seeds():
+        put(("decode_hdf5_filters",), name, data)
+    for name, data in hdf5_raw_seeds():
+        put(("roundtrip_hdf5_filters",), name, data)
     print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")
 
 

@@ -57,6 +57,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
+    "h5md": set(),
     "trajectory": {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },

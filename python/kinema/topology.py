@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, FileAccessError, FileNotFound
 
-__all__ = ["Topology", "is_atom_group", "is_universe", "refuse_updating"]
+__all__ = ["Topology", "UniverseSource", "is_atom_group", "is_universe", "refuse_updating"]
 
 # keywords of the selection language whose atoms depend on coordinates
 _GEOMETRIC = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
@@ -26,18 +26,35 @@ _HINT = (
 )
 
 
+@runtime_checkable
+class UniverseSource(Protocol):
+    """What makes a Universe when it is first needed: the topology that an H5MD file holds itself."""
+
+    @property
+    def name(self) -> str:
+        """Of the file, for messages."""
+
+    def to_universe(self) -> Any:
+        """The MDAnalysis Universe."""
+
+
 class Topology:
-    """Atoms with names and masses, from a file that MDAnalysis reads or from a Universe.
+    """Atoms with names and masses, from a file that MDAnalysis reads, a Universe, or what makes one.
 
     A file is looked for at once, and read when something is first asked of it.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | Any) -> None:
+    def __init__(self, source: str | os.PathLike[str] | UniverseSource | Any) -> None:
         self._universe: Any = None
+        self._source: UniverseSource | None = None
         if is_universe(source):
             self._universe = source
             filename = getattr(source, "filename", None)
             self.name = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the universe"
+            return
+        if isinstance(source, UniverseSource):
+            self._source = source
+            self.name = source.name
             return
         if isinstance(source, bytes) or not isinstance(source, (str, os.PathLike)):
             raise ArgumentError(f"topology is a file name or an MDAnalysis Universe, found {type(source).__name__}")
@@ -48,7 +65,7 @@ class Topology:
     def universe(self) -> Any:
         """The MDAnalysis Universe; ArgumentError where MDAnalysis cannot read the file."""
         if self._universe is None:
-            self._universe = _load(self.name)
+            self._universe = _load(self.name) if self._source is None else self._source.to_universe()
         return self._universe
 
     @property

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,6 +25,9 @@ from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.selection import AtomChoice, Selection
 from kinema.topology import Topology, is_atom_group, is_universe
+
+if TYPE_CHECKING:
+    from kinema.h5md.observables import Observable
 
 __all__ = ["UNITS", "Trajectory", "open"]
 
@@ -61,7 +64,8 @@ def open(
     paths : path, list of paths, or MDAnalysis Universe
         The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology.
     topology : path or MDAnalysis Universe, optional
-        For selection strings and masses; anything that MDAnalysis reads. It is read when first needed.
+        For selection strings and masses; anything that MDAnalysis reads. It is read when first needed. An H5MD file
+        that holds names or elements needs none.
     format : str, optional
         "XTC", "DCD", ...; by default found from the file's first bytes.
     overlap : {"last", "first", "all"}
@@ -139,7 +143,10 @@ def open(
     if core.format != "H5MD" and options != h5md.H5mdOptions():
         given = ", ".join(f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default)
         raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
-    return Trajectory(core, known)
+    if core.format != "H5MD":
+        return Trajectory(core, known)
+    own = h5md.topology_source(names[0], options) if known is None else None
+    return Trajectory(core, known if own is None else Topology(own), hdf5=options)
 
 
 class Trajectory:
@@ -149,9 +156,15 @@ class Trajectory:
     """
 
     def __init__(
-        self, core: _core.Trajectory, topology: Topology | None = None, view: ResolvedFrames | None = None
+        self,
+        core: _core.Trajectory,
+        topology: Topology | None = None,
+        view: ResolvedFrames | None = None,
+        *,
+        hdf5: h5md.H5mdOptions | None = None,
     ) -> None:
         self._core = core
+        self._hdf5 = hdf5
         self._topology = topology
         self._view = view
         self._topology_fits = False
@@ -254,6 +267,38 @@ class Trajectory:
         """Name of the topology without reading it."""
         return None if self._topology is None else self._topology.name
 
+    @property
+    def observables(self) -> Mapping[str, Observable]:
+        """Energies and whatever else an H5MD file records beside its particles, by name, with steps of their own.
+
+            traj.observables["potential_energy"].read()
+
+        Empty for other formats. They are those of the whole file, also of a view. Raises ArgumentError for a
+        trajectory of several files.
+        """
+        if self._hdf5 is None:
+            return MappingProxyType({})
+        if len(self.paths) > 1:
+            raise ArgumentError(
+                f"the trajectory has {len(self.paths)} files, each with observables of its own; open the one that is "
+                "meant by itself"
+            )
+        return h5md.observables_of(self.paths[0], self._hdf5)
+
+    def refresh(self) -> int:
+        """Looks for frames that were appended to the files since they were opened, and gives the number of frames.
+
+        For files that a simulation is still writing. Views made before keep the frames that they had.
+
+        Raises ArgumentError for a view.
+        """
+        if self._view is not None:
+            raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
+        core = _core.Trajectory(**self._core.recipe())
+        core.scan()
+        self._core = core
+        return core.n_frames
+
     def scan(self, *, workers: int | None = None, progress: ProgressChoice = False) -> None:
         """Finds all frames of all files now; does nothing when that is done."""
         if self._core.scanned:
@@ -320,7 +365,7 @@ class Trajectory:
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1)
             return Block.from_arrays(whole, fields)[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray)) and not isinstance(key, (str, bytes)):
-            view = Trajectory(self._core, self._topology, self._frames(key))
+            view = Trajectory(self._core, self._topology, self._frames(key), hdf5=self._hdf5)
             view._topology_fits = self._topology_fits
             return view
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")

@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
+#[path = "../../../fuzz/src/hdf5_filters.rs"]
+mod hdf5_filters;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
@@ -34,4 +36,14 @@ fn decode_dcd() {
 #[test]
 fn load_index() {
     replay::inputs("load_index", stored_index::load);
+}
+
+#[test]
+fn decode_hdf5_filters() {
+    replay::inputs("decode_hdf5_filters", hdf5_filters::decode);
+}
+
+#[test]
+fn roundtrip_hdf5_filters() {
+    replay::inputs("roundtrip_hdf5_filters", hdf5_filters::round_trip);
 }

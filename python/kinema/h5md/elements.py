@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 
 from .description import ABSENT, FORBIDDEN
-from .opening import OpenFile, is_link_broken, numbers, object_key
+from .opening import OpenFile, check_claim, is_link_broken, numbers, object_key
 from .series import read_series
 from .text import attribute, text_attribute
 
@@ -61,8 +61,9 @@ def find_element(opened: OpenFile, group: Any, name: str) -> Element | None:
     if node is None:
         return None
     if isinstance(node, h5py.Dataset):
-        if 0 in node.shape or node.shape is None:
+        if node.shape is None or 0 in node.shape:
             return None
+        check_claim(opened, node)
         return Element(node.name, node, True, 1, None, None, text_attribute(node, "unit"), None, ())
     if not isinstance(node, h5py.Group):
         raise opened.corrupt(f"{group.name.rstrip('/')}/{name} is neither a group nor a data set")
@@ -74,6 +75,7 @@ def find_element(opened: OpenFile, group: Any, name: str) -> Element | None:
         raise opened.corrupt(f"{node.name}/value is not a data set with a dimension of frames")
     if 0 in value.shape[1:]:
         return None
+    check_claim(opened, value)
     return _timed(opened, node, value)
 
 

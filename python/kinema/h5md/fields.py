@@ -18,7 +18,7 @@ from kinema.errors import ArgumentError, UnsupportedFormatError
 from .chunks import FILTER_NAMES, NeedsLibrary, complete_rows, filters_of, numeric_type
 from .description import FieldDescription
 from .elements import Element, join
-from .opening import OpenFile
+from .opening import OpenFile, check_claim
 from .rearranged import CellRows, Floats, StoredRows
 from .units import Dimension, scale_to_kinema
 from .virtual import Pieces, check_sources, pieces_of
@@ -48,6 +48,7 @@ def place(opened: OpenFile, element: Element) -> Placed:
     """
     if numeric_type(element.value) is None:
         raise opened.corrupt(f"{element.value.name} holds no numbers but {element.value.dtype}")
+    check_claim(opened, element.value)
     try:
         pieces, rows = pieces_of(opened, element.value)
     except NeedsLibrary as needed:
@@ -137,12 +138,17 @@ def is_wide(*placed: Placed | None) -> bool:
 
 
 def scale_of(
-    opened: OpenFile, name: str, stored: str | None, dimension: Dimension, default: str | None = None
+    opened: OpenFile,
+    name: str,
+    stored: str | None,
+    dimension: Dimension,
+    default: str | None = None,
+    reason: str = "which its program always writes",
 ) -> tuple[float, str] | None:
     """Factor to Kinema's unit, and the unit as the file or the user says it; None where neither does.
 
-    The user's word counts more than the file's, with a warning where they differ. `default` is the unit of programs
-    that are known to write no other.
+    The user's word counts more than the file's, with a warning where they differ. `default` is taken, with a
+    warning that tells the `reason`, where neither says one.
     """
     given = (opened.options.units or {}).get(dimension)
     if given is not None:
@@ -160,7 +166,7 @@ def scale_of(
                 format="H5MD",
             ) from None
     if default is not None:
-        opened.warn(f"{name} has no unit: taken as {default}, which its program always writes")
+        opened.warn(f"{name} has no unit: taken as {default}, {reason}")
         return scale_to_kinema(default, dimension), default
     return None
 

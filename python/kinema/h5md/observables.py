@@ -139,26 +139,26 @@ class Observables(Mapping[str, Observable]):
 
     def _all(self) -> dict[str, Observable]:
         if self._known is None:
+            known: dict[str, Observable] = {}
             with opened(self._path, self._options) as file:
                 root = find_root(file)
                 holder = None if root is None else root.get("observables")
-                self._known = {}
                 if isinstance(holder, h5py.Group):
-                    self._collect(file, holder, "", _DEEPEST)
+                    self._collect(file, holder, "", _DEEPEST, known)
+            self._known = known
         return self._known
 
-    def _collect(self, file: OpenFile, group: Any, prefix: str, depth: int) -> None:
-        assert self._known is not None
+    def _collect(self, file: OpenFile, group: Any, prefix: str, depth: int, known: dict[str, Observable]) -> None:
         for name in group:
             node = group.get(name)
             if isinstance(node, h5py.Group) and "value" not in node:
                 if depth > 0:
-                    self._collect(file, node, f"{prefix}{name}/", depth - 1)
+                    self._collect(file, node, f"{prefix}{name}/", depth - 1, known)
                 continue
             element = find_element(file, group, name)
             if element is None:
                 continue
-            self._known[prefix + name] = Observable(
+            known[prefix + name] = Observable(
                 path=self._path,
                 name=prefix + name,
                 fixed=element.fixed,

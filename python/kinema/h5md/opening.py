@@ -5,6 +5,7 @@ It understands nothing of trajectories. Files are opened without a lock, so that
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Iterator
@@ -29,9 +30,23 @@ from kinema.errors import (
 
 from .description import H5mdOptions
 
-__all__ = ["OpenFile", "is_link_broken", "open_hdf5", "opened", "reading"]
+__all__ = [
+    "OpenFile",
+    "check_claim",
+    "is_link_broken",
+    "numbers",
+    "object_key",
+    "open_file",
+    "open_hdf5",
+    "opened",
+    "reading",
+]
 
 _REASON_LENGTH = 160
+# rows that a data set may claim without any storage, in a virtual data set, and for each stored byte
+_FREE_ROWS = 1 << 24
+_VIRTUAL_ROWS = 1 << 28
+_ROWS_A_BYTE = 64
 
 
 @dataclass
@@ -123,27 +138,33 @@ def open_hdf5(path: str, *, cache: int | None = None) -> Iterator[Any]:
 
 def open_file(path: str, *, cache: int | None = None) -> Any:
     """As `open_hdf5`; the caller closes it."""
-    more = {} if cache is None else {"rdcc_nbytes": cache}
+    more: dict[str, Any] = {} if cache is None else {"rdcc_nbytes": cache}
     try:
         return h5py.File(path, "r", locking=False, **more)
     except (OSError, RuntimeError, ValueError) as error:
         said = str(error)
-        if "locking flag" in said:
-            try:  # this process has it open already, with locks as h5py does unless told otherwise
-                return h5py.File(path, "r", **more)
-            except (OSError, RuntimeError, ValueError):
-                pass
+        if "locking flag values" in said:  # this process has it open already, with locks
+            for locking in (None, True, "best-effort"):
+                with contextlib.suppress(OSError, RuntimeError, ValueError):
+                    return h5py.File(path, "r", locking=locking, **more)
         if "SWMR" in said or "already open for write" in said:
-            try:  # a file that is being written for single writer, multiple readers
+            # a file that is being written for single writer, multiple readers
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
                 return h5py.File(path, "r", locking=False, swmr=True, **more)
-            except (OSError, RuntimeError, ValueError):
-                pass
         raise _open_error(path, error) from None
 
 
 def is_link_broken(group: Any, name: str) -> bool:
     """Whether a member of a group is a link to something that is not there."""
-    return group.get(name, getlink=True) is not None and name not in group
+    return bool(group.id.links.exists(name.encode())) and group.get(name) is None
+
+
+def check_claim(opened: OpenFile, dataset: Any) -> None:
+    """Raises CorruptFileError for a data set with far more rows than bytes to back them."""
+    rows = dataset.shape[0] if dataset.shape else 1
+    stored = dataset.id.get_storage_size()
+    if rows > (_VIRTUAL_ROWS if dataset.is_virtual else _FREE_ROWS + _ROWS_A_BYTE * stored):
+        raise opened.corrupt(f"{dataset.name} claims {rows} rows, but only {stored} bytes are stored")
 
 
 def _open_error(path: str, error: Exception) -> Error:

@@ -16,13 +16,14 @@ from .fields import Placed, field_of, is_wide, place, scale_of
 from .groups import VECTORS, choose_group, creator_of, member_name, version_of
 from .identities import ordered_by_id
 from .opening import OpenFile
+from .units import Dimension
 from .unwrapping import unwrapped
 
 __all__ = ["describe_group"]
 
 # what GROMACS writes, by definition; its development versions of 2025 did not say so
 _GROMACS_UNITS = {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}
-_DIMENSIONS = {"positions": "length", "velocities": "velocity", "forces": "force"}
+_DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
 
 
 def describe_group(opened: OpenFile, root: Any) -> H5mdDescription:
@@ -155,7 +156,8 @@ class _Units:
         """The field; None, with a warning, for velocities and forces whose unit nobody knows."""
         dimension = _DIMENSIONS[name]
         element = placed.element
-        known = scale_of(self.opened, element.name, element.unit, dimension, self._default(dimension))  # type: ignore[arg-type]
+        default, reason = self._default(dimension)
+        known = scale_of(self.opened, element.name, element.unit, dimension, default, reason)
         if known is not None:
             return field_of(self.opened, placed, axis, *known)
         if name == "positions" or placed.element.name == axis.name:
@@ -183,11 +185,11 @@ class _Units:
         )
         return None
 
-    def _default(self, dimension: str) -> str | None:
+    def _default(self, dimension: Dimension) -> tuple[str | None, str]:
         given = self.opened.options.units or {}
         if dimension == "velocity" and "length" in given and "time" in given:
-            return f"{given['length']}/({given['time']})"
-        return self.default.get(dimension)
+            return f"({given['length']})/({given['time']})", "from the given units of length and time"
+        return self.default.get(dimension), "which its program always writes"
 
 
 def _no_unit(opened: OpenFile, name: str, dimension: str) -> ArgumentError:

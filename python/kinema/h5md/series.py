@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .opening import OpenFile, object_key
+from .opening import OpenFile, check_claim, object_key
 
 __all__ = ["chunk_list", "read_series"]
 
@@ -35,6 +35,7 @@ def read_series(opened: OpenFile, dataset: Any, rows: int | None = None) -> NDAr
     """The first `rows` elements of a data set of one dimension, or all of it; read once for all hard links to it."""
     key = object_key(dataset)
     if key not in opened.series:
+        check_claim(opened, dataset)
         found = _small_chunks(opened, dataset)
         opened.series[key] = dataset[()] if found is None else found
         opened.series[key].setflags(write=False)

@@ -145,6 +145,8 @@ _TOKEN = re.compile(
 )
 # a power beyond this is no unit, and a large one would make numbers of millions of digits
 _LARGEST_POWER = 30
+# of ten: factors to Kinema's units lie between its inverse and itself, which float32 holds too
+_LARGEST_EXPONENT = 37
 
 DIMENSIONS: dict[Dimension, Unit] = {
     "length": _ANGSTROM,
@@ -168,7 +170,10 @@ def scale_to_kinema(text: str, dimension: Dimension) -> float:
         unit = parse(text, length_a=True)  # "A" where an ampere makes no sense
     if unit.exponents != target.exponents:
         raise ArgumentError(f"unit {text!r} is not one of {dimension}")
-    return float(unit.factor / target.factor)
+    ratio = unit.factor / target.factor
+    if not Fraction(10) ** -_LARGEST_EXPONENT < ratio < Fraction(10) ** _LARGEST_EXPONENT:
+        raise ArgumentError(f"unit {text!r} is zero, or beyond what numbers hold")
+    return float(ratio)
 
 
 def parse(text: str, *, length_a: bool = False) -> Unit:
@@ -207,6 +212,7 @@ class _Parser:
         return unit
 
     def _product(self, depth: int) -> Unit:
+        """Factors one behind the other, up to the end or to a closing parenthesis."""
         unit, sign, factors = _ONE, 1, 0
         while self.next < len(self.tokens):
             kind, _ = self.tokens[self.next]
@@ -218,7 +224,10 @@ class _Parser:
             elif kind == "close" and depth:
                 break
             else:
-                unit = unit.times(self._factor(depth), sign)
+                factor = self._factor(depth)
+                if sign < 0 and factor.factor == 0:
+                    raise ArgumentError(f"unit {self.text!r} divides by zero")
+                unit = unit.times(factor, sign)
                 sign = 1
                 factors += 1
         if not factors or sign < 0:

@@ -76,8 +76,14 @@ mod tests {
 
     #[test]
     fn byte_planes_are_those_of_the_definition_and_come_back() {
-        for element in [1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 300] {
-            for count in [0, 1, 7, 31, 32, 33, 64, 100, 1000] {
+        // Miri, which looks at the unsafe code, is slow
+        let (elements, counts) = if cfg!(miri) {
+            (&[2, 3, 4, 8][..], &[0, 33, 64][..])
+        } else {
+            (&[1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 300][..], &[0, 1, 7, 31, 32, 33, 64, 100, 1000][..])
+        };
+        for &element in elements {
+            for &count in counts {
                 let elements = bytes(count * element + (element - 1).min(3));
                 let mut expected = elements.clone();
                 for i in 0..count {

@@ -1,0 +1,176 @@
+"""What conformance files are made of: metadata, elements, boxes, and the list that cases enter.
+
+It makes no file by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.testing.synthetic import random_walk
+
+__all__ = [
+    "CASES",
+    "EV",
+    "KCAL",
+    "N_ATOMS",
+    "N_FRAMES",
+    "TRICLINIC",
+    "Case",
+    "Expected",
+    "add_box",
+    "add_element",
+    "case",
+    "clock",
+    "plain_file",
+    "scaled",
+    "start_h5md",
+    "walk",
+]
+
+N_FRAMES, N_ATOMS = 7, 5
+"""Of the files, where a case does not need others."""
+
+
+@dataclass
+class Expected:
+    """What a reader must give; arrays in Kinema's units (angstrom, ps), None where a file has none."""
+
+    positions: NDArray[np.float64] | None = None
+    """(frames, N, 3)."""
+    velocities: NDArray[np.float64] | None = None
+    forces: NDArray[np.float64] | None = None
+    cells: NDArray[np.float64] | None = None
+    """(frames, 3, 3)."""
+    steps: NDArray[np.int64] | None = None
+    times: NDArray[np.float64] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """Arguments of `kinema.open` beside the path."""
+    through_library: bool = False
+    """Whether positions can only be read through h5py."""
+    tolerance: float = 1e-12
+    """Relative; for values that the file keeps with less than float64."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One conformance file: `write` makes it and says what it holds."""
+
+    name: str
+    row: str
+    """Of the checklist: "3 elements"."""
+    write: Callable[[Path], Expected]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CASES: list[Case] = []
+
+
+def case(row: str, name: str | None = None, **arguments: Any) -> Callable[[Callable[..., Expected]], Any]:
+    """Enters a function, called with these arguments, into the list of cases."""
+
+    def enter(function: Callable[..., Expected]) -> Callable[..., Expected]:
+        def write(path: Path) -> Expected:
+            return function(path, **arguments)
+
+        CASES.append(Case(name or function.__name__, row, write))
+        return function
+
+    return enter
+
+
+TRICLINIC = np.array([[5.0, 0, 0], [1.5, 4, 0], [-1, 0.5, 6]], np.float32)
+"""Rows of a cell in nm."""
+
+KCAL = 4.184
+EV = 1.602176634e-19 * 6.02214076e23 / 1000
+"""In kJ, and in kJ/mol for a particle."""
+
+
+def start_h5md(file: Any, root: str = "/", creator: str = "a test") -> Any:
+    """The metadata that every H5MD file has; gives the root group."""
+    group = file.require_group(root)
+    metadata = group.create_group("h5md")
+    metadata.attrs["version"] = np.array([1, 1], np.int32)
+    metadata.create_group("author").attrs["name"] = np.bytes_(b"N.N.")
+    metadata.create_group("creator").attrs.update({"name": np.bytes_(creator.encode()), "version": np.bytes_(b"1.0")})
+    return group
+
+
+def add_element(
+    group: Any,
+    name: str,
+    value: Any,
+    *,
+    steps: Any = None,
+    times: Any = None,
+    unit: str | None = None,
+    time_unit: str | None = "ps",
+    step_offset: int | None = None,
+    time_offset: float | None = None,
+    **storage: Any,
+) -> Any:
+    """An element: a data set without steps, explicit with arrays of steps and times, at fixed intervals with scalars.
+
+    `steps` and `times` may be data sets, which are then linked. `storage` goes to `create_dataset`.
+    """
+    if steps is None and times is None:
+        node = dataset = group.create_dataset(name, data=value, **storage)
+    else:
+        node = group.create_group(name)
+        dataset = node.create_dataset("value", data=value, **storage)
+        for axis, given, offset in (("step", steps, step_offset), ("time", times, time_offset)):
+            if isinstance(given, h5py.Dataset):
+                node[axis] = given
+            elif given is not None:
+                node[axis] = given
+                if offset is not None:
+                    node[axis].attrs["offset"] = offset
+        if times is not None and time_unit is not None and "unit" not in node["time"].attrs:
+            node["time"].attrs["unit"] = np.bytes_(time_unit.encode())
+    if unit is not None:
+        dataset.attrs["unit"] = np.bytes_(unit.encode())
+    return node
+
+
+def add_box(group: Any, boundary: Sequence[str] = ("periodic",) * 3, dimension: int = 3) -> Any:
+    """The box of a particles group, without edges."""
+    box = group.create_group("box")
+    box.attrs["dimension"] = dimension
+    box.attrs["boundary"] = np.array([word.encode() for word in boundary], "S8")
+    return box
+
+
+def walk(n_frames: int = N_FRAMES, n_atoms: int = N_ATOMS, seed: int = 0) -> NDArray[np.float32]:
+    """Positions in nm, as they are stored."""
+    return (random_walk(n_frames, n_atoms, seed=seed) / 10).astype(np.float32)
+
+
+def scaled(values: NDArray[Any], factor: float) -> NDArray[np.float64]:
+    """Stored values in Kinema's units, as float64 before they are multiplied."""
+    return values.astype(np.float64) * factor
+
+
+def clock(n_frames: int = N_FRAMES) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Steps 100, 110, ... and their times in ps."""
+    steps = 100 + 10 * np.arange(n_frames, dtype=np.int64)
+    return steps, 0.002 * steps.astype(np.float64)
+
+
+def plain_file(path: Path, positions: Any = None, unit: str = "nm", scale: float = 10.0, **storage: Any) -> Expected:
+    """A simple file whose positions are stored in some way."""
+    values = walk() if positions is None else positions
+    steps, times = clock(len(values))
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        add_element(group, "position", values, steps=steps, times=times, unit=unit, **storage)
+    return Expected(positions=values.astype(np.float64) * scale, steps=steps, times=times)
