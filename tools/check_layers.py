@@ -72,7 +72,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
-    "interop": {"blocks", "files", "h5md", "registry", "resources", "trajectory", "writer"},
+    "interop": {"blocks", "files", "registry", "resources", "trajectory", "writer"},
     "demo": {"peak_memory", "progress", "resources"},
     "testing": {"analysis", "blocks", "frames", "output", "progress", "runners", "selection", "topology", "trajectory"},
 }  # fmt: skip

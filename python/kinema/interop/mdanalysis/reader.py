@@ -20,7 +20,6 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
-from kinema import h5md
 from kinema.errors import ArgumentError
 from kinema.files import file_names
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
@@ -232,9 +231,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     def _fill_recorded(self, frame: int, ts: Any) -> None:
         """Puts the observables of a frame into `ts.data`, and takes those of other frames out."""
         if self._recorded is None:
-            root = self._options.get("root")
-            observables = h5md.observables_of(self.filename, h5md.H5mdOptions(root=root))
-            self._recorded = RecordedValues(observables, self.kinema_trajectory.steps)
+            trajectory = self.kinema_trajectory
+            self._recorded = RecordedValues(trajectory.observables, trajectory.steps)
         for name, value in self._recorded.at(frame):
             if value is None:
                 ts.data.pop(name, None)
