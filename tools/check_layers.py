@@ -52,12 +52,12 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "provenance": set(),
     # atoms and frames
     "topology": set(),
+    "h5md": set(),
     "index_file": set(),
     "files": set(),
     "selection": {"topology"},
     "frames": set(),
     "blocks": set(),
-    "h5md": set(),
     "trajectory": {
         "blocks", "files", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology",
     },
@@ -66,15 +66,20 @@ PYTHON_MODULES: dict[str, set[str]] = {
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
+    "checkpoint": {"output"},
+    "result_file": {"frames", "output"},
     "analysis": {
-        "blocks", "frames", "output", "progress", "provenance", "resources", "runners", "selection", "topology",
-        "trajectory",
+        "blocks", "checkpoint", "frames", "output", "progress", "provenance", "resources", "result_file", "runners",
+        "selection", "topology", "trajectory",
     },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
     "interop": {"blocks", "files", "registry", "resources", "trajectory", "writer"},
     "demo": {"peak_memory", "progress", "resources"},
-    "testing": {"analysis", "blocks", "frames", "output", "progress", "runners", "selection", "topology", "trajectory"},
+    "testing": {
+        "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",
+        "topology", "trajectory",
+    },
 }  # fmt: skip
 PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo", "interop"}
 PYTHON_MODULES["__main__"] = {"cli"}

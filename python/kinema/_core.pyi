@@ -149,6 +149,8 @@ class Kernel:
     @property
     def id(self) -> str:
         """Name and version of the partial: "rmsd/1"."""
+    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]:
+        """`restore`, and what it is to be called with: class, static method, its arguments."""
     def empty(self) -> Partial: ...
     def from_bytes(self, data: bytes) -> Partial: ...
 
@@ -161,6 +163,7 @@ class Transform:
         weights: NDArray[np.float64] | None = None,
     ) -> Transform:
         """Superposes every frame on the reference; the rotation moves all atoms that the kernel looks at."""
+    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]: ...
 
 class Partial:
     """What a kernel has gathered from some leaves."""
@@ -246,14 +249,39 @@ def run_leaves(
 ) -> tuple[list[Node], RunTimings]:
     """Maps the leaves start..stop on the threads of this process; the nodes complete a MergeTree elsewhere."""
 
-class MergeTree:
-    """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered."""
+# results of a kernel by name
+Found = dict[str, Any]
 
-    def __init__(self, n_leaves: int, kernels: Sequence[Kernel]) -> None: ...
+class MergeTree:
+    """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
+
+    With `rows`, a function, every node that comes in is finished at once: rows(first leaf, results of each kernel) is
+    called, from any thread, and the tree keeps empty partials in its place.
+    """
+
+    def __init__(
+        self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[Found]], None] | None = None
+    ) -> None: ...
     def insert(self, level: int, index: int, partials: Sequence[Partial]) -> None:
         """Adds a node and merges upwards; the partials are used up."""
+    def restore(self, level: int, index: int, partials: Sequence[Partial]) -> None:
+        """Adds a node of an earlier run, whose rows were handed out then."""
+    def pack(self, show: Callable[[int, int, list[bytes]], None]) -> None:
+        """Calls show(level, index, partials as bytes) for all that was gathered, while others go on inserting."""
     def take_nodes(self) -> list[Node]:
         """What could not be merged further: the root alone once every leaf is in. The tree is used up."""
+
+def run_into(
+    trajectory: Trajectory,
+    plan: Plan,
+    jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
+    tree: MergeTree,
+    leaves: Sequence[tuple[int, int]],
+    *,
+    progress: Progress | None = None,  # frames of these leaves
+) -> RunTimings:
+    """Maps ranges of leaves on the threads of this process; each is in the tree as soon as it is done, also when an
+    error ends the others."""
 
 def restore(kind: str, name: str, arguments: tuple[Any, ...]) -> Any:
     """What pickle calls for kernels and transforms."""
@@ -282,6 +310,12 @@ def creation_filters(name: str, level: int | None, element_size: int) -> list[tu
 
     Raises InvalidArgument for another name or level.
     """
+
+def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | None:
+    """Why chunks with these filters cannot be decoded here, in words; None where they can."""
+
+def filter_name(id: int) -> str | None:
+    """The name of an HDF5 filter id, where it is registered."""
 
 def _decode_chunk(
     chunk: bytes, mask: int, filters: Filters, element_size: int, chunk_bytes: int, repeats: int = 1

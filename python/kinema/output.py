@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, from_os
 from kinema.provenance import Provenance
 
-__all__ = ["SUFFIXES", "Column", "Table", "check_plot_path", "check_writable", "write_table", "write_whole"]
+__all__ = [
+    "SUFFIXES",
+    "Column",
+    "Table",
+    "check_folder",
+    "check_plot_path",
+    "check_writable",
+    "write_table",
+    "write_whole",
+]
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         )
     if suffix == ".parquet":
         _pyarrow(name)
-    _check_folder(name)
+    check_folder(name)
 
 
 def check_plot_path(path: str | os.PathLike[str]) -> None:
@@ -100,7 +109,7 @@ def check_plot_path(path: str | os.PathLike[str]) -> None:
             ".png, .pdf, .svg",
             path=name,
         )
-    _check_folder(name)
+    check_folder(name)
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -138,7 +147,8 @@ def _umask() -> int:
     return mask
 
 
-def _check_folder(name: str) -> None:
+def check_folder(name: str) -> None:
+    """Raises what writing any file of that name would raise for its folder; to be asked before a run."""
     folder = os.path.dirname(os.path.abspath(name))
     if os.path.isdir(name):
         raise ArgumentError(f"{name}: is a directory, expected a file name", path=name)

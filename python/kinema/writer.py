@@ -83,7 +83,7 @@ class Writer:
     compression : None, "gzip", "zstd", "lz4", "bitshuffle-lz4" or "bitshuffle-zstd"
         Only files with gzip (or none) are read by every HDF5; the others need its plugins (package hdf5plugin).
     level : int
-        Of gzip (1 to 9; 4), zstd and bitshuffle-zstd (1 to 22; 3).
+        Of gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3).
     max_error : float
         Round positions so that none moves by more than this, in `unit`; they compress better then.
     unit : {"angstrom", "nm", "pm"}

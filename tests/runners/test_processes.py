@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from pathlib import Path
@@ -261,11 +262,16 @@ def test_pieces_are_subtrees_that_cover_all_leaves() -> None:
     class Plan:
         n_leaves = 0
 
+    class Gathering:
+        limit = None
+
     for n_leaves in (1, 2, 3, 7, 64, 100, 1001):
         for n_workers in (1, 2, 5):
             member = Member()
             handing = processes._Round.__new__(processes._Round)
-            handing._next_leaf = 0
+            handing._missing = deque([(0, n_leaves)])
+            handing._leaves_left = n_leaves
+            handing._gathering = Gathering()  # type: ignore[assignment]
             handing._plan = Plan()  # type: ignore[assignment]
             handing._plan.n_leaves = n_leaves  # type: ignore[misc]
             handing._team = processes._Team(n_workers, "")

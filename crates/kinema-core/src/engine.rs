@@ -2,6 +2,7 @@
 //!
 //! Threads belong to the call. Results have the same bits for any number of them: see `merge`.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -49,8 +50,29 @@ pub struct Outcome {
 /// Runs the leaves `leaves` of a plan.
 ///
 /// # Errors
-/// The first error of any worker; the others stop at their next block.
+/// Those of [`run_into`].
 pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64>, watch: &Watch) -> Result<Outcome> {
+    let tree = MergeTree::new(plan.n_leaves());
+    let kernels: Vec<&dyn AnyKernel> = jobs.iter().map(|job| &*job.kernel).collect();
+    let timings = run_into(trajectory, plan, jobs, &[leaves], &|node| tree.insert(&kernels, node), watch)?;
+    Ok(Outcome { nodes: tree.into_nodes(), timings })
+}
+
+/// Takes in a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
+pub type Deliver<'a> = dyn Fn(Node) -> Result<()> + Sync + 'a;
+
+/// Runs leaves of a plan, range after range, and delivers each.
+///
+/// # Errors
+/// The first error of any worker or of `deliver`; the others stop at their next block.
+pub fn run_into(
+    trajectory: &Trajectory,
+    plan: &Plan,
+    jobs: &[Job],
+    leaves: &[Range<u64>],
+    deliver: &Deliver<'_>,
+    watch: &Watch,
+) -> Result<RunTimings> {
     let start = Instant::now();
     let shared = Shared {
         trajectory,
@@ -58,9 +80,8 @@ pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64
         jobs,
         watch,
         start,
-        tree: MergeTree::new(plan.n_leaves()),
-        next: AtomicU64::new(leaves.start),
-        end: leaves.end,
+        left: Mutex::new(leaves.iter().cloned().collect()),
+        deliver,
         failure: Mutex::new(None),
         stop: AtomicBool::new(false),
     };
@@ -90,7 +111,7 @@ pub fn run(trajectory: &Trajectory, plan: &Plan, jobs: &[Job], leaves: Range<u64
         timings.workers.push(worker);
         timings.blocks.extend(blocks);
     }
-    Ok(Outcome { nodes: shared.tree.into_nodes(), timings })
+    Ok(timings)
 }
 
 /// What all workers of a run see.
@@ -100,9 +121,9 @@ struct Shared<'a> {
     jobs: &'a [Job],
     watch: &'a Watch,
     start: Instant,
-    tree: MergeTree,
-    next: AtomicU64,
-    end: u64,
+    /// Leaves that were not handed out yet.
+    left: Mutex<VecDeque<Range<u64>>>,
+    deliver: &'a Deliver<'a>,
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
 }
@@ -114,6 +135,22 @@ impl Shared<'_> {
     fn fail(&self, error: Error) {
         self.stop.store(true, Ordering::Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// The next leaves that nobody works at; None when all are handed out or the run is to end.
+    fn next_leaves(&self) -> Option<Range<u64>> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(range) = left.front_mut() {
+            if range.start < range.end {
+                let end = (range.start + self.plan.task_leaves).min(range.end);
+                return Some(std::mem::replace(&mut range.start, end)..end);
+            }
+            left.pop_front();
+        }
+        None
     }
 
     fn work(&self, number: u32) -> Account {
@@ -153,7 +190,6 @@ struct Worker<'a> {
     number: u32,
     reader: Reader<'a>,
     bound: Vec<Bound<'a>>,
-    kernels: Vec<&'a dyn AnyKernel>,
     block: Block,
     transformed: Vec<f32>,
     buffers: Buffers,
@@ -175,7 +211,6 @@ impl<'a> Worker<'a> {
             number,
             reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
-            kernels: shared.jobs.iter().map(|job| &*job.kernel).collect(),
             block: Block::default(),
             transformed: Vec::new(),
             buffers: Buffers::default(),
@@ -184,14 +219,10 @@ impl<'a> Worker<'a> {
     }
 
     fn run(&mut self) -> Result<()> {
-        loop {
-            let leaves = self.shared.plan.task_leaves;
-            let first = self.shared.next.fetch_add(leaves, Ordering::Relaxed);
-            if first >= self.shared.end || self.shared.stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            self.run_leaves(first..(first + leaves).min(self.shared.end))?;
+        while let Some(leaves) = self.shared.next_leaves() {
+            self.run_leaves(leaves)?;
         }
+        Ok(())
     }
 
     /// Reads the frames of neighbouring leaves block by block; a block may end one leaf and begin the next.
@@ -202,7 +233,7 @@ impl<'a> Worker<'a> {
         let Range { end, .. } = plan.leaf(leaves.end - 1);
         while start < end {
             if self.shared.stop.load(Ordering::Relaxed) {
-                break;
+                return Ok(());
             }
             self.shared.watch.check()?;
             let stop = self.block_end(start, end);
@@ -214,7 +245,7 @@ impl<'a> Worker<'a> {
     }
 
     fn empty(&self) -> Vec<AnyPartial> {
-        self.kernels.iter().map(|kernel| kernel.empty()).collect()
+        self.bound.iter().map(|bound| bound.job.kernel.empty()).collect()
     }
 
     /// The end of the block that begins at a position of the selection; where frames are decoded together, not in the
@@ -257,7 +288,7 @@ impl<'a> Worker<'a> {
             }
             if first + until as u64 == end {
                 let bundle = std::mem::replace(&mut open.partials, self.empty());
-                self.shared.tree.insert(&self.kernels, Node { level: 0, index: open.number, bundle })?;
+                (self.shared.deliver)(Node { level: 0, index: open.number, bundle })?;
                 open.number += 1;
             }
             row = until;

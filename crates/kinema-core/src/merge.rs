@@ -4,9 +4,9 @@
 //! is. The shape depends on the number of leaves only, so the bits of the result do not depend on who finished when.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{AnyKernel, AnyPartial};
 
 /// The partials of several kernels for the same leaves.
@@ -25,13 +25,41 @@ pub struct Node {
 /// Merges neighbours as soon as both are there; callable from all workers.
 pub struct MergeTree {
     n_leaves: u64,
-    waiting: Mutex<HashMap<(u32, u64), Bundle>>,
+    state: Mutex<State>,
+    /// Told when the last merge under way has ended.
+    calm: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: HashMap<(u32, u64), Bundle>,
+    /// Workers that hold nodes which are not in `waiting`.
+    merging: usize,
+    /// While the tree is packed, nodes are put in and not merged.
+    held: bool,
+}
+
+/// A worker that is merging; it counts until what it holds is in the tree, or lost to an error or a panic.
+struct Merging<'a>(&'a MergeTree);
+
+impl Drop for Merging<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.merging -= 1;
+        if state.merging == 0 {
+            self.0.calm.notify_all();
+        }
+    }
 }
 
 impl MergeTree {
     /// The tree over `n_leaves` leaves.
     pub fn new(n_leaves: u64) -> Self {
-        Self { n_leaves, waiting: Mutex::new(HashMap::new()) }
+        Self { n_leaves, state: Mutex::default(), calm: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a node and merges upwards as far as siblings are there.
@@ -40,23 +68,31 @@ impl MergeTree {
     /// Those of [`AnyKernel::merge`].
     pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
         let Node { mut level, mut index, mut bundle } = node;
+        let mut merging = None;
         loop {
-            if level >= 63 || (self.n_leaves - 1) >> level == 0 {
-                break; // the root
-            }
             let sibling = index ^ 1;
-            let exists = sibling << level < self.n_leaves;
-            if exists {
-                let found = {
-                    let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                    match waiting.remove(&(level, sibling)) {
-                        Some(found) => found,
-                        None => {
-                            waiting.insert((level, index), bundle);
-                            return Ok(());
-                        }
-                    }
-                };
+            let found = {
+                let mut state = self.lock();
+                let is_root = level >= 63 || self.n_leaves.saturating_sub(1) >> level == 0;
+                if is_root || state.held {
+                    state.waiting.insert((level, index), bundle);
+                    return Ok(());
+                }
+                if sibling << level < self.n_leaves {
+                    let Some(found) = state.waiting.remove(&(level, sibling)) else {
+                        state.waiting.insert((level, index), bundle);
+                        return Ok(());
+                    };
+                    merging.get_or_insert_with(|| {
+                        state.merging += 1;
+                        Merging(self)
+                    });
+                    Some(found)
+                } else {
+                    None
+                }
+            };
+            if let Some(found) = found {
                 let (mut left, right) = if index < sibling { (bundle, found) } else { (found, bundle) };
                 for ((kernel, left), right) in kernels.iter().zip(&mut left).zip(right) {
                     kernel.merge(left, right)?;
@@ -66,15 +102,54 @@ impl MergeTree {
             level += 1;
             index >>= 1;
         }
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert((level, index), bundle);
-        Ok(())
+    }
+
+    /// Shows all that was gathered so far, a node at a time and as bytes (one for each kernel), while workers go on:
+    /// what they insert meanwhile is merged afterwards and not shown.
+    ///
+    /// # Errors
+    /// Those of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `show`; `Internal` when the tree is being packed.
+    pub fn pack(
+        &self,
+        kernels: &[&dyn AnyKernel],
+        mut show: impl FnMut(u32, u64, Vec<Vec<u8>>) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys: Vec<(u32, u64)> = {
+            let mut state = self.lock();
+            if state.held {
+                return Err(Error::new(ErrorKind::Internal, "the merge tree is being packed already"));
+            }
+            state.held = true;
+            while state.merging > 0 {
+                state = self.calm.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.waiting.keys().copied().collect()
+        };
+        keys.sort_by_key(|&(level, index)| index << level);
+        let outcome = keys.into_iter().try_for_each(|(level, index)| {
+            // taken out, so that no worker waits while it is packed
+            let Some(bundle) = self.lock().waiting.remove(&(level, index)) else { return Ok(()) };
+            let packed: Result<Vec<_>> =
+                kernels.iter().zip(&bundle).map(|(kernel, partial)| kernel.to_bytes(partial)).collect();
+            self.lock().waiting.insert((level, index), bundle);
+            show(level, index, packed?)
+        });
+        let nodes: Vec<_> = {
+            let mut state = self.lock();
+            state.held = false;
+            state.waiting.drain().collect()
+        };
+        for ((level, index), bundle) in nodes {
+            self.insert(kernels, Node { level, index, bundle })?;
+        }
+        outcome
     }
 
     /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered.
     pub fn into_nodes(self) -> Vec<Node> {
-        let waiting = self.waiting.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut nodes: Vec<Node> =
-            waiting.into_iter().map(|((level, index), bundle)| Node { level, index, bundle }).collect();
+            state.waiting.into_iter().map(|((level, index), bundle)| Node { level, index, bundle }).collect();
         nodes.sort_by_key(|node| (node.index << node.level, node.level));
         nodes
     }
@@ -153,5 +228,86 @@ mod tests {
         }
         let root = tree.into_nodes().pop().unwrap().bundle.pop().unwrap();
         assert_eq!(*root.downcast::<String>().unwrap(), whole);
+    }
+
+    fn leaf(index: u64) -> Node {
+        Node { level: 0, index, bundle: vec![Box::new(index.to_string())] }
+    }
+
+    #[test]
+    fn what_was_packed_completes_another_tree_to_the_same_root() {
+        let whole = merged(13, 0..13);
+        for done in 0..=13 {
+            let tree = MergeTree::new(13);
+            (0..done).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+            let again = MergeTree::new(13);
+            tree.pack(&[&Trace], |level, index, packed| {
+                // a leaf that is done while the tree is packed
+                if done < 13 && index == 0 {
+                    tree.insert(&[&Trace], leaf(done)).unwrap();
+                }
+                let bundle: Bundle = vec![Box::new(String::from_utf8(packed[0].clone()).unwrap())];
+                again.insert(&[&Trace], Node { level, index, bundle })
+            })
+            .unwrap();
+            (done..13).for_each(|index| again.insert(&[&Trace], leaf(index)).unwrap());
+            let rest = if done == 0 { done } else { done + 1 };
+            (rest..13).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+            for tree in [tree, again] {
+                let mut nodes = tree.into_nodes();
+                assert_eq!(nodes.len(), 1, "{done}");
+                let root = nodes.pop().unwrap().bundle.pop().unwrap();
+                assert_eq!(*root.downcast::<String>().unwrap(), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn packing_while_many_threads_insert_misses_no_finished_leaf() {
+        const N: u64 = 3000;
+        let whole = merged(N, 0..N);
+        let tree = MergeTree::new(N);
+        let next = std::sync::atomic::AtomicU64::new(0);
+        let finished = std::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        if index >= N {
+                            return;
+                        }
+                        tree.insert(&[&Trace], leaf(index)).unwrap();
+                        finished.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    }
+                });
+            }
+            loop {
+                let before = finished.load(std::sync::atomic::Ordering::SeqCst);
+                let mut covered = 0;
+                tree.pack(&[&Trace], |level, index, _| {
+                    covered += (((index + 1) << level).min(N)) - (index << level);
+                    Ok(())
+                })
+                .unwrap();
+                assert!(covered >= before, "{covered} of {before}");
+                if before == N {
+                    break;
+                }
+            }
+        });
+        let root = tree.into_nodes().pop().unwrap().bundle.pop().unwrap();
+        assert_eq!(*root.downcast::<String>().unwrap(), whole);
+    }
+
+    #[test]
+    fn a_failure_while_packing_loses_nothing() {
+        let tree = MergeTree::new(4);
+        (0..3).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        let full = || Error::new(ErrorKind::Io, "no space left");
+        assert_eq!(tree.pack(&[&Trace], |_, _, _| Err(full())).unwrap_err().kind(), ErrorKind::Io);
+        tree.insert(&[&Trace], leaf(3)).unwrap();
+        let root = tree.into_nodes().pop().unwrap().bundle.pop().unwrap();
+        assert_eq!(*root.downcast::<String>().unwrap(), "((0 1) (2 3))");
     }
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use common::dcd_builder::Builder;
 use common::folder;
@@ -12,7 +12,8 @@ use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
 use kinema_core::engine::{self, Outcome, Watch};
 use kinema_core::frame::{BlockView, Fields};
 use kinema_core::join::Overlap;
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
+use kinema_core::kernel::{AnyKernel, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
+use kinema_core::merge::{MergeTree, Node};
 use kinema_core::plan::{Job, Plan};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
@@ -177,6 +178,41 @@ fn errors_name_file_and_frame_and_panics_become_errors() {
     let error = run(OrderSensitive { panic_at: Some(7), ..kernel(&[1], 20) });
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert!(error.to_string().contains("on purpose"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
+    let (trajectory, folder) = trajectory("rest", 20, &[300], 64);
+    let good = [job(kernel(&[3, 4], 20))];
+    let plan = Plan::new(&trajectory, all(&trajectory), &good, 2, 0).unwrap();
+    let n = plan.n_leaves();
+    let whole = root(engine::run(&trajectory, &plan, &good, 0..n, &Watch::default()).unwrap(), 0);
+    let kernels: [&dyn AnyKernel; 1] = [&*good[0].kernel];
+    let tree = MergeTree::new(n);
+    let done = Mutex::new(vec![false; n as usize]);
+    let deliver = |node: Node| {
+        let (_, frames) = node.bundle[0].downcast_ref::<(f64, Vec<u64>)>().unwrap();
+        assert_eq!(*frames, plan.leaf(node.index).collect::<Vec<_>>(), "all frames of the leaf, and no others");
+        let twice = std::mem::replace(&mut done.lock().unwrap()[node.index as usize], true);
+        assert!(!twice, "leaf {} was delivered twice", node.index);
+        tree.insert(&kernels, node)
+    };
+    let bad = [job(OrderSensitive { fail_at: Some(200), ..kernel(&[3, 4], 20) })];
+    let error = engine::run_into(&trajectory, &plan, &bad, &[0..n], &deliver, &Watch::default()).err().unwrap();
+    assert_eq!(error.frame(), Some(200));
+    let missing: Vec<_> =
+        (0..n).filter(|&leaf| !done.lock().unwrap()[leaf as usize]).map(|leaf| leaf..leaf + 1).collect();
+    assert!(!missing.is_empty() && missing.len() < n as usize);
+    // an empty range is no work
+    let ranges: Vec<_> = std::iter::once(5..5).chain(missing.iter().cloned()).collect();
+    let timings = engine::run_into(&trajectory, &plan, &good, &ranges, &deliver, &Watch::default()).unwrap();
+    let frames: u64 = timings.workers.iter().map(|worker| worker.frames).sum();
+    assert_eq!(frames, missing.iter().map(|leaf| plan.leaf(leaf.start).count() as u64).sum::<u64>());
+    assert_eq!(root(Outcome { nodes: tree.into_nodes(), timings }, 0), whole);
+    let full = |_: Node| Err(Error::new(ErrorKind::Io, "no space left"));
+    let error = engine::run_into(&trajectory, &plan, &good, &[0..n], &full, &Watch::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

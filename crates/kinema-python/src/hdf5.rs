@@ -60,6 +60,19 @@ pub fn creation_filters(name: &str, level: Option<u32>, element_size: usize) -> 
     Ok(filters.into_iter().map(|filter| (filter.id, filter.values)).collect())
 }
 
+/// Why chunks with these filters cannot be decoded here, in words; `None` where they can.
+#[pyfunction]
+pub fn undecodable(filters: Vec<FilterTuple>, element_size: usize, chunk_bytes: usize) -> Option<String> {
+    let outcome = catch_panics(|| Pipeline::new(&stored(filters), element_size, chunk_bytes));
+    outcome.err().map(|error| error.what().to_owned())
+}
+
+/// The name of an HDF5 filter id, where it is registered.
+#[pyfunction]
+pub fn filter_name(id: u32) -> Option<&'static str> {
+    filters::filter_name(id)
+}
+
 /// One stored chunk, decoded `repeats` times over.
 #[pyfunction]
 #[pyo3(name = "_decode_chunk", signature = (chunk, mask, filters, element_size, chunk_bytes, repeats=1))]

@@ -239,7 +239,7 @@ impl PyPartial {
         Ok(())
     }
 
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    pub(crate) fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let gathered = match self.take()?.downcast::<PythonPartial>() {
             Ok(python) => return python.finish(py),
             Err(gathered) => gathered,

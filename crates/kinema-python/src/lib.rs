@@ -8,6 +8,7 @@ mod errors;
 mod h5md;
 mod hdf5;
 mod kernels;
+mod merge_tree;
 mod python_kernel;
 mod run;
 mod signals;
@@ -66,11 +67,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
-    module.add_class::<run::PyMergeTree>()?;
+    module.add_class::<merge_tree::PyMergeTree>()?;
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::creation_filters, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::filter_name, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::undecodable, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::decode_chunk, module)?)?;
     Ok(())
 }

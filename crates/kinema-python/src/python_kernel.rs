@@ -2,6 +2,7 @@
 //!
 //! What Python raises is kept here and raised again where the run was started, as the exception that it was.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kinema_core::frame::{BlockView, Fields};
@@ -20,12 +21,18 @@ const ID: &str = "python/1";
 pub struct Adapter {
     object: Py<PyAny>,
     raised: Mutex<Option<PyErr>>,
+    lost: AtomicBool,
 }
 
 impl Adapter {
     /// The exception that ended the run, if one did; taken once.
     pub fn take_raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether an exception while merging has cost what was gathered: what is left is not to be stored.
+    pub fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
     }
 
     /// Calls a method; an exception is kept, the first one counts.
@@ -54,7 +61,7 @@ pub struct PythonKernel {
 impl PythonKernel {
     /// A kernel over `atoms`.
     pub fn new(object: Py<PyAny>, atoms: AtomSelection) -> Self {
-        Self { adapter: Arc::new(Adapter { object, raised: Mutex::new(None) }), atoms }
+        Self { adapter: Arc::new(Adapter { object, raised: Mutex::new(None), lost: AtomicBool::new(false) }), atoms }
     }
 
     /// For the caller, who raises what Python raised.
@@ -143,7 +150,11 @@ impl Kernel for PythonKernel {
         left.gathered = match (left.gathered.take(), right.gathered) {
             // an exception is found by whoever started the run
             (Some(left), Some(right)) => {
-                self.adapter.call(|_, object| Ok(object.call_method1("merge", (left, right))?.unbind()))
+                let merged = self.adapter.call(|_, object| Ok(object.call_method1("merge", (left, right))?.unbind()));
+                if merged.is_none() {
+                    self.adapter.lost.store(true, Ordering::Release);
+                }
+                merged
             }
             (left, right) => left.or(right),
         };

@@ -1,11 +1,9 @@
 //! `Plan` and `run`: one round of map-reduce on the threads of this process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
 
 use kinema_core::engine;
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::kernel::AnyKernel;
-use kinema_core::merge::{MergeTree, Node};
 use kinema_core::plan::{Job, Plan};
 use kinema_core::timing::RunTimings;
 use kinema_core::{Error, ErrorKind};
@@ -17,7 +15,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::arguments;
 use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyPartial, PyTransform};
-use crate::python_kernel::Adapter;
+use crate::merge_tree::{PyMergeTree, PyNode, to_python_node};
 use crate::signals::watched;
 use crate::trajectory::PyTrajectory;
 
@@ -101,8 +99,6 @@ impl PyPlan {
     }
 }
 
-type PyNode = (u32, u64, Vec<PyPartial>);
-
 /// Maps all leaves of the plan and merges them.
 #[pyfunction]
 #[pyo3(signature = (trajectory, plan, jobs, *, progress=None))]
@@ -131,22 +127,12 @@ pub fn run_leaves<'py>(
     stop: u64,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Vec<PyNode>, Bound<'py, PyDict>)> {
-    let work = self::jobs(&jobs);
     let plan = &plan.inner;
-    let names: Vec<&str> = work.iter().map(|job| job.kernel.id()).collect();
-    if names != plan.kernels {
-        return Err(invalid(format!(
-            "these are not the jobs that were planned, expected {}, found {}",
-            plan.kernels.join(", "),
-            names.join(", ")
-        )));
-    }
-    if start >= stop || stop > plan.n_leaves() {
-        return Err(invalid(format!("leaves {start} to {stop} are not some of the plan's {}", plan.n_leaves())));
-    }
+    let work = planned(plan, &jobs)?;
+    let leaves: Range<u64> = start..stop;
+    let frames = frames_of(plan, &leaves)?;
     let inner = &trajectory.inner;
-    let frames = plan.leaf(stop - 1).end - plan.leaf(start).start;
-    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, start..stop, watch));
+    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, leaves, watch));
     // also after a run that seems to have succeeded: merging may have raised
     if let Some(exception) = jobs.iter().find_map(|(kernel, _)| kernel.adapter.as_ref()?.take_raised()) {
         return Err(exception);
@@ -157,52 +143,54 @@ pub fn run_leaves<'py>(
     Ok((nodes, timings(py, &outcome.timings)?))
 }
 
-fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
-    let partials = kernels.iter().cloned().zip(node.bundle);
-    (node.level, node.index, partials.map(|(kernel, partial)| PyPartial::new(kernel, partial)).collect())
-}
-
-/// The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
-#[pyclass(name = "MergeTree", module = "kinema._core", frozen)]
-pub struct PyMergeTree {
-    tree: Mutex<Option<MergeTree>>,
-    kernels: Vec<Arc<dyn AnyKernel>>,
-    adapters: Vec<Arc<Adapter>>,
-}
-
-#[pymethods]
-impl PyMergeTree {
-    #[new]
-    fn new(n_leaves: u64, kernels: Vec<PyRef<'_, PyKernel>>) -> PyResult<Self> {
-        if n_leaves == 0 {
-            return Err(invalid("a tree needs at least one leaf"));
-        }
-        let adapters = kernels.iter().filter_map(|kernel| kernel.adapter.clone()).collect();
-        let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
-        Ok(Self { tree: Mutex::new(Some(MergeTree::new(n_leaves))), kernels, adapters })
-    }
-
-    fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
-        if partials.len() != self.kernels.len() {
-            return Err(invalid(format!("expected {} partials a node, found {}", self.kernels.len(), partials.len())));
-        }
-        let bundle = partials.iter().map(|partial| partial.take()).collect::<PyResult<_>>()?;
-        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
-        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
-        let tree = tree.as_ref().ok_or_else(used_up)?;
-        tree.insert(&kernels, Node { level, index, bundle }).map_err(|error| to_python(&error))?;
-        self.adapters.iter().find_map(|adapter| adapter.take_raised()).map_or(Ok(()), Err)
-    }
-
-    /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.
-    fn take_nodes(&self) -> PyResult<Vec<PyNode>> {
-        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(used_up)?;
-        Ok(tree.into_nodes().into_iter().map(|node| to_python_node(&self.kernels, node)).collect())
+/// Maps the leaves of some ranges of the plan and puts each of them into the tree as it is done.
+///
+/// After an error the tree holds all leaves that were finished.
+#[pyfunction]
+#[pyo3(signature = (trajectory, plan, jobs, tree, leaves, *, progress=None))]
+pub fn run_into<'py>(
+    py: Python<'py>,
+    trajectory: &PyTrajectory,
+    plan: &PyPlan,
+    jobs: Vec<PyJob<'py>>,
+    tree: &PyMergeTree,
+    leaves: Vec<(u64, u64)>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let plan = &plan.inner;
+    let work = planned(plan, &jobs)?;
+    let leaves: Vec<Range<u64>> = leaves.into_iter().map(|(start, stop)| start..stop).collect();
+    let frames: u64 = leaves.iter().map(|range| frames_of(plan, range)).sum::<PyResult<_>>()?;
+    let inner = &trajectory.inner;
+    let deliver = tree.deliver()?;
+    let outcome = watched(py, progress, frames, |watch| engine::run_into(inner, plan, &work, &leaves, &deliver, watch));
+    // also after a run that seems to have succeeded: merging may have raised
+    match tree.raised() {
+        Some(exception) => Err(exception),
+        None => timings(py, &outcome?),
     }
 }
 
-fn used_up() -> PyErr {
-    invalid("this tree was used up by take_nodes")
+/// The jobs, which must be those of the plan.
+fn planned(plan: &Plan, jobs: &[PyJob<'_>]) -> PyResult<Vec<Job>> {
+    let work = self::jobs(jobs);
+    let names: Vec<&str> = work.iter().map(|job| job.kernel.id()).collect();
+    if names == plan.kernels {
+        return Ok(work);
+    }
+    Err(invalid(format!(
+        "these are not the jobs that were planned, expected {}, found {}",
+        plan.kernels.join(", "),
+        names.join(", ")
+    )))
+}
+
+fn frames_of(plan: &Plan, leaves: &Range<u64>) -> PyResult<u64> {
+    let Range { start, end } = *leaves;
+    if start >= end || end > plan.n_leaves() {
+        return Err(invalid(format!("leaves {start} to {end} are not some of the plan's {}", plan.n_leaves())));
+    }
+    Ok(plan.leaf(end - 1).end - plan.leaf(start).start)
 }
 
 fn timings<'py>(py: Python<'py>, timings: &RunTimings) -> PyResult<Bound<'py, PyDict>> {

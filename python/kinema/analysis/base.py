@@ -9,17 +9,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.frames import FrameChoice, ResolvedFrames, count
+from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
 from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
+from kinema.result_file import Quantity, StoredArray, StoredTable
 from kinema.runners import Runner, Timings
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
@@ -27,10 +27,15 @@ from kinema.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Analysis", "Found", "Results", "Round", "Rounds"]
+    from kinema.checkpoint import Checkpoint
 
-# what a kernel's partial gives when it is finished
-Found = dict[str, NDArray[np.float64]]
+__all__ = ["Analysis", "CheckpointChoice", "Found", "Results", "Round", "Rounds", "results_per_frame"]
+
+# what a kernel's partial gives when it is finished; arrays, which may stay in a file
+Found = dict[str, Any]
+
+# the file that a run is saved to, and how
+CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
 
 
 class Results:
@@ -80,6 +85,20 @@ class Round:
     transforms: Sequence[_core.Transform] = ()
 
 
+def results_per_frame(name: str, frames: ResolvedFrames, found: Found) -> Results:
+    """Results that are one row a frame: frames, time, values, and `name`, all of them side by side.
+
+    Arrays in memory, or where `found` is in a file arrays that are read from there.
+    """
+    values, time = found["values"], found["time"]
+    if isinstance(values, StoredArray):
+        stored = found["frames"]
+        return Results(**{name: StoredTable([stored, time, values])}, frames=stored, time=time, values=values)
+    frame_numbers = numbers(frames)
+    table = np.column_stack([frame_numbers.astype(np.float64), time, values])
+    return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)
+
+
 # yields rounds, is sent what each of them found, returns the results
 Rounds = Generator[Round, Found, Results]
 
@@ -95,6 +114,8 @@ class Analysis(ABC):
         Empty before `run`.
     timings : Timings
         Where the time of the last run went.
+    command : str or None
+        What provenance tells as the call where it was not made from Python.
     """
 
     #: passes over the frames, for the progress bar
@@ -106,6 +127,7 @@ class Analysis(ABC):
         self.results = Results()
         self.timings = Timings(())
         self.plan = ""
+        self.command: str | None = None
         self._arguments = arguments
         self._frames: ResolvedFrames | None = None
 
@@ -121,6 +143,9 @@ class Analysis(ABC):
         runner: str | Runner | None = None,
         memory: int | str | None = None,
         progress: ProgressChoice = None,
+        checkpoint: CheckpointChoice = None,
+        checkpoint_interval: float | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Runs the analysis and returns it.
 
@@ -140,11 +165,21 @@ class Analysis(ABC):
             Limit of working memory, "256 MiB".
         progress : bool or function, optional
             By default a bar where stderr is a terminal; a function is called with (done, total).
+        checkpoint : path or Checkpoint, optional
+            A file that what is done is saved to: every `checkpoint_interval` seconds, on SIGUSR1, and when the run is
+            ended by SIGTERM, Ctrl-C or an error. The same call goes on from there, with the same bits, also on another
+            runner or number of workers. Removed when the run is done.
+        checkpoint_interval : float, optional
+            Seconds, 30 by default.
+        out : path, optional
+            An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
+            `results` then reads from it (`kinema.result_file`).
 
         Raises
         ------
         ArgumentError, OutOfRangeError, CorruptFileError (also for coordinates that are not numbers),
-        TruncatedFileError, MemoryLimitError; with processes also WorkerError
+        TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for a checkpoint of
+        another run, saying what differs; CorruptFileError for a damaged one.
         """
         from kinema.analysis.run import run
 
@@ -159,6 +194,9 @@ class Analysis(ABC):
             runner=runner,
             memory=memory,
             progress=progress,
+            checkpoint=checkpoint,
+            checkpoint_interval=checkpoint_interval,
+            out=out,
         )
         return self
 
@@ -169,6 +207,17 @@ class Analysis(ABC):
     @abstractmethod
     def _table(self) -> Table:
         """The results as columns."""
+
+    def _per_frame(self, frames: ResolvedFrames) -> Quantity | None:
+        """How results that are one row a frame are called in a file; None where they are not.
+
+        The analysis has one round then, which finds "values" (frames, ...) and "time" (frames,).
+        """
+        return None
+
+    def _quantity(self, name: str, unit: str, columns: Sequence[str], title: str, frames: ResolvedFrames) -> Quantity:
+        """A quantity with the provenance of this analysis."""
+        return Quantity(name, unit, tuple(columns), title, self._provenance(None, frames).json())
 
     def table(self) -> Table:
         """The results as named columns with units; ArgumentError before `run`."""
@@ -198,6 +247,10 @@ class Analysis(ABC):
 
     def provenance(self, command: str | None = None) -> Provenance:
         """What made the results: version, call, files with fingerprints, selection, frames, date."""
+        return self._provenance(command, self._frames)
+
+    def _provenance(self, command: str | None, frames: ResolvedFrames | None) -> Provenance:
+        command = command or self.command
         inputs = [Input(part.path, part.size, part.fingerprint) for part in self.trajectory.parts]
         if self.trajectory.topology_name is not None:
             inputs.append(Input(self.trajectory.topology_name))
@@ -207,7 +260,7 @@ class Analysis(ABC):
             call=command or f"kinema.analysis.{type(self).__name__}({arguments})",
             inputs=tuple(inputs),
             selection=f"{self.selection.description} ({self.selection.n_atoms} atoms)",
-            frames="" if self._frames is None else _described(self._frames),
+            frames="" if frames is None else _described(frames),
             parameters={} if command is None else {name: str(value) for name, value in self._arguments.items()},
         )
 

@@ -21,6 +21,7 @@ from kinema.blocks import Block
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames, numbers
 from kinema.output import Column, Table
+from kinema.result_file import Quantity
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -114,7 +115,9 @@ class FromFunction(Custom):
 
     def _rounds(self, frames: ResolvedFrames) -> Rounds:
         found: Mapping[str, Any] = yield self._round()
-        return Results(frames=numbers(frames).astype(np.int64), **found)
+        # where results go to a file, the numbers of frames are there, too
+        stored = found["frames"] if "frames" in found else numbers(frames).astype(np.int64)
+        return Results(frames=stored, values=found["values"], time=found["time"])
 
     def _table(self) -> Table:
         values = np.asarray(self.results.values)
@@ -122,10 +125,15 @@ class FromFunction(Custom):
             raise ArgumentError(f"values of type {values.dtype} are not written as a table; save .results.values")
         flat = values.reshape(len(values), -1)
         # "1": a number whose unit only its author knows; a column without any is not drawn
-        columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]
+        columns = [Column("frame", np.asarray(self.results.frames))]
+        columns.append(Column("time", np.asarray(self.results.time), "ps"))
         names = ["value"] if flat.shape[1] == 1 else [f"value_{i}" for i in range(flat.shape[1])]
         columns += [Column(name, flat[:, i], "1") for i, name in enumerate(names)]
         return Table(self._arguments["function"], tuple(columns))
+
+    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
+        # "1": a number whose unit only its author knows
+        return self._quantity("values", "1", (), self._arguments["function"], frames)
 
 
 def from_function(
@@ -239,6 +247,19 @@ class Adapter:
     def unpack(self, data: bytes) -> Any:
         """The partial of another process of this run."""
         return pickle.loads(data)
+
+    def identity(self) -> dict[str, tuple[str, str]]:
+        """What a checkpoint compares: name, exact value, words; see `code_identity`."""
+        from kinema.analysis.code_identity import code_digest
+
+        function = getattr(self.kernel, "function", None)
+        found = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
+        digest = code_digest(self.kernel if function is None else function, self._name())
+        columns = "" if self.columns is None else code_digest(self.columns, "atoms")
+        return found | {
+            "the code": (digest, f"{self._name()}, digest {digest[:12]}"),
+            "the order of atoms": (columns, f"digest {columns[:12]}" if columns else "ascending"),
+        }
 
     def _name(self) -> str:
         own = getattr(self.kernel, "function", self.kernel)

@@ -15,10 +15,11 @@ import numpy as np
 
 from kinema import _core
 from kinema.analysis.arguments import told, unique_order, weights_of
-from kinema.analysis.base import Analysis, Results, Round, Rounds
+from kinema.analysis.base import Analysis, Round, Rounds, results_per_frame
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames, numbers
+from kinema.frames import ResolvedFrames
 from kinema.output import Column, Table
+from kinema.result_file import Quantity
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -66,17 +67,16 @@ class RadiusOfGyration(Analysis):
         masses = None if self._weights is None else self._weights[order]
         atoms = self.selection.indices[order]
         found = yield Round(_core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes))
-        values = found["values"].reshape(-1, 4 if self._axes else 1)
-        frame_numbers = numbers(frames)
-        return Results(
-            rgyr=np.column_stack([frame_numbers.astype(np.float64), found["time"], values]),
-            frames=frame_numbers.astype(np.int64),
-            time=found["time"],
-            values=values,
-        )
+        return results_per_frame("rgyr", frames, found)
 
     def _table(self) -> Table:
-        columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]
-        names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z")[: self.results.values.shape[1]]
-        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(names)]
+        columns = [Column("frame", np.asarray(self.results.frames))]
+        columns.append(Column("time", np.asarray(self.results.time), "ps"))
+        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
         return Table("Radius of gyration", tuple(columns))
+
+    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
+        return self._quantity("rgyr", "angstrom", self._names(), "Radius of gyration", frames)
+
+    def _names(self) -> tuple[str, ...]:
+        return ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)

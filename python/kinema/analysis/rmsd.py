@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import told, unique_order, weights_of
-from kinema.analysis.base import Analysis, Results, Round, Rounds
+from kinema.analysis.base import Analysis, Round, Rounds, results_per_frame
 from kinema.analysis.reference import Reference
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames, numbers
+from kinema.frames import ResolvedFrames
 from kinema.output import Column, Table
+from kinema.result_file import Quantity
 from kinema.selection import AtomChoice, Selection
 from kinema.topology import is_atom_group
 from kinema.trajectory import Trajectory
@@ -89,14 +90,7 @@ class RMSD(Analysis):
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
         found = yield Round(_core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition))
-        values = found["values"].reshape(-1, 1 + len(groups))
-        frame_numbers = numbers(frames)
-        return Results(
-            rmsd=np.column_stack([frame_numbers.astype(np.float64), found["time"], values]),
-            frames=frame_numbers.astype(np.int64),
-            time=found["time"],
-            values=values,
-        )
+        return results_per_frame("rmsd", frames, found)
 
     def _arguments_of(
         self, selection: Selection, weights: NDArray[np.float64] | None
@@ -107,12 +101,18 @@ class RMSD(Analysis):
         return selection.indices[order], reference, None if weights is None else weights[order]
 
     def _table(self) -> Table:
-        columns = [Column("frame", self.results.frames), Column("time", self.results.time, "ps")]
+        columns = [Column("frame", np.asarray(self.results.frames))]
+        columns.append(Column("time", np.asarray(self.results.time), "ps"))
+        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
+        return Table("RMSD", tuple(columns))
+
+    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
+        return self._quantity("rmsd", "angstrom", self._names(), "RMSD", frames)
+
+    def _names(self) -> list[str]:
         names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]
         # two groups of one description
-        names = [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
-        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(names)]
-        return Table("RMSD", tuple(columns))
+        return [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
 def _listed(groups: Any) -> Sequence[AtomChoice]:

@@ -5,15 +5,25 @@ It reads no frame itself; a runner does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
-from kinema.analysis.base import Analysis, Results, Round, Rounds
+import numpy as np
+
+from kinema import _core
+from kinema.analysis.base import Analysis, CheckpointChoice, Results, Round, Rounds
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
-from kinema.progress import ProgressChoice, reporting
+from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
-from kinema.runners import Outcome, Runner, Timings, choose_runner
+from kinema.runners import Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
+from kinema.runners.base import Job
+from kinema.runners.timings import BLOCK_COLUMNS
+
+if TYPE_CHECKING:
+    from kinema.analysis.keeping import Keeping
 
 __all__ = ["run"]
 
@@ -32,6 +42,9 @@ def run(
     runner: str | Runner | None = None,
     memory: int | str | None = None,
     progress: ProgressChoice = None,
+    checkpoint: CheckpointChoice = None,
+    checkpoint_interval: float | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> list[A]:
     """Runs analyses of one trajectory together and returns them; frames are read and decoded once for all.
 
@@ -48,7 +61,14 @@ def run(
     chosen = analyses[0].trajectory.choose(start, stop, step, frames)
     limit = 0 if memory is None else parse_memory(memory)
     shown = verbose if progress is None else progress
-    results, outcomes = _all_rounds(analyses, chosen, chosen_runner, workers, limit, shown)
+    keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
+    rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
+    if keeping is None:
+        results, outcomes = rounds.all(None)
+    else:
+        with keeping.watching():
+            results, outcomes = rounds.all(keeping)
+            keeping.finish()
     timings = Timings(tuple(outcome.timings for outcome in outcomes))
     for analysis, found in zip(analyses, results, strict=True):
         analysis.results = found
@@ -58,35 +78,99 @@ def run(
     return list(analyses)
 
 
-def _all_rounds(
-    analyses: Sequence[A],
-    frames: ResolvedFrames,
-    runner: Runner,
-    workers: int | None,
-    memory: int,
-    progress: ProgressChoice,
-) -> tuple[list[Results], list[Outcome]]:
-    core = analyses[0].trajectory.core
-    names = ", ".join(type(analysis).__name__ for analysis in analyses)
-    n_rounds = max(analysis.n_rounds for analysis in analyses)
-    generators: list[Rounds] = [analysis._rounds(frames) for analysis in analyses]
-    waiting: dict[int, Round] = {number: next(generator) for number, generator in enumerate(generators)}
-    results: dict[int, Results] = {}
-    outcomes: list[Outcome] = []
-    while waiting:
+@dataclass
+class _Rounds:
+    """All rounds of a run."""
+
+    analyses: Sequence[Analysis]
+    frames: ResolvedFrames
+    runner: Runner
+    workers: int | None
+    memory: int
+    progress: ProgressChoice
+
+    def all(self, keeping: Keeping | None) -> tuple[list[Results], list[Outcome]]:
+        """The results of each analysis, and the outcome of each round."""
+        n_rounds = max(analysis.n_rounds for analysis in self.analyses)
+        generators: list[Rounds] = [analysis._rounds(self.frames) for analysis in self.analyses]
+        waiting: dict[int, Round] = {number: next(generator) for number, generator in enumerate(generators)}
+        results: dict[int, Results] = {}
+        outcomes: list[Outcome] = []
+        while waiting:
+            outcome = self._round(len(outcomes), n_rounds, waiting, keeping)
+            outcomes.append(outcome)
+            if keeping is None:
+                found = [partial.finish() for partial in outcome.partials]
+            else:
+                found = keeping.end_round(outcome.partials, last=len(outcomes) >= n_rounds)
+            following: dict[int, Round] = {}
+            for number, one in zip(waiting, found, strict=True):
+                try:
+                    following[number] = generators[number].send(one)
+                except StopIteration as end:
+                    results[number] = end.value
+            waiting = following
+        return [results[number] for number in range(len(self.analyses))], outcomes
+
+    def _round(self, number: int, n_rounds: int, waiting: dict[int, Round], keeping: Keeping | None) -> Outcome:
+        names = ", ".join(type(analysis).__name__ for analysis in self.analyses)
+        said = f"{names}, round {number + 1} of {n_rounds}" if n_rounds > 1 else names
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
-        said = f"{names}, round {len(outcomes) + 1} of {n_rounds}" if n_rounds > 1 else names
-        with reporting(progress, said, count(frames)) as report:
-            outcome = runner.map_reduce(core, frames, jobs, workers=workers, memory=memory, progress=report)
-        outcomes.append(outcome)
-        following: dict[int, Round] = {}
-        for number, partial in zip(waiting, outcome.partials, strict=True):
+        core = self.analyses[0].trajectory.core
+        with reporting(self.progress, said, count(self.frames)) as report:
+            if keeping is None:
+                return self._map_reduce(jobs, report, None)
+            plan = _core.Plan(core, self.frames, jobs, memory=self.memory, workers=1)
+            gathering = keeping.begin_round(number, [self.analyses[at] for at in waiting], jobs, plan)
+            if not gathering.missing:
+                return _restored(plan, gathering, report)
             try:
-                following[number] = generators[number].send(partial.finish())
-            except StopIteration as end:
-                results[number] = end.value
-        waiting = following
-    return [results[number] for number in range(len(analyses))], outcomes
+                return self._map_reduce(jobs, report, gathering)
+            except BaseException as error:
+                keeping.save_after(error, gathering)
+                raise
+
+    def _map_reduce(self, jobs: Sequence[Job], report: Report | None, gathering: Gathering | None) -> Outcome:
+        core = self.analyses[0].trajectory.core
+        return self.runner.map_reduce(
+            core,
+            self.frames,
+            jobs,
+            workers=self.workers,
+            memory=self.memory,
+            progress=report,
+            gathering=gathering,
+        )
+
+
+def _restored(plan: _core.Plan, gathering: Gathering, report: Report | None) -> Outcome:
+    """A round of which everything was done earlier."""
+    if report is not None:
+        report(plan.n_frames, plan.n_frames)
+    timings = RoundTimings(0.0, plan.n_frames, (), np.empty((0, len(BLOCK_COLUMNS))), gathering.restored)
+    return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: all of it came from the checkpoint")
+
+
+def _keeping(
+    analyses: Sequence[Analysis],
+    frames: ResolvedFrames,
+    checkpoint: CheckpointChoice,
+    interval: float | None,
+    out: str | os.PathLike[str] | None,
+) -> Keeping | None:
+    """What is to be kept; imported here, as most runs keep nothing."""
+    if checkpoint is None and interval is not None:
+        raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
+    if checkpoint is None and out is None:
+        return None
+    from kinema.analysis.keeping import Keeping
+    from kinema.checkpoint import Checkpoint
+
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None and interval is not None:
+        checkpoint = replace(checkpoint, interval=interval)
+    return Keeping(analyses, frames, checkpoint, out)
 
 
 def _check_together(analyses: Sequence[A]) -> None:

@@ -38,7 +38,8 @@ def _run(command: Command) -> int:
         return _invoke(command)
     except (KeyboardInterrupt, Terminated) as stop:
         code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
-        return _failed(command, "stopped, nothing was written", code)
+        kept = _notes(stop)
+        return _failed(command, f"stopped; {kept}" if kept else "stopped, nothing was written", code)
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -76,10 +77,15 @@ def _bad_input(error: Exception) -> str | None:
     from kinema.errors import Error, InternalError
 
     if isinstance(error, Error) and not isinstance(error, InternalError):
-        return str(error)
+        return "; ".join(filter(None, (str(error), _notes(error))))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return None
+
+
+def _notes(error: BaseException) -> str:
+    """What was noted on an exception on its way: where the work that was done is."""
+    return "; ".join(getattr(error, "__notes__", []))
 
 
 def _failed(command: Command, message: str, code: int) -> int:

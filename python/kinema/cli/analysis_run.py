@@ -5,20 +5,21 @@ It knows no quantity; the commands make the analysis object.
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
 from kinema.cli.command_line import Command
 from kinema.cli.options import OnTruncated, Overlap, RunnerName
 from kinema.errors import ArgumentError
-from kinema.output import check_plot_path, check_writable
+from kinema.output import check_folder, check_plot_path, check_writable
 from kinema.peak_memory import peak_memory
+from kinema.result_file import SUFFIXES as RESULT_SUFFIXES
+from kinema.result_file import StoredArray, check_result_path
 from kinema.time_window import frames_between
 
 
@@ -58,27 +59,64 @@ class Workers:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the values and the picture go."""
+    """Where the values and the picture go, and what is done of a run; `per_frame`: values may go to a file of rows."""
 
     values: Path | None
     plot: Path | None
+    checkpoint: Path | None = None
+    checkpoint_interval: float | None = None
+    per_frame: bool = False
+
+    @property
+    def rows(self) -> str | None:
+        """The file that values are written to while the run goes on, if they are."""
+        suffix = "" if self.values is None else self.values.suffix.lower()
+        return str(self.values) if self.per_frame and suffix in RESULT_SUFFIXES else None
+
+    @property
+    def kept(self) -> Checkpoint | None:
+        """The checkpoint; it stays until the values are written."""
+        if self.checkpoint is None:
+            if self.checkpoint_interval is not None:
+                raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
+            return None
+        interval = DEFAULT_INTERVAL if self.checkpoint_interval is None else self.checkpoint_interval
+        return Checkpoint(str(self.checkpoint), interval, keep=True)
+
+    def check(self) -> None:
+        """Raises what writing them would raise."""
+        if self.rows is not None:
+            check_result_path(self.rows)
+        elif self.values is not None:
+            check_writable(self.values)
+        if self.plot is not None:
+            check_plot_path(self.plot)
+        if self.kept is not None:
+            check_folder(self.kept.name)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What the summary calls the values."""
+    """What the summary calls the values, and which column of them it is about, where they have columns."""
 
     name: str
     unit: str
-    values: Callable[[Any], NDArray[Any]]
+    column: int | None = None
+
+    def statistics(self, analysis: Any) -> dict[str, float]:
+        """Mean, least and largest value; of values in a file some are in memory at a time."""
+        values = analysis.results.values
+        mean, least, largest = 0.0, np.inf, -np.inf
+        for chunk in values.chunks() if isinstance(values, StoredArray) else [values]:
+            found = chunk if self.column is None else chunk[:, self.column]
+            mean += float(np.mean(found)) * (len(found) / len(values))
+            least, largest = min(least, float(np.min(found))), max(largest, float(np.max(found)))
+        return {"mean": mean, "min": least, "max": largest}
 
 
 def open_inputs(inputs: Inputs, outputs: Outputs) -> tuple[kn.Trajectory, kn.Selection]:
     """The trajectory and its atoms; where outputs cannot be written, that is said before anything is read."""
-    if outputs.values is not None:
-        check_writable(outputs.values)
-    if outputs.plot is not None:
-        check_plot_path(outputs.plot)
+    outputs.check()
     trajectory = kn.open(
         [str(path) for path in inputs.trajectory],
         None if inputs.topology is None else str(inputs.topology),
@@ -110,17 +148,23 @@ def run(
     if not command.quiet:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
+    analysis.command = command.typed
+    kept = outputs.kept
     analysis.run(
         **_frames(trajectory, window),
         workers=workers.number,
         runner=workers.runner.value,
         memory=workers.memory,
         progress=progress,
+        checkpoint=kept,
+        out=outputs.rows,
     )
-    if outputs.values is not None:
-        analysis.save(outputs.values, command=command.typed)
+    if outputs.values is not None and outputs.rows is None:
+        analysis.save(outputs.values)
     if outputs.plot is not None:
         analysis.plot(outputs.plot)
+    if kept is not None:
+        kept.remove()
     if command.json:
         summary = _summary(command, trajectory, analysis, quantity, outputs)
         print(json.dumps(summary | {"notes": notes}))
@@ -149,10 +193,6 @@ def _frames(trajectory: kn.Trajectory, window: Window) -> dict[str, Any]:
     return {"start": window.start, "stop": window.stop, "step": window.step}
 
 
-def _statistics(values: NDArray[Any]) -> dict[str, float]:
-    return {name: float(getattr(np, name)(values)) for name in ("mean", "min", "max")}
-
-
 def _summary(
     command: Command, trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs: Outputs
 ) -> dict[str, Any]:
@@ -168,8 +208,9 @@ def _summary(
         "frames_used": timings.frames,
         "quantity": quantity.name,
         "unit": quantity.unit,
-        **_statistics(quantity.values(analysis)),
+        **quantity.statistics(analysis),
         "workers": timings.n_workers,
+        "frames_restored": timings.frames_restored,
         "seconds": timings.wall,
         "cpu_seconds": timings.cpu,
         "frames_per_second": timings.frames_per_second,
@@ -182,13 +223,15 @@ def _summary(
 
 def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs: Outputs) -> None:
     """What a person reads: the values in one line, the speed in another, the files."""
-    found = _statistics(quantity.values(analysis))
+    found = quantity.statistics(analysis)
     timings = analysis.timings
     print(f"{quantity.name}: mean {found['mean']:.4f}, min {found['min']:.4f}, max {found['max']:.4f} {quantity.unit}")
     print(
         f"{timings.frames:,} frames of {trajectory.n_atoms:,} atoms ({trajectory.format}) in {timings.wall:.2f} s, "
         f"{timings.frames_per_second:,.0f} frames/s on {timings.n_workers} workers"
     )
+    if timings.frames_restored:
+        print(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
     written = [str(path) for path in (outputs.values, outputs.plot) if path is not None]
     print(
         f"written: {', '.join(written)}" if written else "values are written with -o FILE, a picture with --plot FILE"

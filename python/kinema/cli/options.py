@@ -97,4 +97,31 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat.", rich_help_panel=_OUTPUT),
 ]
+SeriesOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Values, as .csv, .xvg, .npy, .parquet, .dat; as .h5 they are written as they come, not held in memory.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        help="Save what is done to this file; the same command goes on after any kill.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+CheckpointInterval = Annotated[
+    float | None,
+    typer.Option(
+        "--checkpoint-interval",
+        help="Seconds between two saves; 30 by default.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)]

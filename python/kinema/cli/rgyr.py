@@ -42,8 +42,10 @@ def rgyr(
     memory: options.Memory = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
-    output: options.Output = None,
+    output: options.SeriesOutput = None,
     plot: options.Plot = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
 ) -> None:
     """Radius of gyration of the atoms, for each frame."""
     import kinema as kn
@@ -51,7 +53,7 @@ def rgyr(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True)
     traj, atoms = open_inputs(inputs, outputs)
     if topology is None and weights is not Weights.none:
         raise ArgumentError("masses come from a topology: give one with -s, or --weights none")
@@ -62,7 +64,7 @@ def rgyr(
         context.obj,
         traj,
         analysis,
-        Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rgyr[:, 2]),
+        Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
         Workers(workers, memory, runner),

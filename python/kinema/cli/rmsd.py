@@ -47,8 +47,10 @@ def rmsd(
     memory: options.Memory = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
-    output: options.Output = None,
+    output: options.SeriesOutput = None,
     plot: options.Plot = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
 ) -> None:
     """RMSD of the atoms to a reference frame or structure, for each frame."""
     import kinema as kn
@@ -57,7 +59,7 @@ def rmsd(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True)
     traj, atoms = open_inputs(inputs, outputs)
     if groups and index_file is None:
         raise ArgumentError("--groups names groups of an index file; give the file with -n")
@@ -75,7 +77,7 @@ def rmsd(
         context.obj,
         traj,
         analysis,
-        Quantity(f"RMSD of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rmsd[:, 2]),
+        Quantity(f"RMSD of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
         Workers(workers, memory, runner),

@@ -46,6 +46,8 @@ def rmsf(
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.Output = None,
     plot: options.Plot = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
 ) -> None:
     """Root-mean-square fluctuation of each atom."""
     import kinema as kn
@@ -54,7 +56,7 @@ def rmsf(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval)
     traj, atoms = open_inputs(inputs, outputs)
     if align is Align.none and (align_select, ref_frame, reference) != (None, None, None):
         raise ArgumentError("--align-select, --ref-frame and --reference need --align average or reference")
@@ -69,7 +71,7 @@ def rmsf(
         context.obj,
         traj,
         analysis,
-        Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom", lambda done: done.results.rmsf),
+        Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom"),
         Window(begin, end, dt, start, stop, step),
         outputs,
         Workers(workers, memory, runner),

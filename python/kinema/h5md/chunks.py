@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import UnsupportedFormatError
 
 from .description import NOT_STORED, StoredArray
@@ -20,8 +21,6 @@ from .opening import OpenFile
 from .series import chunk_list
 
 __all__ = [
-    "FILTER_NAMES",
-    "NATIVE_FILTERS",
     "NeedsLibrary",
     "complete_rows",
     "filters_of",
@@ -29,16 +28,6 @@ __all__ = [
     "stored_array",
     "take_rows",
 ]
-
-FILTER_NAMES = {
-    1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 307: "bzip2", 32000: "lzf",
-    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
-    32019: "jpeg", 32024: "sz3", 32026: "blosc2", 32023: "granular bitround", 32028: "htj2k",
-}  # fmt: skip
-"""Numbers registered with The HDF Group."""
-
-NATIVE_FILTERS = frozenset({1, 2, 3, 6, 32000, 32004, 32008, 32015})
-"""Filters that the Rust half decodes."""
 
 _H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS = 2
 # elements of a chunk grid without storage behind them that a file of few bytes may still claim
@@ -171,10 +160,11 @@ def _unchunked(common: dict[str, Any], shape: tuple[int, ...], offset: int | Non
 
 def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any]) -> StoredArray:
     filters = filters_of(plist)
-    unknown = [FILTER_NAMES.get(number, f"number {number}") for number, _ in filters if number not in NATIVE_FILTERS]
-    if unknown:
-        raise NeedsLibrary(f"filter {', '.join(unknown)}")
     chunks, shape = tuple(dataset.chunks), tuple(dataset.shape)
+    element = np.dtype(common["dtype"]).itemsize
+    why = _core.undecodable(filters, element, element * int(np.prod(chunks, dtype=np.object_))) if filters else None
+    if why is not None:
+        raise NeedsLibrary(why)
     offsets, addresses, sizes, masks = chunk_list(dataset)
     inside = (offsets < np.array(shape)).all(axis=1)
     if not inside.all():  # left from before the data set shrank

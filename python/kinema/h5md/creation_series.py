@@ -103,6 +103,8 @@ class Series:
         else:
             self._chunk_rows = self._chunk[0]
             batch = self._chunk_rows * self._chunk_rows_at_once(item_bytes)
+        # fewer rows are gathered first
+        self._least = batch if self._chunk is None else self._chunk_rows
         self._buffer = np.zeros((batch, *self._item), dataset.dtype)
         # rows before `_first` are in the file for good; of those in the buffer, `_stored` are there as well
         self._first = rows - rows % self._chunk_rows
@@ -120,7 +122,7 @@ class Series:
         taken = 0
         while taken < len(values):
             rest = values[taken:]
-            if not self._filled and self.preparation.changes_nothing(rest) and len(rest) >= self._chunk_rows:
+            if not self._filled and self.preparation.changes_nothing(rest) and len(rest) >= self._least:
                 whole = len(rest) - len(rest) % self._chunk_rows
                 whole = min(whole, len(self._buffer)) if self._filters else whole
                 self._store(rest[:whole])

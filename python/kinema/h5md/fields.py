@@ -13,9 +13,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import ArgumentError, UnsupportedFormatError
 
-from .chunks import FILTER_NAMES, NeedsLibrary, complete_rows, filters_of, numeric_type
+from .chunks import NeedsLibrary, complete_rows, filters_of, numeric_type
 from .description import FieldDescription
 from .elements import Element, join
 from .opening import OpenFile, check_claim
@@ -82,7 +83,7 @@ def _check_filters(opened: OpenFile, element: Element) -> None:
         import hdf5plugin  # noqa: F401, which registers its filters
     missing = [number for number in wanted if not h5py.h5z.filter_avail(number)]
     if missing:
-        names = ", ".join(f"{number} ({FILTER_NAMES.get(number, 'unknown')})" for number in missing)
+        names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
         raise UnsupportedFormatError(
             f"{opened.path}: {element.value.name} is compressed with HDF5 filter {names}, which is not installed",
             path=opened.path,

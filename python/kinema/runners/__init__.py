@@ -5,12 +5,15 @@ without what it needs to start processes.
 """
 
 from kinema.runners.base import Outcome, Runner, choose_runner
+from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
 from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
 
 __all__ = [
+    "Gathering",
     "Outcome",
+    "PieceLimit",
     "RoundTimings",
     "Runner",
     "SerialRunner",

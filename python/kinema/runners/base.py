@@ -14,6 +14,7 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
+from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
 __all__ = ["Job", "Outcome", "Runner", "choose_runner"]
@@ -46,10 +47,14 @@ class Runner(Protocol):
         workers: int | None,
         memory: int,
         progress: Report | None,
+        gathering: Gathering | None = None,
     ) -> Outcome:
         """One pass over `frames` (numbers of the whole trajectory) for all jobs together.
 
-        `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default.
+        `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default. `gathering` None: all
+        leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its
+        tree; `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the
+        tree is to be left there when an error ends the round.
         """
         ...
 

@@ -28,8 +28,9 @@ from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
+from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
-from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Leaves, Message, Progress, Ready, Setup
+from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Message, Progress, Ready, Setup
 
 __all__ = ["ProcessesRunner"]
 
@@ -76,11 +77,15 @@ class ProcessesRunner:
         workers: int | None,
         memory: int,
         progress: Report | None,
+        gathering: Gathering | None = None,
     ) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
         limit = memory or _DEFAULT_MEMORY
         plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=worker_count(workers))
+        kernels = [kernel for kernel, _ in jobs]
+        if gathering is None:
+            gathering = Gathering(plan, kernels)
         with _temporary_folder() as folder:
             trajectory.store_indices(folder)
             Setup(
@@ -93,7 +98,7 @@ class ProcessesRunner:
                 began=began,
             ).store(folder)
             with _Team(plan.workers, folder) as team:
-                partials = _Round(plan, [kernel for kernel, _ in jobs], team).run(progress)
+                _Round(plan, kernels, team, gathering).run(progress)
         wall = time.monotonic() - began
         members = team.members
         blocks = [rows for member in members for rows in member.blocks]
@@ -102,8 +107,11 @@ class ProcessesRunner:
             plan.n_frames,
             tuple(member.timings(wall) for member in members),
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
+            gathering.restored,
         )
-        return Outcome(partials, timings, f"{plan.explain()}\nnote: each worker is a process with one thread")
+        return Outcome(
+            gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
+        )
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -264,35 +272,38 @@ class _Team:
 
 
 class _Round:
-    """Hands out the leaves of a plan and merges what comes back."""
+    """Hands out the missing leaves of a plan and puts what comes back into the tree."""
 
-    def __init__(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team) -> None:
+    def __init__(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team, gathering: Gathering) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
-        self._tree = _core.MergeTree(plan.n_leaves, kernels)
-        self._next_leaf = 0
+        self._gathering = gathering
+        self._missing = deque(gathering.missing)
+        self._leaves_left = sum(stop - start for start, stop in gathering.missing)
         self._leaves_done = 0
-        self._frames_done = 0
+        self._frames_done = gathering.restored
+        # of the pieces that came back
+        self._seconds = 0.0
+        self._bytes = 0
 
-    def run(self, progress: Report | None) -> list[_core.Partial]:
-        """The partials of all leaves, one for each kernel."""
+    def run(self, progress: Report | None) -> None:
+        """Fills the tree."""
         members = {member.connection: member for member in self._team.members}
-        reported = time.monotonic()
-        while self._leaves_done < self._plan.n_leaves:
+        looked = time.monotonic()
+        wanted = self._leaves_left
+        while self._leaves_done < wanted:
             for connection in wait(list(members), timeout=_TICK):
                 assert isinstance(connection, Connection)  # wait gives back some of what it was given
                 self._take(members[connection])
-            if progress is not None and time.monotonic() - reported >= _TICK:
-                reported = time.monotonic()
-                running = sum(member.running for member in self._team.members)
-                progress(self._frames_done + running, self._plan.n_frames)
-        nodes = self._tree.take_nodes()
-        if len(nodes) != 1:
-            raise InternalError(f"the leaves did not merge into one root, found {len(nodes)} nodes")
+            if time.monotonic() - looked >= _TICK:
+                looked = time.monotonic()
+                self._gathering.look()
+                if progress is not None:
+                    running = sum(member.running for member in self._team.members)
+                    progress(self._frames_done + running, self._plan.n_frames)
         if progress is not None:
             progress(self._frames_done, self._plan.n_frames)
-        return nodes[0][2]
 
     def _take(self, member: _Member) -> None:
         """Takes in one message."""
@@ -315,22 +326,49 @@ class _Round:
 
     def _order(self, member: _Member) -> None:
         """Hands out the next leaves, if any are left: a subtree, so that all of it merges in the worker."""
-        first, n_leaves = self._next_leaf, self._plan.n_leaves
-        if first == n_leaves:
+        if not self._missing:
             return
-        share = max(1, (n_leaves - first) // (_SHARES * len(self._team.members)))
-        size = 1 << (share.bit_length() - 1)
+        first, end = self._missing[0]
+        share = max(1, self._leaves_left // (_SHARES * len(self._team.members)))
+        size = _power_below(min(share, self._longest()))
         if first:
             size = min(size, first & -first)
-        self._next_leaf = min(first + size, n_leaves)
-        member.order((first, self._next_leaf))
+        # the tree's last nodes may lack leaves, others may not
+        while first + size > end != self._plan.n_leaves:
+            size //= 2
+        stop = min(first + size, end)
+        self._leaves_left -= stop - first
+        if stop == end:
+            self._missing.popleft()
+        else:
+            self._missing[0] = (stop, end)
+        member.order((first, stop))
+
+    def _longest(self) -> int:
+        """Leaves of a piece at the most, by what pieces have cost so far; one where nothing is known yet."""
+        limit = self._gathering.limit
+        if limit is None:
+            return self._plan.n_leaves
+        done = self._leaves_done
+        if not done:
+            return 1
+        by_time = limit.seconds * done / max(self._seconds, 1e-9)
+        by_size = limit.bytes * done / max(self._bytes, 1)
+        return int(max(1, min(by_time, by_size, self._plan.n_leaves)))
 
     def _merge(self, member: _Member, done: Done) -> None:
         for level, index, packed in done.nodes:
             partials = [kernel.from_bytes(data) for kernel, data in zip(self._kernels, packed, strict=True)]
-            self._tree.insert(level, index, partials)
+            self._gathering.tree.insert(level, index, partials)
+            self._bytes += sum(map(len, packed))
         first, stop = member.pieces.popleft()
         member.running = 0
         self._leaves_done += stop - first
         self._frames_done += self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
+        self._seconds += done.timings["wall"]
         member.account(done)
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (number.bit_length() - 1)

@@ -13,6 +13,7 @@ from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
+from kinema.runners.gathering import Gathering
 from kinema.runners.threads import ThreadsRunner
 
 __all__ = ["SerialRunner"]
@@ -32,8 +33,11 @@ class SerialRunner:
         workers: int | None,
         memory: int,
         progress: Report | None,
+        gathering: Gathering | None = None,
     ) -> Outcome:
         """See `Runner.map_reduce`."""
         if workers is not None and worker_count(workers) != 1:
             raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='threads'")
-        return ThreadsRunner().map_reduce(trajectory, frames, jobs, workers=1, memory=memory, progress=progress)
+        return ThreadsRunner().map_reduce(
+            trajectory, frames, jobs, workers=1, memory=memory, progress=progress, gathering=gathering
+        )

@@ -12,6 +12,7 @@ from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
+from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
 __all__ = ["ThreadsRunner"]
@@ -31,8 +32,13 @@ class ThreadsRunner:
         workers: int | None,
         memory: int,
         progress: Report | None,
+        gathering: Gathering | None = None,
     ) -> Outcome:
         """See `Runner.map_reduce`."""
         plan = _core.Plan(trajectory, frames, jobs, memory=memory, workers=worker_count(workers))
-        partials, timings = _core.run(trajectory, plan, jobs, progress=progress)
-        return Outcome(partials, RoundTimings.from_core(timings, plan.n_frames), plan.explain())
+        if gathering is None:
+            gathering = Gathering(plan, [kernel for kernel, _ in jobs])
+        report = gathering.report(progress)
+        timings = _core.run_into(trajectory, plan, jobs, gathering.tree, gathering.missing, progress=report)
+        rounds = RoundTimings.from_core(timings, plan.n_frames, gathering.restored)
+        return Outcome(gathering.partials(), rounds, plan.explain())

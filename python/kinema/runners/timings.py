@@ -50,6 +50,7 @@ class RoundTimings:
     ----------
     wall : float, seconds
     frames : int
+        Of the round; `restored` of them came from a checkpoint and were not read.
     workers : tuple of WorkerTimings
     blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the round
     """
@@ -58,12 +59,13 @@ class RoundTimings:
     frames: int
     workers: tuple[WorkerTimings, ...]
     blocks: NDArray[np.float64]
+    restored: int = 0
 
     @classmethod
-    def from_core(cls, timings: _core.RunTimings, frames: int) -> RoundTimings:
-        """From what the core's `run` gives."""
+    def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> RoundTimings:
+        """From what the core's `run_into` gives."""
         workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
-        return cls(timings["wall"], frames, workers, timings["blocks"])
+        return cls(timings["wall"], frames, workers, timings["blocks"], restored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +102,13 @@ class Timings:
 
     @property
     def frames_read(self) -> int:
-        """Frames of all rounds."""
-        return sum(one.frames for one in self.rounds)
+        """Frames of all rounds, without those that came from a checkpoint."""
+        return sum(one.frames for one in self.rounds) - self.frames_restored
+
+    @property
+    def frames_restored(self) -> int:
+        """Frames of all rounds whose results came from a checkpoint."""
+        return sum(one.restored for one in self.rounds)
 
     @property
     def n_workers(self) -> int:
@@ -142,7 +149,8 @@ class Timings:
         rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
         lines = [
             f"{self.frames:,} frames{rounds}, {self.wall:.3f} s, {self.frames_per_second:,.0f} frames/s, "
-            f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads",
+            f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads"
+            + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
             f"{'worker':>6} {'frames':>9} {'blocks':>7} "
             + " ".join(f"{name:>8}" for name in (*_PHASES, "total", "cpu")),
         ]

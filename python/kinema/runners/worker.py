@@ -23,15 +23,13 @@ from kinema import _core
 from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
+from kinema.runners.gathering import Leaves
 from kinema.runners.timings import BLOCK_COLUMNS
 
-__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Leaves", "Message", "Progress", "Ready", "Setup", "main"]
+__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Message", "Progress", "Ready", "Setup", "main"]
 
-# of a piece of work: its first leaf, and the first that is not part of it
-Leaves = tuple[int, int]
-
-# Ctrl-C and a batch system's SIGTERM reach every process of a group; what follows from them the parent decides
-PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
+# Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
+PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 # seconds that a process waits for the end of a parent that has closed its connection
 _PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"

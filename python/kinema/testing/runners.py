@@ -6,6 +6,7 @@ It knows no runner's inside: what becomes of processes or ranks is tested beside
 from __future__ import annotations
 
 import struct
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.checkpoint.file import load
 from kinema.progress import Report
+from kinema.result_file import StoredArray, StoredTable
 from kinema.runners import Runner, choose_runner
 from kinema.testing.synthetic import random_walk, write_dcd, write_xtc
 
@@ -200,6 +203,140 @@ class RunnerTests:
                     assert rows[:, 6].sum() <= worker.compute + 1e-6
                     assert (rows[:, 3:] >= 0.0).all()
             assert str(timings)
+
+    # -- checkpoints and files of results -----------------------------------------------------------------------
+
+    def test_a_run_that_ended_goes_on_with_the_same_bits(self, tmp_path: Path) -> None:
+        expected = kn.run(_kept_analyses(_walk(tmp_path)), runner="serial")
+        path = tmp_path / "run.ckpt"
+        self._stop_after(N_FRAMES // 4, path, _kept_analyses(_walk(tmp_path)))
+        assert path.exists()
+        again = kn.run(_kept_analyses(_walk(tmp_path)), runner=self.make(), checkpoint=path)
+        for found, one in zip(again, expected, strict=True):
+            _assert_same(found, one)
+        timings = again[0].timings
+        first = timings.rounds[0]
+        assert 0 < first.restored < N_FRAMES
+        assert sum(worker.frames for worker in first.workers) == N_FRAMES - first.restored
+        assert timings.frames_read == 2 * N_FRAMES - first.restored
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["walk.dcd"]
+
+    def test_another_runner_goes_on(self, tmp_path: Path) -> None:
+        expected = kn.run(_kept_analyses(_walk(tmp_path)), runner="serial")
+        path = tmp_path / "run.ckpt"
+        self._stop_after(N_FRAMES // 4, path, _kept_analyses(_walk(tmp_path)))
+        with pytest.raises(Stop):
+            kn.run(
+                _kept_analyses(_walk(tmp_path)),
+                runner="serial",
+                checkpoint=path,
+                checkpoint_interval=0,
+                progress=_stopping(N_FRAMES // 2),
+            )
+        options: dict[str, Any] = {"workers": self.worker_counts[-1], "memory": "8 MiB"}
+        again = kn.run(_kept_analyses(_walk(tmp_path)), runner=self.make(), checkpoint=path, **options)
+        for found, one in zip(again, expected, strict=True):
+            _assert_same(found, one)
+
+    def test_finished_rounds_are_kept(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.ckpt"
+        expected = _analysis(_walk(tmp_path), "rmsf on the average").run(runner="serial")
+        seen: list[int] = []
+
+        def stop_in_the_second(done: int, _total: int) -> None:
+            if N_FRAMES in seen:
+                raise Stop
+            seen.append(done)
+
+        with pytest.raises(Stop):
+            _analysis(_walk(tmp_path), "rmsf on the average").run(
+                runner=self.make(), checkpoint=path, checkpoint_interval=0, progress=stop_in_the_second
+            )
+        found = _analysis(_walk(tmp_path), "rmsf on the average").run(runner=self.make(), checkpoint=path)
+        _assert_same(found, expected)
+        assert found.timings.rounds[0].restored == N_FRAMES
+        assert found.timings.rounds[0].workers == ()
+        assert not path.exists()
+
+    def test_results_per_frame_go_to_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.h5"
+        for workers in self.worker_counts:
+            traj = _walk(tmp_path)
+            analyses = [_analysis(traj, "rmsd"), _analysis(traj, "radius of gyration"), _slow(traj)]
+            expected = kn.run(analyses, runner="serial")
+            kept = [{name: one.results[name] for name in one.results} for one in expected]
+            for found, memory in zip(
+                kn.run(analyses, runner=self.make(), workers=workers, out=path), kept, strict=True
+            ):
+                assert found.results.keys() == list(memory)
+                for name, values in memory.items():
+                    assert isinstance(found.results[name], StoredArray | StoredTable)
+                    assert np.asarray(found.results[name]).tobytes() == values.tobytes()
+            assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
+
+    def test_a_file_of_results_goes_on(self, tmp_path: Path) -> None:
+        expected = _slow(_walk(tmp_path)).run(runner="serial").results.values
+        path, out = tmp_path / "run.ckpt", tmp_path / "rows.h5"
+        self._stop_after(N_FRAMES // 4, path, [_slow(_walk(tmp_path))], out=out)
+        assert not out.exists()
+        found = _slow(_walk(tmp_path)).run(runner=self.make(), checkpoint=path, out=out)
+        assert found.timings.frames_restored > 0
+        assert np.asarray(found.results.values).tobytes() == expected.tobytes()
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
+
+    def test_an_error_leaves_what_was_done(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.ckpt"
+        positions = random_walk(N_FRAMES, N_ATOMS)
+        positions[N_FRAMES - 1, 4] = np.nan
+        write_dcd(tmp_path / "a.dcd", positions)
+        for _ in range(2):
+            with pytest.raises(kn.CorruptFileError) as caught:
+                _analysis(kn.open(tmp_path / "a.dcd"), "rmsd").run(
+                    runner=self.make(), checkpoint=path, checkpoint_interval=0
+                )
+            assert caught.value.frame == N_FRAMES - 1
+            assert str(path) in "".join(caught.value.__notes__)
+            content = load(str(path))
+            assert content is not None
+            assert content.rounds[0].nodes
+
+    def _stop_after(self, frames: int, path: Path, analyses: list[Analysis], **options: Any) -> None:
+        """Runs until that many frames are done, with a checkpoint at every look."""
+        with pytest.raises(Stop) as caught:
+            kn.run(
+                analyses,
+                runner=self.make(),
+                workers=1,
+                checkpoint=path,
+                checkpoint_interval=0,
+                progress=_stopping(frames),
+                **options,
+            )
+        assert str(path) in caught.value.__notes__[0]
+
+
+def slow_corner(frame: Any) -> Any:
+    """Takes its time, so that a run can be stopped while it lasts."""
+    time.sleep(0.002)
+    return frame.positions[0].astype(np.float64)
+
+
+def _slow(traj: kn.Trajectory) -> Analysis:
+    return kn.analysis.from_function(slow_corner, traj)
+
+
+def _kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
+    return [_slow(traj), *(_analysis(traj, which) for which in ANALYSES)]
+
+
+def _stopping(frames: int) -> Report:
+    """A progress function that ends the run when that many frames are done."""
+
+    def stop(done: int, _total: int) -> None:
+        if done >= frames:
+            raise Stop
+
+    return stop
 
 
 def _walk(folder: Path) -> kn.Trajectory:

@@ -77,9 +77,8 @@ def synthetic(
     positions = random_walk(n_frames, n_atoms, seed)
     moves = np.diff(positions, axis=0, append=positions[-1:]) / np.float32(dt)
     steps = first_step + stride * np.arange(n_frames, dtype=np.int64)
-    return Synthetic(
-        positions, moves if velocities else None, random_cells(n_frames, cell, seed), steps, dt * np.arange(n_frames)
-    )
+    times = dt * np.arange(n_frames, dtype=np.float64)
+    return Synthetic(positions, moves if velocities else None, random_cells(n_frames, cell, seed), steps, times)
 
 
 def write_h5md(path: str | os.PathLike[str], made: Synthetic, **storage: Any) -> None:

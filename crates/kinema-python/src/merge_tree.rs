@@ -1,0 +1,174 @@
+//! `MergeTree`: the nodes of a round, wherever they were gathered; packed for checkpoints, rows handed out for files.
+//!
+//! It writes no file: bytes and rows go to functions of Python's.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kinema_core::kernel::AnyKernel;
+use kinema_core::merge::{MergeTree, Node};
+use kinema_core::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::errors::{invalid, to_python};
+use crate::kernels::{PyKernel, PyPartial};
+use crate::python_kernel::Adapter;
+
+/// Level, index, one partial a kernel.
+pub type PyNode = (u32, u64, Vec<PyPartial>);
+
+/// A node as Python sees it.
+pub fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
+    let partials = kernels.iter().cloned().zip(node.bundle);
+    (node.level, node.index, partials.map(|(kernel, partial)| PyPartial::new(kernel, partial)).collect())
+}
+
+/// The stand-in for an exception of Python's on its way through the core.
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "stopped by an exception of a function of Python's")
+}
+
+/// Python's functions that the tree calls, with what they raised.
+struct Called {
+    function: Py<PyAny>,
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Called {
+    fn new(function: Py<PyAny>) -> Self {
+        Self { function, raised: Mutex::new(None) }
+    }
+
+    fn call(&self, call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<()>) -> Result<()> {
+        Python::attach(|py| call(py, self.function.bind(py))).map_err(|exception| {
+            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(exception);
+            stopped()
+        })
+    }
+
+    fn take_raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The fixed tree on which the partials of a plan's leaves are merged.
+#[pyclass(name = "MergeTree", module = "kinema._core", frozen)]
+pub struct PyMergeTree {
+    tree: Mutex<Option<Arc<MergeTree>>>,
+    kernels: Vec<Arc<dyn AnyKernel>>,
+    adapters: Vec<Arc<Adapter>>,
+    rows: Option<Called>,
+}
+
+impl PyMergeTree {
+    fn tree(&self) -> PyResult<Arc<MergeTree>> {
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        tree.clone().ok_or_else(|| invalid("this tree was used up by take_nodes"))
+    }
+
+    /// Takes in a node from any thread; with `rows` what it has gathered goes there first.
+    pub fn deliver(&self) -> PyResult<impl Fn(Node) -> Result<()> + Sync + '_> {
+        let tree = self.tree()?;
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        Ok(move |mut node: Node| {
+            if let Some(rows) = &self.rows {
+                self.hand_out(rows, &mut node)?;
+            }
+            tree.insert(&kernels, node)
+        })
+    }
+
+    /// Gives away what a node has gathered, so that nothing of it stays in memory.
+    fn hand_out(&self, rows: &Called, node: &mut Node) -> Result<()> {
+        rows.call(|py, function| {
+            let found = PyList::empty(py);
+            for (kernel, partial) in self.kernels.iter().zip(&mut node.bundle) {
+                let gathered = std::mem::replace(partial, kernel.empty());
+                found.append(PyPartial::new(kernel.clone(), gathered).finish(py)?)?;
+            }
+            function.call1((node.index << node.level, found))?;
+            Ok(())
+        })
+    }
+
+    /// What Python has raised in any of the calls; the first one counts.
+    pub fn raised(&self) -> Option<PyErr> {
+        let kernels = self.adapters.iter().find_map(|adapter| adapter.take_raised());
+        kernels.or_else(|| self.rows.as_ref().and_then(Called::take_raised))
+    }
+
+    fn put(&self, level: u32, index: u64, partials: &[PyRef<'_, PyPartial>]) -> PyResult<Node> {
+        if partials.len() != self.kernels.len() {
+            return Err(invalid(format!("expected {} partials a node, found {}", self.kernels.len(), partials.len())));
+        }
+        let bundle = partials.iter().map(|partial| partial.take()).collect::<PyResult<_>>()?;
+        Ok(Node { level, index, bundle })
+    }
+
+    fn outcome(&self, outcome: Result<()>) -> PyResult<()> {
+        match self.raised() {
+            Some(exception) => Err(exception),
+            None => outcome.map_err(|error| to_python(&error)),
+        }
+    }
+}
+
+#[pymethods]
+impl PyMergeTree {
+    #[new]
+    #[pyo3(signature = (n_leaves, kernels, rows=None))]
+    fn new(n_leaves: u64, kernels: Vec<PyRef<'_, PyKernel>>, rows: Option<Py<PyAny>>) -> PyResult<Self> {
+        if n_leaves == 0 {
+            return Err(invalid("a tree needs at least one leaf"));
+        }
+        let adapters = kernels.iter().filter_map(|kernel| kernel.adapter.clone()).collect();
+        let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
+        let tree = Mutex::new(Some(Arc::new(MergeTree::new(n_leaves))));
+        Ok(Self { tree, kernels, adapters, rows: rows.map(Called::new) })
+    }
+
+    fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
+        let node = self.put(level, index, &partials)?;
+        let outcome = self.deliver()?(node);
+        self.outcome(outcome)
+    }
+
+    /// As `insert`, for what an earlier run has gathered: its rows were handed out then.
+    fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
+        let node = self.put(level, index, &partials)?;
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        let outcome = self.tree()?.insert(&kernels, node);
+        self.outcome(outcome)
+    }
+
+    /// Calls `show(level, index, packed)` for each node there is, while workers go on.
+    fn pack(&self, py: Python<'_>, show: Py<PyAny>) -> PyResult<()> {
+        let tree = self.tree()?;
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        let show = Called::new(show);
+        let outcome = py.detach(|| {
+            tree.pack(&kernels, |level, index, packed| {
+                show.call(|py, function| {
+                    let packed: Vec<_> = packed.into_iter().map(|bytes| PyBytes::new(py, &bytes)).collect();
+                    function.call1((level, index, packed)).map(drop)
+                })
+            })
+        });
+        if let Some(exception) = show.take_raised() {
+            return Err(exception);
+        }
+        if self.adapters.iter().any(|adapter| adapter.has_lost()) {
+            let lost = Error::new(ErrorKind::Cancelled, "a kernel written in Python has failed to merge");
+            return self.outcome(Err(lost));
+        }
+        self.outcome(outcome)
+    }
+
+    /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.
+    fn take_nodes(&self) -> PyResult<Vec<PyNode>> {
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tree = tree.ok_or_else(|| invalid("this tree was used up by take_nodes"))?;
+        let tree = Arc::into_inner(tree).ok_or_else(|| invalid("this tree is being filled"))?;
+        Ok(tree.into_nodes().into_iter().map(|node| to_python_node(&self.kernels, node)).collect())
+    }
+}

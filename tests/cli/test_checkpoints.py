@@ -1,0 +1,147 @@
+"""`--checkpoint` and `-o` with .h5: the same command goes on, also where only its output could not be written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+# The signal is sent at the third look: no test has to guess how long to wait.
+SCRIPT = """
+import os, signal
+from kinema.checkpoint.keeper import Keeper
+from kinema.cli import main
+
+look = Keeper.look
+looks = []
+
+def look_and_end(self, tree):
+    look(self, tree)
+    looks.append(tree)
+    if len(looks) == 3:
+        os.kill(os.getpid(), signal.{name})
+
+Keeper.look = look_and_end
+main({words!r})
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("suffix", [".csv", ".h5"])
+def test_the_same_command_goes_on(
+    files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any, name: str, code: int, suffix: str
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    kept, output = folder / "run.ckpt", folder / f"rmsd{suffix}"
+    # the parts are the same file: a run of some 150,000 frames
+    words = ["rmsd", "-f", *[str(files.dcd)] * 1500, "--overlap", "all", "-n", str(files.ndx), "--group", "C-alpha"]
+    words += ["-j", "1", "--checkpoint", str(kept), "-o", str(output)]
+    script = SCRIPT.format(name=name, words=words)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"kinema: stopped; what was done is in {kept}; the same call goes on from there"
+    )
+    left = {"run.ckpt"} | ({"rmsd.h5.part"} if suffix == ".h5" else set())
+    assert {file.name for file in folder.iterdir()} == left
+    done = run_kinema(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert 0 < summary["frames_restored"] < summary["frames_used"] == 1500 * 98
+    assert {file.name for file in folder.iterdir()} == {output.name}
+    # every part is the same
+    if suffix == ".csv":
+        found = np.array([float(line.split(",")[2]) for line in output.read_text().splitlines() if line[0].isdigit()])
+    else:
+        with h5py.File(output, "r") as file:
+            assert file.attrs["complete"]
+            assert "kinema rmsd -f" in json.loads(file["rmsd"].attrs["provenance"])["call"]
+            found = file["rmsd"][:, 0]
+    np.testing.assert_array_equal(found.reshape(1500, 98), np.tile(found[:98], (1500, 1)))
+    np.testing.assert_allclose(summary["mean"], found.mean())
+    assert (summary["min"], summary["max"]) == (found.min(), found.max())
+
+
+def test_the_checkpoint_stays_until_the_values_are_written(
+    files: Any, tmp_path: Path, run_kinema: Any, environment: dict[str, str]
+) -> None:
+    kept, output = tmp_path / "run.ckpt", tmp_path / "rgyr.csv"
+    words = ["rgyr", "-f", str(files.dcd), "--weights", "none", "--checkpoint", str(kept), "-o", str(output)]
+    script = (
+        "import kinema.output\n"
+        "from kinema.cli import main\n"
+        "def full(*_):\n"
+        "    raise OSError(28, 'No space left on device')\n"
+        "kinema.output._WRITERS['.csv'] = full\n"
+        f"main({words!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        f"kinema: {output}: cannot write: no space left on device",
+    )
+    assert kept.exists()
+    done = run_kinema(*words)
+    assert done.returncode == 0
+    assert f"98 frames were done already: {kept}" in done.stdout
+    assert output.exists()
+    assert not kept.exists()
+
+
+def test_rmsf_and_results_in_a_file(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    words = ["rmsf", "-f", files.dcd, "-n", files.ndx, "--group", "C-alpha", "--align", "average"]
+    done = run_kinema(*words, "--checkpoint", tmp_path / "run.ckpt", "-o", tmp_path / "a.csv")
+    assert done.returncode == 0, done.stderr
+    run_kinema(*words, "-o", tmp_path / "b.csv")
+
+    def rows(name: str) -> list[str]:
+        return [line for line in (tmp_path / name).read_text().splitlines() if not line.startswith("#")]
+
+    assert rows("a.csv") == rows("b.csv")
+    assert not (tmp_path / "run.ckpt").exists()
+    done = run_kinema(*words, "-o", tmp_path / "a.h5")
+    assert done.returncode == 2
+    assert "results are not written as .h5" in done.stderr
+
+
+def test_summary_of_values_in_a_file(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    words = ["rgyr", "-s", files.psf, "-f", files.dcd, "--axes", "--json"]
+    memory = json.loads(run_kinema(*words).stdout)
+    file = json.loads(run_kinema(*words, "-o", tmp_path / "rgyr.h5", "--plot", tmp_path / "rgyr.png").stdout)
+    for name in ("mean", "min", "max", "frames_used"):
+        assert memory[name] == file[name]
+    assert (tmp_path / "rgyr.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--checkpoint", "nowhere/run.ckpt"], "its folder does not exist"),
+        (["--checkpoint-interval", "5"], "name the file with --checkpoint"),
+        (["--checkpoint", "run.ckpt", "--checkpoint-interval", "-5"], "checkpoint_interval is a number of seconds"),
+        (["-o", "nowhere/a.h5"], "its folder does not exist"),
+    ],
+)
+def test_bad_words(files: Any, tmp_path: Path, run_kinema: Any, words: list[str], match: str) -> None:
+    done = run_kinema("rmsd", "-f", files.dcd, *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert match in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_command_is_refused(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    import kinema as kn
+    from kinema.analysis import RMSD
+    from kinema.checkpoint import Checkpoint
+
+    RMSD(kn.open(files.dcd)).run(checkpoint=Checkpoint(tmp_path / "run.ckpt", keep=True))
+    done = run_kinema("rmsd", "-f", files.dcd, "--step", "2", "--checkpoint", tmp_path / "run.ckpt")
+    assert done.returncode == 2
+    assert "the frames, expected 98 from 0, every 1, found 49 from 0, every 2" in done.stderr

@@ -1,0 +1,274 @@
+"""Runs that are killed at any moment go on with the same bits; signals of a batch system save first."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema.checkpoint.file import load
+from kinema.testing import random_walk, write_dcd
+
+# in a module of its own, so that worker processes can import it
+MODULE = """
+import time
+
+def corner(frame):
+    time.sleep(0.002)
+    return frame.positions[0].astype(float)
+"""
+
+# argv: folder, runner, out or "", signal that ends or ""; prints "at work" when the first frames are done
+RUN = """
+import os, sys
+folder, runner, out, interval = sys.argv[1:5]
+sys.path.insert(0, folder)
+import numpy as np
+import kinema as kn
+from slow import corner
+
+def run():
+    traj = kn.open(folder + "/a.dcd")
+    corners = kn.analysis.from_function(corner, traj)
+    others = [kn.analysis.RMSD(traj)] if out else [kn.analysis.RMSF(traj, align="average")]
+    said = []
+    def progress(done, total):
+        if done and not said:
+            print("at work", flush=True)
+            said.append(True)
+    made = kn.run([corners, *others], runner=runner, workers=2, checkpoint=folder + "/run.ckpt",
+                  checkpoint_interval=float(interval), out=out or None, progress=progress)
+    arrays = {f"{i}-{name}": np.asarray(one.results[name]) for i, one in enumerate(made) for name in one.results}
+    np.savez(folder + "/new.npz", **arrays)
+    os.replace(folder + "/new.npz", folder + "/found.npz")
+"""
+
+# Forks after its imports: every attempt costs a few ms more than what it does. Nothing has a thread when it forks.
+KILLER = (
+    RUN
+    + """
+import random, signal, time
+seed, n_kills, longest = int(sys.argv[5]), int(sys.argv[6]), float(sys.argv[7])
+moments = random.Random(seed)
+kills = finished = 0
+devnull = os.open(os.devnull, os.O_WRONLY)
+while kills < n_kills or not finished:
+    child = os.fork()
+    if child == 0:
+        os.dup2(devnull, 1)
+        code = 1
+        try:
+            run()
+            code = 0
+        finally:
+            os._exit(code)
+    if kills < n_kills:
+        time.sleep(moments.uniform(0.0, longest))
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        kills += 1
+        continue
+    assert os.WEXITSTATUS(status) == 0
+    finished += 1
+    print("finished", flush=True)
+    sys.stdin.readline()
+print("kills", kills)
+"""
+)
+
+
+def _fill(folder: Path) -> Path:
+    write_dcd(folder / "a.dcd", random_walk(500, 12))
+    (folder / "slow.py").write_text(MODULE)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a trajectory and a slow function."""
+    return _fill(tmp_path)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _started(script: str, *words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, words)],
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The results of a run that nobody ends, with and without a file for the rows."""
+    other = _fill(tmp_path_factory.mktemp("undisturbed"))
+    found = {}
+    for out in ("", str(other / "rows.h5")):
+        process = _started(RUN + "\nrun()", other, "threads", out, 1000)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        found["out" if out else "memory"] = (other / "found.npz").read_bytes()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("runner", "where", "n_kills", "longest"),
+    [("threads", "memory", 25, 0.5), ("threads", "out", 25, 0.5), ("processes", "memory", 6, 1.5)],
+)
+def test_killed_at_random_moments(
+    folder: Path, expected: dict[str, bytes], runner: str, where: str, n_kills: int, longest: float
+) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    out = str(folder / "rows.h5") if where == "out" else ""
+    process = _started(KILLER, folder, runner, out, 0, seed, n_kills, longest)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        for line in process.stdout:
+            if line != "finished\n":
+                assert line == f"kills {n_kills}\n"
+                break
+            assert (folder / "found.npz").read_bytes() == expected[where]
+            left = {"a.dcd", "slow.py", "found.npz"} | ({"rows.h5"} if out else set())
+            assert {file.name for file in folder.iterdir()} == left
+            (folder / "found.npz").unlink()
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
+def test_a_signal_that_ends_saves_first(
+    folder: Path, expected: dict[str, bytes], runner: str, number: signal.Signals, code: int
+) -> None:
+    process = _started(RUN + "\nrun()", folder, runner, "", 1000)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(number)
+        said = process.stderr.read()
+    # a Python that is interrupted ends by the signal, too
+    assert process.returncode in (code, -number)
+    if number is signal.SIGINT:
+        assert "KeyboardInterrupt" in said
+        assert "what was done is in" in said
+    else:
+        assert said == ""
+    content = load(str(folder / "run.ckpt"))
+    assert content is not None
+    assert content.rounds[0].nodes
+    again = _started(RUN + "\nrun()", folder, runner, "", 1000)
+    assert again.communicate(timeout=120)[1] == ""
+    assert (folder / "found.npz").read_bytes() == expected["memory"]
+    assert not (folder / "run.ckpt").exists()
+
+
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+@pytest.mark.parametrize("whom", ["process", "group"])
+def test_sigusr1_saves_and_the_run_goes_on(folder: Path, expected: dict[str, bytes], runner: str, whom: str) -> None:
+    # the frames after the first hundred wait until they are told
+    waiting = MODULE.replace(
+        "    time.sleep(0.002)",
+        f"    import os\n    while frame.frame > 100 and not os.path.exists({str(folder / 'go')!r}):\n"
+        "        time.sleep(0.01)",
+    )
+    (folder / "slow.py").write_text(waiting)
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN + "\nrun()", str(folder), runner, "", "1000"],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        assert process.stdout.readline() == "at work\n"
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            if whom == "group":
+                os.killpg(process.pid, signal.SIGUSR1)
+            else:
+                process.send_signal(signal.SIGUSR1)
+            time.sleep(0.05)
+            content = load(str(folder / "run.ckpt"))
+            if content is not None and content.rounds and content.rounds[0].nodes:
+                break
+        (folder / "go").touch()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    assert content is not None
+    assert content.rounds[0].nodes
+    assert (folder / "found.npz").read_bytes() == expected["memory"]
+
+
+def test_a_killed_worker_ends_the_run_and_the_next_goes_on(
+    folder: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = RUN + (
+        "\nfrom kinema.runners import processes\n"
+        "merge = processes._Round._merge\n"
+        "def merge_and_kill(self, member, done):\n"
+        "    merge(self, member, done)\n"
+        "    if self._leaves_done > 20:\n"
+        "        member.process.kill()\n"
+        "processes._Round._merge = merge_and_kill\n"
+        "run()\n"
+    )
+    process = _started(script, folder, "processes", "", 1000)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert "was ended by SIGKILL" in said
+    assert "the same call goes on from there" in said
+    content = load(str(folder / "run.ckpt"))
+    assert content is not None
+    covered = sum(1 << level for level, _, _ in content.rounds[0].nodes)
+    assert covered > 20
+    again = _started(RUN + "\nrun()", folder, "threads", "", 1000)
+    assert again.communicate(timeout=120)[1] == ""
+    assert (folder / "found.npz").read_bytes() == expected["memory"]
+
+
+def test_a_handler_of_the_programs_own_decides(folder: Path, expected: dict[str, bytes]) -> None:
+    script = RUN + (
+        "\nimport signal\n"
+        "heard = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: heard.append('TERM'))\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: heard.append('USR1'))\n"
+        "run()\n"
+        "print(heard)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "print(heard)\n"
+    )
+    process = _started(script, folder, "threads", "", 1000)
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGUSR1)
+        heard, later = process.stdout.read().splitlines()
+    assert process.returncode == 0
+    assert sorted(eval(heard)) == ["TERM", "USR1"]
+    assert eval(later)[-1] == "TERM"
+    assert len(eval(later)) == 3
+    assert (folder / "found.npz").read_bytes() == expected["memory"]
