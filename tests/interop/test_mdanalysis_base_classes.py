@@ -1,4 +1,4 @@
-"""MDAnalysisTests' own base classes for readers, run over Kinema's reader on MDAnalysisTests' own files.
+"""MDAnalysisTests' own base classes for readers and writers, run over Kinema's on MDAnalysisTests' own files.
 
 Nothing is left out of them. What differs from the references of MDAnalysis' own readers:
 
