@@ -498,3 +498,46 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(3)));
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_chunk_longer_than_its_file_takes_no_memory() {
+    let folder = folder("longer");
+    let layout = Layout {
+        shape: [4, 2, 3],
+        chunk: Some([1, 2, 3]),
+        number: "<f4",
+        filtered: true,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let mut file = SIGNATURE.to_vec();
+    let (mut description, _) = layout.write(&mut Random(1), &mut file);
+    description.sizes[2] = 1 << 40;
+    let told = told(2, 4, field(description, false, None, 1.0));
+    let trajectory = open(folder.join("a.h5md"), &file, told, None).unwrap();
+    assert!(read(&trajectory, &[1, 3], &[0, 1], None).is_ok());
+    let error = read(&trajectory, &[2], &[0, 1], None).err().unwrap();
+    assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(2)));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn addresses_of_compact_data_are_not_looked_at() {
+    let layout = Layout {
+        shape: [2, 2, 3],
+        chunk: None,
+        number: "<f4",
+        filtered: false,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let (mut description, _) = layout.write(&mut Random(1), &mut Vec::new());
+    description.inline = Some(vec![0; 48]);
+    description.addresses = vec![u64::MAX - 3];
+    description.sizes = vec![u64::MAX];
+    let array = Array::new(description).unwrap();
+    assert!(array.samples().is_empty());
+    assert_eq!(array.inline().map(<[u8]>::len), Some(48));
+}
