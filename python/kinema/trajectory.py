@@ -469,7 +469,8 @@ class Trajectory:
         """Yields the frames in blocks that keep within `memory`; every block has arrays of its own.
 
         `memory` covers the block in use, the next one while it is read, and the reader's working memory; blocks that
-        are much larger than the processor's caches are read more slowly. The other arguments are those of `read`. Raises MemoryLimitError where not even one frame fits.
+        are much larger than the processor's caches are read more slowly. The other arguments are those of `read`.
+        Raises MemoryLimitError where not even one frame fits.
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self._check_fields(names)
