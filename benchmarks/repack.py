@@ -47,7 +47,7 @@ def write_with_mdanalysis(path: Path, positions: NDArray[np.float32], **options:
 
     universe = MDAnalysis.Universe.empty(N_ATOMS, trajectory=True)
     universe.load_new(positions, dimensions=np.array([60, 60, 60, 90, 90, 90], np.float32), dt=1.0)
-    with MDAnalysis.Writer(str(path), N_ATOMS, **options) as writer:
+    with MDAnalysis.Writer(str(path), N_ATOMS, timeunit="ps", lengthunit="Angstrom", **options) as writer:
         for _ in universe.trajectory:
             writer.write(universe.atoms)
 
