@@ -24,7 +24,7 @@ from kinema.repacking import repack_with
 from kinema.resources import parse_memory, worker_count
 from kinema.rewriting.byte_ranges import COPIED_FORMATS, FrameRange, dcd_header, write_frames
 from kinema.rewriting.elements import axis_of, contents_of
-from kinema.rewriting.job import check_not_same, counting, write
+from kinema.rewriting.job import check_output, counting, write
 from kinema.rewriting.joint import JoinedPart, join_tasks
 from kinema.rewriting.reduction import check_columns
 from kinema.rewriting.storage import Layout
@@ -99,7 +99,7 @@ def join(
     names = file_names(parts)
     threads, limit = worker_count(workers), parse_memory(memory)
     for name in names:
-        check_not_same(name, out)
+        check_output(name, out, overwrite=overwrite)
     check_target(out, overwrite=overwrite)
     traj = trajectory.open(names, overlap=overlap, group=group, root=root, units=units, on_truncated=on_truncated)
     kinds = sorted({part.format for part in traj.parts})

@@ -26,7 +26,7 @@ from kinema.h5md.text import text_attribute
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.rewriting.elements import Contents, ParticlesGroup, contents_of, group_of
-from kinema.rewriting.job import Finish, check_not_same, counting, total_bytes, write
+from kinema.rewriting.job import Finish, check_output, counting, total_bytes, write
 from kinema.rewriting.reduction import check_columns, reduce_to, write_names
 from kinema.rewriting.storage import KEEP, Layout
 from kinema.rewriting.tasks import Changes, plan
@@ -170,9 +170,9 @@ def repack_with(
 ) -> Repacked:
     """`repack` with checked arguments; `rounding` is a bound and its unit."""
     memory = max(_LEAST_MEMORY, memory)
+    check_output(path, out, overwrite=overwrite)
     check_target(out, overwrite=overwrite)
     with opened(path, options) as found:
-        check_not_same(path, out)
         contents = contents_of(found)
         chosen = _chosen(found, contents, options.group, only_one=select is not None)
         columns: dict[str, NDArray[np.int64]] = {}

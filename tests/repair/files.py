@@ -139,9 +139,7 @@ def _compare(a: Any, b: Any, seen: set[Any]) -> None:
     for name in a:
         one, other = (node.get(name, getlink=True) for node in (a, b))
         assert type(one) is type(other), name
-        if isinstance(one, h5py.SoftLink):
-            assert one.path == other.path
-        elif isinstance(one, h5py.ExternalLink):
+        if isinstance(one, (h5py.SoftLink, h5py.ExternalLink)):
             assert one.path == other.path
         else:
             _compare(a[name], b[name], seen)

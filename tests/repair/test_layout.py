@@ -103,7 +103,9 @@ def test_facts_of_a_file(tmp_path: Path) -> None:
     )  # fmt: skip
     with h5py.File(tmp_path / "in.h5md") as file:
         assert positions.stored_bytes == file["particles/all/position/value"].id.get_storage_size()
-        infos = [file["particles/all/position/value"].id.get_chunk_info(i).byte_offset for i in range(positions.n_chunks)]
+        infos = [
+            file["particles/all/position/value"].id.get_chunk_info(i).byte_offset for i in range(positions.n_chunks)
+        ]
     assert all(offset % positions.alignment == 0 for offset in infos)
     assert any(offset % (2 * positions.alignment) for offset in infos)
 
@@ -182,7 +184,14 @@ def test_info_counts_for_a_selection(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_repack_split_and_join(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = make_h5md(tmp_path / "in.h5md")
     code, out, _ = run(
-        "repack", tmp_path / "in.h5md", tmp_path / "out.h5md", "--layout", "4x20x3", "--compress", "zstd:5", capsys=capsys
+        "repack",
+        tmp_path / "in.h5md",
+        tmp_path / "out.h5md",
+        "--layout",
+        "4x20x3",
+        "--compress",
+        "zstd:5",
+        capsys=capsys,
     )
     assert code == 0
     assert "read back and compared" in out

@@ -218,9 +218,7 @@ def test_a_selection_of_a_gromacs_file_keeps_names_and_bonds(tmp_path: Path) -> 
     assert 0 < len(atoms) < 7
     for name in ("names", "elements", "masses", "charges"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name)[atoms])
-    np.testing.assert_array_equal(
-        after.residue_names[after.residues], before.residue_names[before.residues[atoms]]
-    )
+    np.testing.assert_array_equal(after.residue_names[after.residues], before.residue_names[before.residues[atoms]])
     first = int(atoms[0])
     np.testing.assert_array_equal(after.bonds, [bond - first for bond in before.bonds if bond[0] >= first])
     with h5py.File(tmp_path / "out.h5md") as file:
@@ -331,7 +329,9 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     n_frames, n_atoms = 400, 40_000  # 192 MB
     with h5py.File(tmp_path / "in.h5md", "w") as file:
         file.create_group("h5md").attrs["version"] = [1, 1]
-        value = file.create_dataset("particles/all/position/value", (n_frames, n_atoms, 3), "<f4", chunks=(1, n_atoms, 3))
+        value = file.create_dataset(
+            "particles/all/position/value", (n_frames, n_atoms, 3), "<f4", chunks=(1, n_atoms, 3)
+        )
         value.attrs["unit"] = "nm"
         for frame in range(0, n_frames, 10):
             value[frame] = frame
@@ -353,7 +353,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 def test_tiles_cover_everything_once_in_whole_chunks() -> None:
     rng = np.random.default_rng(5)
     for _ in range(200):
-        shape = tuple(int(n) for n in rng.integers(1, 40, 2)) + (3,)
+        shape = (*(int(n) for n in rng.integers(1, 40, 2)), 3)
         chunks = tuple(int(rng.integers(1, n + 1)) for n in shape)
         source = tuple(int(rng.integers(1, n + 1)) for n in shape)
         limit = int(rng.integers(1, 5000))
@@ -365,5 +365,3 @@ def test_tiles_cover_everything_once_in_whole_chunks() -> None:
             one_chunk = chunks[0] * chunks[1] * 12
             assert (stop - start) * (last - first) * 12 <= max(limit, one_chunk)
         assert (seen == 1).all()
-
-

@@ -35,7 +35,9 @@ def dcd(tmp_path: Path) -> Path:
     return tmp_path / "md.dcd"
 
 
-@pytest.mark.parametrize("options", [{"parts": 1}, {"parts": 4}, {"frames_per_part": 1}, {"frames_per_part": 10}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"parts": 1}, {"parts": 4}, {"frames_per_part": 1}, {"frames_per_part": 10}], ids=str
+)
 def test_xtc_is_cut_byte_for_byte(xtc: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     done = kn.split(xtc, tmp_path / "parts", **options)
     assert b"".join(Path(path).read_bytes() for path in done.paths) == xtc.read_bytes()

@@ -23,7 +23,7 @@ from kinema.rewriting.tasks import Make, Move, Put, Tasks
 from kinema.rewriting.transfer import Moved, move, read_back
 from kinema.rewriting.values import Values
 
-__all__ = ["Written", "check_not_same", "total_bytes", "write"]
+__all__ = ["Written", "check_output", "total_bytes", "write"]
 
 # copied objects keep what their file's version of HDF5 allows; all that is made new is of version 1.8
 _LIBVER = ("v108", "latest")
@@ -42,12 +42,14 @@ class Written:
     notes: tuple[str, ...]
 
 
-def check_not_same(source: str, target: str) -> None:
-    """Raises ArgumentError where both are the same file."""
+def check_output(source: str, target: str, *, overwrite: bool) -> None:
+    """Raises ArgumentError where both are the same file, or where the target exists and is not to be replaced."""
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
         raise ArgumentError(
             f"{target}: is the file that is read; write to another, and rename it afterwards", path=target
         )
+    if os.path.isfile(target) and not overwrite:
+        raise ArgumentError(f"{target}: exists already; overwrite=True or --force replaces it", path=target)
 
 
 def total_bytes(tasks: Tasks, *, verify: bool) -> int:
@@ -70,7 +72,7 @@ def write(
     finish: Finish | None = None,
 ) -> Written:
     """Makes the file at `path`. `finish` is called with it (an `h5py.File`) before it is closed."""
-    check_not_same(opened.path, path)
+    check_output(opened.path, path, overwrite=overwrite)
     new = NewFile(path, overwrite=overwrite, align=align, libver=_LIBVER)
     try:
         job = _Job(opened, tasks, workers, memory, advance)
@@ -163,7 +165,11 @@ def _put(task: Put, parent: Any, name: str) -> Any:
     kind = task.dataset.id.get_type()
     values = np.asarray(task.values, task.dataset.dtype)
     space = h5py.h5s.create_simple(values.shape) if values.shape else h5py.h5s.create(h5py.h5s.SCALAR)
-    made = h5py.Dataset(h5py.h5d.create(parent.id, name.encode(), kind.copy() if kind.committed() else kind, space))
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_attr_creation_order(task.dataset.id.get_create_plist().get_attr_creation_order())
+    plist.set_obj_track_times(False)
+    type_ = kind.copy() if kind.committed() else kind
+    made = h5py.Dataset(h5py.h5d.create(parent.id, name.encode(), type_, space, plist))
     if values.size:
         made[...] = values
     copy_attributes(task.dataset, made)
