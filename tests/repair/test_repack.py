@@ -266,8 +266,10 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
     before = (tmp_path / "in.h5md").read_bytes()
     with pytest.raises(kn.ArgumentError, match="is the file that is read"):
         kn.repack(tmp_path / "in.h5md", tmp_path / "in.h5md", overwrite=True)
+    (tmp_path / "there.h5md").write_text("mine")
     with pytest.raises(kn.ArgumentError, match="exists already"):
-        kn.repack(tmp_path / "in.h5md", tmp_path / "in.h5md")
+        kn.repack(tmp_path / "in.h5md", tmp_path / "there.h5md")
+    assert (tmp_path / "there.h5md").read_text() == "mine"
     with pytest.raises(kn.FileNotFound, match="folder"):
         kn.repack(tmp_path / "in.h5md", tmp_path / "no/out.h5md")
     with pytest.raises(kn.FileNotFound):
