@@ -6,6 +6,7 @@ mod bitshuffle;
 mod creation;
 mod deflate;
 mod fletcher32;
+mod inflate;
 mod lz4;
 mod lzf;
 mod pipeline;
@@ -92,6 +93,7 @@ pub struct FilterScratch {
 #[derive(Default)]
 struct Coders {
     inflate: Option<libdeflater::Decompressor>,
+    inflate_together: Option<inflate::Inflater>,
     deflate: Option<(u32, libdeflater::Compressor)>,
     zstd_decoder: Option<zstd::bulk::Decompressor<'static>>,
     zstd_encoder: Option<(i32, zstd::bulk::Compressor<'static>)>,
