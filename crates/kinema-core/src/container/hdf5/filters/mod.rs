@@ -12,10 +12,12 @@ mod lzf;
 mod pipeline;
 mod planes;
 mod scale_offset;
+mod together;
 mod zstandard;
 
 pub use creation::creation_filters;
 pub use pipeline::Pipeline;
+pub use together::{StoredChunk, TOGETHER, decode_together};
 
 use crate::{Error, ErrorKind, Result};
 

@@ -2,7 +2,6 @@
 //!
 //! It contains no filter itself; those are in the modules beside this one.
 
-use super::inflate::{self, Inflater, Job};
 use super::{Coders, Filter, FilterScratch, Size, StoredFilter, make_room};
 use super::{deflate, fletcher32, lz4, lzf, planes, zstandard};
 use crate::{Error, ErrorKind, Result};
@@ -10,15 +9,10 @@ use crate::{Error, ErrorKind, Result};
 /// HDF5's bound on the filters of a pipeline (`H5Z_MAX_NFILTERS`); the filter mask has a bit for each.
 const MOST_FILTERS: usize = 32;
 
-/// Largest chunk of which several are decoded at once, in bytes.
-const LARGEST_TOGETHER: usize = 256 << 10;
-/// The least part of a chunk's bytes that is stored where it is decoded together with others.
-const LEAST_STORED: (usize, usize) = (3, 4);
-
 /// The filters of a data set, validated once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
-    filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     chunk_bytes: usize,
 }
 
@@ -114,73 +108,6 @@ impl Pipeline {
         Size { bytes: self.chunk_bytes, exact: true }.check("wrong size of a decoded chunk", out.len())
     }
 
-    /// How many chunks are best given to [`Self::decode_together`] at a time; 1 where it is of no use.
-    ///
-    /// Measured with coordinates (float32, zlib's levels 1 and 9) against libdeflate, one chunk at a time: 1.8 to 2.3
-    /// times as fast. Shuffled bytes are left to libdeflate: the planes of their exponents are matches and those of their
-    /// mantissas stored blocks, which it copies faster. So are chunks that do not fit the second-level cache together.
-    pub fn together(&self) -> usize {
-        let deflated =
-            matches!(self.filters.as_slice(), [Filter::Deflate(_), rest @ ..] if rest.iter().all(adds_a_sum));
-        if deflated && self.chunk_bytes <= LARGEST_TOGETHER { inflate::AT_ONCE } else { 1 }
-    }
-
-    /// Bytes of working memory that [`Self::decode_together`] takes, the decoded chunks included.
-    pub fn together_bytes(&self) -> usize {
-        match self.together() {
-            1 => 0,
-            chunks => chunks * (Inflater::BYTES_FOR_EACH * self.chunk_bytes + self.chunk_bytes),
-        }
-    }
-
-    /// Whether a stored chunk of this length is decoded faster together with others.
-    ///
-    /// Where much is saved there are many matches, at which streams wait for each other.
-    pub fn suits_together(&self, stored: usize) -> bool {
-        self.together() > 1 && stored / LEAST_STORED.0 >= self.chunk_bytes / LEAST_STORED.1
-    }
-
-    /// Decodes several chunks at once where that is possible, each as [`Self::decode`] would.
-    ///
-    /// `chunks` are stored bytes with their filter mask. Those of `out` whose place in the result is `true` are decoded;
-    /// the others, damaged chunks among them, are [`Self::decode`]'s, which says what is wrong with them.
-    pub fn decode_together(
-        &self,
-        chunks: &[(&[u8], u32)],
-        out: &mut [Vec<u8>],
-        scratch: &mut FilterScratch,
-    ) -> Vec<bool> {
-        let mut done = vec![false; chunks.len()];
-        if self.together() == 1 {
-            return done;
-        }
-        let mut numbers = Vec::with_capacity(chunks.len());
-        let mut jobs = Vec::with_capacity(chunks.len());
-        for (number, (&(stored, mask), out)) in chunks.iter().zip(out).enumerate() {
-            let Some(stream) = self.zlib_stream(stored, mask) else { continue };
-            if make_room(out, self.chunk_bytes).is_ok() {
-                numbers.push(number);
-                jobs.push(Job { stream, out, done: false });
-            }
-        }
-        scratch.coders.inflate_together.get_or_insert_with(Inflater::new).inflate(&mut jobs);
-        for (number, job) in numbers.into_iter().zip(&jobs) {
-            done[number] = job.done;
-        }
-        done
-    }
-
-    /// The zlib stream in a stored chunk that holds nothing else but checksums, which fit.
-    fn zlib_stream<'s>(&self, stored: &'s [u8], mask: u32) -> Option<&'s [u8]> {
-        let (_, sums) = self.filters.split_first().filter(|_| !skipped(mask, 0))?;
-        let mut stream = stored;
-        for _ in (1..=sums.len()).filter(|i| !skipped(mask, *i)) {
-            stream = stream.get(..fletcher32::verify(stream).ok()?)?;
-        }
-        // as many bytes as a chunk has cannot come of fewer
-        (self.chunk_bytes <= stream.len().saturating_mul(deflate::LARGEST_GROWTH)).then_some(stream)
-    }
-
     /// Encodes one chunk of [`Self::chunk_bytes`] bytes into `out` by all filters: its filter mask is 0.
     ///
     /// # Errors
@@ -208,11 +135,7 @@ impl Pipeline {
     }
 }
 
-fn adds_a_sum(filter: &Filter) -> bool {
-    matches!(filter, Filter::Fletcher32)
-}
-
-fn skipped(mask: u32, filter: usize) -> bool {
+pub(super) fn skipped(mask: u32, filter: usize) -> bool {
     mask >> filter & 1 == 1
 }
 
