@@ -2,7 +2,7 @@
 //!
 //! It reads no bits itself. Source: RFC 1951, 3.2.2.
 
-use super::Damaged;
+use super::Refused;
 
 /// Longest code word, in bits.
 const LONGEST: usize = 15;
@@ -34,7 +34,7 @@ impl Code {
         table: &mut [E; N],
         other: E,
         entry: impl Fn(u16, usize) -> E,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), Refused> {
         let words = self.sort(lengths)?;
         let bits = N.trailing_zeros() as usize;
         if words < 2 {
@@ -49,7 +49,7 @@ impl Code {
         let mut rest = self.symbols.as_slice();
         for length in 1..=bits {
             word <<= 1;
-            let (symbols, later) = rest.split_at_checked(usize::from(self.counts[length])).ok_or(Damaged)?;
+            let (symbols, later) = rest.split_at_checked(usize::from(self.counts[length])).ok_or(Refused)?;
             rest = later;
             if symbols.is_empty() && length < bits {
                 continue;
@@ -57,18 +57,18 @@ impl Code {
             while filled < 1 << length {
                 // before the first word there is nothing to double
                 if word > 0 {
-                    let (lower, upper) = table.split_at_mut_checked(filled).ok_or(Damaged)?;
+                    let (lower, upper) = table.split_at_mut_checked(filled).ok_or(Refused)?;
                     upper.iter_mut().zip(lower).for_each(|(upper, lower)| *upper = *lower);
                 }
                 filled *= 2;
             }
             for symbol in symbols {
-                *table.get_mut(reversed(word, length)).ok_or(Damaged)? = entry(*symbol, length);
+                *table.get_mut(reversed(word, length)).ok_or(Refused)? = entry(*symbol, length);
                 word += 1;
             }
         }
         while (word as usize) < N {
-            *table.get_mut(reversed(word, bits)).ok_or(Damaged)? = other;
+            *table.get_mut(reversed(word, bits)).ok_or(Refused)? = other;
             word += 1;
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Code {
 
     /// Counts and sorts the words; how many there are.
     #[inline(always)]
-    fn sort(&mut self, lengths: &[u8]) -> Result<usize, Damaged> {
+    fn sort(&mut self, lengths: &[u8]) -> Result<usize, Refused> {
         // two counts in turn, so that equal neighbours do not wait for each other
         let mut counts = [[0_u16; LONGEST + 1]; 2];
         for pair in lengths.chunks(2) {
@@ -93,18 +93,18 @@ impl Code {
         for (length, &count) in counts.iter().enumerate().skip(1) {
             left = 2 * left - i32::from(count);
             if left < 0 {
-                return Err(Damaged);
+                return Err(Refused);
             }
             starts[length + 1] = starts[length] + count;
         }
         let words = starts[LONGEST + 1];
         if left > 0 && !(words == 0 || (words == 1 && counts[1] == 1)) {
-            return Err(Damaged);
+            return Err(Refused);
         }
         for (symbol, length) in (0_u16..).zip(lengths) {
             let length = usize::from(length & 15);
             if length > 0 {
-                *self.symbols.get_mut(usize::from(starts[length])).ok_or(Damaged)? = symbol;
+                *self.symbols.get_mut(usize::from(starts[length])).ok_or(Refused)? = symbol;
                 starts[length] += 1;
             }
         }
@@ -117,20 +117,20 @@ impl Code {
     /// # Errors
     /// Bits that are no word.
     #[cold]
-    pub(super) fn find(&self, bits: u64) -> Result<(usize, u32), Damaged> {
+    pub(super) fn find(&self, bits: u64) -> Result<(usize, u32), Refused> {
         // the first word of each length, and where its symbol is
         let (mut word, mut first, mut place) = (0_u32, 0_u32, 0_u32);
         for (length, &count) in (0_u32..).zip(&self.counts).skip(1) {
             word = word << 1 | (bits >> (length - 1) & 1) as u32;
             first <<= 1;
             if let Some(i) = word.checked_sub(first).filter(|i| *i < u32::from(count)) {
-                let symbol = self.symbols.get((place + i) as usize).ok_or(Damaged)?;
+                let symbol = self.symbols.get((place + i) as usize).ok_or(Refused)?;
                 return Ok((usize::from(*symbol), length));
             }
             first += u32::from(count);
             place += u32::from(count);
         }
-        Err(Damaged)
+        Err(Refused)
     }
 }
 

@@ -13,10 +13,12 @@ use stream::Stream;
 
 /// Streams that are inflated at once.
 pub(super) const AT_ONCE: usize = 6;
+// `Running::advance` has an arm for each number
+const _: () = assert!(AT_ONCE == 6);
 
-/// A stream is not what it must be, or there is no memory for it.
+/// A stream is not what it must be, there is no memory for it, or it holds too many matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Damaged;
+struct Refused;
 
 /// One stream to inflate.
 pub(super) struct Job<'a> {
@@ -24,7 +26,8 @@ pub(super) struct Job<'a> {
     pub(super) stream: &'a [u8],
     /// Room for all that comes out.
     pub(super) out: &'a mut [u8],
-    /// Whether `out` was filled, no byte more came out, and the checksum fits.
+    /// Whether `out` was filled, no byte more came out, and the checksum fits. Not so for a stream that holds so many
+    /// matches that libdeflate is faster.
     pub(super) done: bool,
 }
 
@@ -39,6 +42,14 @@ impl Inflater {
 
     pub(super) fn new() -> Self {
         Self { streams: Box::new(std::array::from_fn(|_| Stream::new())) }
+    }
+
+    /// One that refuses no stream for its matches.
+    #[cfg(test)]
+    fn patient() -> Self {
+        let mut inflater = Self::new();
+        inflater.streams.iter_mut().for_each(|stream| stream.patient = true);
+        inflater
     }
 
     /// Inflates all streams, [`AT_ONCE`] at a time, and marks those that went well.
@@ -83,7 +94,7 @@ impl<'r, 'a> Running<'r, 'a> {
         match self.streams[k].next_block(self.inputs[k]) {
             Ok(true) => {}
             Ok(false) => self.end(k, true),
-            Err(Damaged) => self.end(k, false),
+            Err(Refused) => self.end(k, false),
         }
     }
 
@@ -107,11 +118,11 @@ impl<'r, 'a> Running<'r, 'a> {
             3 => self.decode::<3>(),
             4 => self.decode::<4>(),
             5 => self.decode::<5>(),
-            _ => self.decode::<AT_ONCE>(),
+            _ => self.decode::<6>(),
         };
         // from the last one on, as another may come to the place of one that ends
         for k in (0..self.n).rev() {
-            if stopped.damaged >> k & 1 == 1 {
+            if stopped.refused >> k & 1 == 1 {
                 self.end(k, false);
             } else if stopped.ended >> k & 1 == 1 {
                 self.enter_block(k);

@@ -6,12 +6,17 @@
 //! A stream whose next symbol is no literal stays where it is: its entry takes no bits, and what it writes meanwhile
 //! is told by the missing flag and overwritten. So a round has no branch but one, on the outcome of the round before.
 
-use super::Damaged;
+use super::Refused;
 use super::stream::{LITERAL, Next, PRIMARY, Stream};
 
 /// Lookups of each stream in a round: with 7 bits before them they fit 63 bits.
 const PER_ROUND: usize = 5;
 const _: () = assert!(PER_ROUND * PRIMARY + 7 <= 63);
+/// A stream is refused when it has had more matches than this,
+const MOST_MATCHES: usize = 64;
+/// and more than one in as many bits: the rounds have to be left for each, which takes as long as some 25 literals.
+/// libdeflate is as fast where there are 1.6 times as many.
+const BITS_A_MATCH: usize = 8 * 32;
 /// Bytes that a round reads.
 const WORD: usize = 8;
 /// Ends the bits of a word: zeros above it are bits that were taken.
@@ -25,8 +30,8 @@ pub(super) type Streams = u32;
 pub(super) struct Stopped {
     /// Streams whose block has ended.
     pub(super) ended: Streams,
-    /// Damaged streams.
-    pub(super) damaged: Streams,
+    /// Streams to be left to libdeflate.
+    pub(super) refused: Streams,
 }
 
 impl Stream {
@@ -42,21 +47,25 @@ impl Stream {
     ///
     /// `written` counts up to two rounds whose entries are not all literals.
     #[inline(never)]
-    fn decode_other(&mut self, input: &[u8]) -> Result<Next, Damaged> {
+    fn decode_other(&mut self, input: &[u8]) -> Result<Next, Refused> {
         let start = self.written.saturating_sub(2 * PER_ROUND);
         let last = self.staged.get(start..self.written).unwrap_or_default();
         self.written = start + last.iter().filter(|entry| **entry & LITERAL != 0).count();
+        self.matches += 1;
+        if self.matches > MOST_MATCHES + self.at / BITS_A_MATCH && !self.patient {
+            return Err(Refused);
+        }
         self.symbol(input)
     }
 
-    /// Whether the entry before the last `n` is no literal.
+    /// Whether the last entry is no literal.
     #[inline(always)]
-    fn waits(&self, written: usize, n: usize) -> bool {
-        written.checked_sub(n + 1).and_then(|i| self.staged.get(i)).is_some_and(|entry| entry & LITERAL == 0)
+    fn waits(&self) -> bool {
+        self.written.checked_sub(1).and_then(|last| self.staged.get(last)).is_some_and(|entry| entry & LITERAL == 0)
     }
 }
 
-/// Decodes symbols of all streams until a block ends, a stream is damaged, or one has no more rounds.
+/// Decodes symbols of all streams until a block ends, a stream is refused, or one has no more rounds.
 ///
 /// All streams must be within a block.
 #[inline(always)]
@@ -68,7 +77,7 @@ pub(super) fn decode_body<const K: usize>(streams: &mut [Stream; K], inputs: &[&
     let mut places: [*mut u16; K] =
         std::array::from_fn(|k| streams[k].staged.as_mut_ptr().wrapping_add(streams[k].written));
     let mut all = LITERAL;
-    while left > 0 && stopped.ended | stopped.damaged == 0 {
+    while left > 0 && stopped.ended | stopped.refused == 0 {
         left -= 1;
         let before = all;
         let mut last = [0; K];
@@ -96,11 +105,10 @@ pub(super) fn decode_body<const K: usize>(streams: &mut [Stream; K], inputs: &[&
             all = LITERAL;
             for k in 0..K {
                 let stream = &mut streams[k];
-                let written = (places[k].addr() - stream.staged.as_ptr().addr()) / size_of::<u16>();
-                if !stream.waits(written, PER_ROUND) {
-                    all &= last[k];
+                if last[k] & LITERAL != 0 {
                     continue;
                 }
+                let written = (places[k].addr() - stream.staged.as_ptr().addr()) / size_of::<u16>();
                 (stream.at, stream.written) = (at[k], written);
                 stopped.note(k, stream.decode_other(inputs[k]));
                 left = left.min(stream.rounds(inputs[k]));
@@ -112,7 +120,7 @@ pub(super) fn decode_body<const K: usize>(streams: &mut [Stream; K], inputs: &[&
         let stream = &mut streams[k];
         let written = (places[k].addr() - stream.staged.as_ptr().addr()) / size_of::<u16>();
         (stream.at, stream.written) = (at[k], written);
-        if stream.waits(written, 0) {
+        if stream.waits() {
             stopped.note(k, stream.decode_other(inputs[k]));
         }
     }
@@ -121,11 +129,11 @@ pub(super) fn decode_body<const K: usize>(streams: &mut [Stream; K], inputs: &[&
 
 impl Stopped {
     #[inline(always)]
-    fn note(&mut self, k: usize, outcome: Result<Next, Damaged>) {
+    fn note(&mut self, k: usize, outcome: Result<Next, Refused>) {
         match outcome {
             Ok(Next::Symbols) => {}
             Ok(Next::Block) => self.ended |= 1 << k,
-            Err(Damaged) => self.damaged |= 1 << k,
+            Err(Refused) => self.refused |= 1 << k,
         }
     }
 }

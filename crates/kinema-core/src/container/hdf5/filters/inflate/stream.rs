@@ -3,7 +3,7 @@
 //! It is complete and safe; `rounds` does the bulk of the literals of several streams at once, and is tested against it.
 //! Sources: RFC 1950, RFC 1951.
 
-use super::Damaged;
+use super::Refused;
 use super::code::Code;
 
 /// Bits that are looked up at once for a literal or length.
@@ -90,6 +90,10 @@ pub(super) struct Stream {
     pub(super) written: usize,
     /// Whether this block is the last one.
     last: bool,
+    /// Symbols that the rounds were left for: matches nearly all.
+    pub(super) matches: usize,
+    /// Whether the rounds go on however many there are.
+    pub(super) patient: bool,
 }
 
 impl Stream {
@@ -104,22 +108,24 @@ impl Stream {
             staged: Vec::new(),
             written: 0,
             last: false,
+            matches: 0,
+            patient: false,
         }
     }
 
     /// Begins a stream from which `bytes` bytes are to come.
-    pub(super) fn begin(&mut self, input: &[u8], bytes: usize) -> Result<(), Damaged> {
-        let [method, flags, ..] = *input else { return Err(Damaged) };
+    pub(super) fn begin(&mut self, input: &[u8], bytes: usize) -> Result<(), Refused> {
+        let [method, flags, ..] = *input else { return Err(Refused) };
         // deflate with a window of at most 32 KiB, and no dictionary
         let known = method & 0x0f == 8 && method >> 4 <= 7 && flags & 0x20 == 0;
         if !known || !u16::from_be_bytes([method, flags]).is_multiple_of(31) {
-            return Err(Damaged);
+            return Err(Refused);
         }
         if self.staged.len() < bytes {
-            self.staged.try_reserve_exact(bytes - self.staged.len()).map_err(|_| Damaged)?;
+            self.staged.try_reserve_exact(bytes - self.staged.len()).map_err(|_| Refused)?;
         }
         self.staged.resize(bytes, 0);
-        (self.at, self.written, self.last) = (16, 0, false);
+        (self.at, self.written, self.last, self.matches) = (16, 0, false, 0);
         Ok(())
     }
 
@@ -127,11 +133,11 @@ impl Stream {
     ///
     /// # Errors
     /// Another number of bytes than there is room for, or another checksum.
-    pub(super) fn finish(&self, input: &[u8], out: &mut [u8]) -> Result<(), Damaged> {
-        let staged = self.staged.get(..self.written).filter(|staged| staged.len() == out.len()).ok_or(Damaged)?;
+    pub(super) fn finish(&self, input: &[u8], out: &mut [u8]) -> Result<(), Refused> {
+        let staged = self.staged.get(..self.written).filter(|staged| staged.len() == out.len()).ok_or(Refused)?;
         out.iter_mut().zip(staged).for_each(|(byte, entry)| *byte = (*entry >> 8) as u8);
-        let stated = input.get(self.at.div_ceil(8)..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Damaged)?;
-        if u32::from_be_bytes(*stated) == libdeflater::adler32(out) { Ok(()) } else { Err(Damaged) }
+        let stated = input.get(self.at.div_ceil(8)..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Refused)?;
+        if u32::from_be_bytes(*stated) == libdeflater::adler32(out) { Ok(()) } else { Err(Refused) }
     }
 
     /// The next bits, 57 at least, the first one lowest; zeros beyond the end.
@@ -146,47 +152,47 @@ impl Stream {
     }
 
     #[inline(always)]
-    fn skip(&mut self, input: &[u8], bits: u32) -> Result<(), Damaged> {
+    fn skip(&mut self, input: &[u8], bits: u32) -> Result<(), Refused> {
         self.at += bits as usize;
-        if self.at > 8 * input.len() { Err(Damaged) } else { Ok(()) }
+        if self.at > 8 * input.len() { Err(Refused) } else { Ok(()) }
     }
 
-    fn take(&mut self, input: &[u8], bits: u32) -> Result<usize, Damaged> {
+    fn take(&mut self, input: &[u8], bits: u32) -> Result<usize, Refused> {
         let value = self.peek(input) & ((1 << bits) - 1);
         self.skip(input, bits)?;
         Ok(value as usize)
     }
 
     #[inline(always)]
-    fn push(&mut self, byte: u16) -> Result<(), Damaged> {
-        *self.staged.get_mut(self.written).ok_or(Damaged)? = byte << 8 | LITERAL;
+    fn push(&mut self, byte: u16) -> Result<(), Refused> {
+        *self.staged.get_mut(self.written).ok_or(Refused)? = byte << 8 | LITERAL;
         self.written += 1;
         Ok(())
     }
 
     /// Reads the heads of blocks, and stored blocks whole, up to where symbols begin; whether they do.
-    pub(super) fn next_block(&mut self, input: &[u8]) -> Result<bool, Damaged> {
+    pub(super) fn next_block(&mut self, input: &[u8]) -> Result<bool, Refused> {
         while !self.last {
             self.last = self.take(input, 1)? == 1;
             match self.take(input, 2)? {
                 0 => self.stored_block(input)?,
                 1 => return self.fixed_codes().map(|()| true),
                 2 => return self.dynamic_codes(input).map(|()| true),
-                _ => return Err(Damaged),
+                _ => return Err(Refused),
             }
         }
         Ok(false)
     }
 
-    fn stored_block(&mut self, input: &[u8]) -> Result<(), Damaged> {
+    fn stored_block(&mut self, input: &[u8]) -> Result<(), Refused> {
         let at = self.at.div_ceil(8);
-        let ([a, b, c, d], rest) = input.get(at..).and_then(|rest| rest.split_first_chunk()).ok_or(Damaged)?;
+        let ([a, b, c, d], rest) = input.get(at..).and_then(|rest| rest.split_first_chunk()).ok_or(Refused)?;
         let length = u16::from_le_bytes([*a, *b]);
         if length != !u16::from_le_bytes([*c, *d]) {
-            return Err(Damaged);
+            return Err(Refused);
         }
-        let bytes = rest.get(..usize::from(length)).ok_or(Damaged)?;
-        let places = self.staged.get_mut(self.written..).and_then(|rest| rest.get_mut(..bytes.len())).ok_or(Damaged)?;
+        let bytes = rest.get(..usize::from(length)).ok_or(Refused)?;
+        let places = self.staged.get_mut(self.written..).and_then(|rest| rest.get_mut(..bytes.len())).ok_or(Refused)?;
         places.iter_mut().zip(bytes).for_each(|(place, byte)| *place = u16::from(*byte) << 8 | LITERAL);
         self.written += bytes.len();
         self.at = 8 * (at + 4 + bytes.len());
@@ -194,7 +200,7 @@ impl Stream {
     }
 
     /// RFC 1951, 3.2.6.
-    fn fixed_codes(&mut self) -> Result<(), Damaged> {
+    fn fixed_codes(&mut self) -> Result<(), Refused> {
         let (literals, distances) = ([(144, 8), (112, 9), (24, 7), (8, 8)], [(32, 5)]);
         let lengths = literals.into_iter().chain(distances).flat_map(|(n, length)| std::iter::repeat_n(length, n));
         self.lengths.iter_mut().zip(lengths).for_each(|(place, length)| *place = length);
@@ -202,12 +208,12 @@ impl Stream {
     }
 
     /// RFC 1951, 3.2.7.
-    fn dynamic_codes(&mut self, input: &[u8]) -> Result<(), Damaged> {
+    fn dynamic_codes(&mut self, input: &[u8]) -> Result<(), Refused> {
         let literals = 257 + self.take(input, 5)?;
         let distances = 1 + self.take(input, 5)?;
         let words = 4 + self.take(input, 4)?;
         if literals > MOST_LITERALS || distances > MOST_DISTANCES {
-            return Err(Damaged);
+            return Err(Refused);
         }
         let mut lengths = [0; PRECODE_ORDER.len()];
         let bits = u128::from(self.peek(input));
@@ -229,7 +235,7 @@ impl Stream {
         })?;
         self.read_lengths(input, &precode, literals + distances)?;
         if self.lengths[END] == 0 {
-            return Err(Damaged);
+            return Err(Refused);
         }
         self.set_codes(literals, distances)
     }
@@ -238,7 +244,7 @@ impl Stream {
     ///
     /// Entries of `precode`: number of bits; from bit 8 on of the word, from 12 of the rest; from 16 on least
     /// number of repetitions; from 24 on the length that is repeated.
-    fn read_lengths(&mut self, input: &[u8], precode: &[u32; 1 << PRECODE], total: usize) -> Result<(), Damaged> {
+    fn read_lengths(&mut self, input: &[u8], precode: &[u32; 1 << PRECODE], total: usize) -> Result<(), Refused> {
         let (mut count, mut before) = (0, BEFORE);
         while count < total {
             let mut bits = self.peek(input);
@@ -251,12 +257,12 @@ impl Stream {
                 before = if entry >> 24 == BEFORE { before } else { entry >> 24 };
                 // the first one has none before it; zero is no word
                 if before == BEFORE || entry == 0 {
-                    return Err(Damaged);
+                    return Err(Refused);
                 }
-                let places = self.lengths.get_mut(count..).ok_or(Damaged)?;
-                *places.first_chunk_mut::<AT_ONCE>().ok_or(Damaged)? = [before as u8; AT_ONCE];
+                let places = self.lengths.get_mut(count..).ok_or(Refused)?;
+                *places.first_chunk_mut::<AT_ONCE>().ok_or(Refused)? = [before as u8; AT_ONCE];
                 if repeats > AT_ONCE {
-                    places.get_mut(..repeats).ok_or(Damaged)?.fill(before as u8);
+                    places.get_mut(..repeats).ok_or(Refused)?.fill(before as u8);
                 }
                 count += repeats;
                 bits >>= entry & 15;
@@ -267,13 +273,13 @@ impl Stream {
             }
             self.skip(input, taken)?;
         }
-        if count == total { Ok(()) } else { Err(Damaged) }
+        if count == total { Ok(()) } else { Err(Refused) }
     }
 
     /// Takes the codes of which `lengths` has the lengths of the words.
-    fn set_codes(&mut self, literals: usize, distances: usize) -> Result<(), Damaged> {
-        let (literals, rest) = self.lengths.split_at_checked(literals).ok_or(Damaged)?;
-        let distances = rest.get(..distances).ok_or(Damaged)?;
+    fn set_codes(&mut self, literals: usize, distances: usize) -> Result<(), Refused> {
+        let (literals, rest) = self.lengths.split_at_checked(literals).ok_or(Refused)?;
+        let distances = rest.get(..distances).ok_or(Refused)?;
         self.literal_code.set(literals, &mut self.literals, LONG << 8, |symbol, length| match symbol {
             0..=255 => symbol << 8 | LITERAL | length as u16,
             _ => (symbol - END as u16) << 8,
@@ -287,7 +293,7 @@ impl Stream {
 
     /// Decodes one symbol.
     #[inline(always)]
-    pub(super) fn symbol(&mut self, input: &[u8]) -> Result<Next, Damaged> {
+    pub(super) fn symbol(&mut self, input: &[u8]) -> Result<Next, Refused> {
         let bits = self.peek(input);
         let entry = self.literals[(bits & ((1 << PRIMARY) - 1)) as usize];
         if entry & LITERAL != 0 {
@@ -299,7 +305,7 @@ impl Stream {
             LONG => self.literal_code.find(bits)?,
             above => {
                 let symbol = END + usize::from(above);
-                (symbol, u32::from(*self.lengths.get(symbol).ok_or(Damaged)?))
+                (symbol, u32::from(*self.lengths.get(symbol).ok_or(Refused)?))
             }
         };
         if symbol <= END {
@@ -310,14 +316,14 @@ impl Stream {
             self.push(symbol as u16)?;
             return Ok(Next::Symbols);
         }
-        let (least, extra) = *LENGTHS.get(symbol - END - 1).ok_or(Damaged)?;
+        let (least, extra) = *LENGTHS.get(symbol - END - 1).ok_or(Refused)?;
         let repeats = usize::from(least) + (bits >> length & ((1 << extra) - 1)) as usize;
         let taken = length + u32::from(extra);
         let bits = bits >> taken;
         let mut entry = self.distances[(bits & ((1 << DISTANCE) - 1)) as usize];
         if entry == 0 {
             let (symbol, length) = self.distance_code.find(bits)?;
-            let (least, extra) = *DISTANCES.get(symbol).ok_or(Damaged)?;
+            let (least, extra) = *DISTANCES.get(symbol).ok_or(Refused)?;
             entry = u32::from(least) | u32::from(extra) << 16 | length << 24;
         }
         let (length, extra) = (entry >> 24, entry >> 16 & 15);
@@ -329,14 +335,14 @@ impl Stream {
 
     /// Repeats what stands `distance` bytes before.
     #[inline(always)]
-    fn repeat(&mut self, distance: usize, count: usize) -> Result<(), Damaged> {
+    fn repeat(&mut self, distance: usize, count: usize) -> Result<(), Refused> {
         /// Entries that are copied at once: most matches in numbers are as short as they can be.
         const SHORT: usize = 4;
-        let from = self.written.checked_sub(distance).ok_or(Damaged)?;
+        let from = self.written.checked_sub(distance).ok_or(Refused)?;
         if count > self.staged.len() - self.written {
-            return Err(Damaged);
+            return Err(Refused);
         }
-        let places = self.staged.get_mut(from..).ok_or(Damaged)?;
+        let places = self.staged.get_mut(from..).ok_or(Refused)?;
         if let (true, true, Some((first, later))) =
             (count <= SHORT, distance >= SHORT, places.split_first_chunk_mut::<SHORT>())
             && let Some(to) = later.get_mut(distance - SHORT..).and_then(|later| later.first_chunk_mut::<SHORT>())
@@ -354,7 +360,7 @@ impl Stream {
     }
 
     /// Decodes from a symbol on to the end of the stream.
-    pub(super) fn decode_rest(&mut self, input: &[u8]) -> Result<(), Damaged> {
+    pub(super) fn decode_rest(&mut self, input: &[u8]) -> Result<(), Refused> {
         loop {
             while self.symbol(input)? == Next::Symbols {}
             if !self.next_block(input)? {
