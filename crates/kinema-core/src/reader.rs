@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoded, Request, Scratch, Segment, Wanted};
+use crate::format::{Decoded, Loaded, Request, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Fields, Scales};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Gather, Source};
@@ -164,13 +164,13 @@ impl<'a> Reader<'a> {
         self.phases.io += read - start;
         self.phases.bytes_read += self.gather.bytes_read;
         self.phases.reads += self.gather.reads;
-        for (place, i) in segments.enumerate() {
-            let segment = &self.segments[i];
-            let bytes = self.gather.bytes(place);
-            let outcome = part.decoder.decode(segment, bytes, &self.wanted, &self.request, out, &mut self.scratch)?;
-            if let Decoded::NeedsPrefix(len) = outcome {
-                self.read_longer(part, source, i, len, out)?;
-            }
+        let mut first = 0;
+        loop {
+            let loaded = Loaded::new(&self.segments[segments.clone()], &self.gather);
+            let (wanted, request, scratch) = (&self.wanted, &self.request, &mut self.scratch);
+            let Some((i, len)) = part.decoder.decode_from(first, loaded, wanted, request, out, scratch)? else { break };
+            self.read_longer(part, source, segments.start + i, len, out)?;
+            first = i + 1;
         }
         self.phases.decode += read.elapsed();
         Ok(())

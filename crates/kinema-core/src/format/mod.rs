@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
 use crate::index::Index;
 use crate::selection::AtomSelection;
-use crate::source::{Extent, Source};
+use crate::source::{Extent, Gather, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
 pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd, &h5md::H5md];
@@ -142,6 +142,26 @@ pub enum Decoded {
     NeedsPrefix(u64),
 }
 
+/// Segments whose bytes have been read.
+#[derive(Clone, Copy)]
+pub struct Loaded<'a> {
+    segments: &'a [Segment],
+    gather: &'a Gather,
+}
+
+impl<'a> Loaded<'a> {
+    /// Segment i is extent i of the last call of [`Gather::read`].
+    pub fn new(segments: &'a [Segment], gather: &'a Gather) -> Self {
+        Self { segments, gather }
+    }
+
+    /// The segments from number `first` on with their numbers and bytes.
+    pub fn from(self, first: usize) -> impl Iterator<Item = (usize, &'a Segment, &'a [u8])> {
+        let segments = self.segments.iter().enumerate().skip(first);
+        segments.map(move |(i, segment)| (i, segment, self.gather.bytes(i)))
+    }
+}
+
 /// How frames hang together in the segments of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grain {
@@ -177,6 +197,8 @@ pub struct Scratch {
     pub floats: Vec<f32>,
     /// A decoded chunk.
     pub bytes: Vec<u8>,
+    /// Chunks that are decoded together.
+    pub chunks: Vec<Vec<u8>>,
     /// Between the filters of a chunk.
     pub filters: FilterScratch,
 }
@@ -255,6 +277,28 @@ pub trait Decoder: Send + Sync {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded>;
+
+    /// Decodes the segments from number `first` on, each as [`Decoder::decode`] does, up to one whose guessed prefix
+    /// was too short: that one's number, and how many bytes it needs at least.
+    ///
+    /// # Errors
+    /// Those of [`Decoder::decode`], of the first segment that has one.
+    fn decode_from(
+        &self,
+        first: usize,
+        loaded: Loaded<'_>,
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(usize, u64)>> {
+        for (i, segment, bytes) in loaded.from(first) {
+            if let Decoded::NeedsPrefix(len) = self.decode(segment, bytes, wanted, request, out, scratch)? {
+                return Ok(Some((i, len)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// The format of that name (any case) or file name ending.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::filters::{FilterScratch, Pipeline, StoredFilter};
+use super::filters::{FilterScratch, Pipeline, StoredChunk, StoredFilter};
 use super::number::{Number, Real, with_loader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Extent, StackedSource};
@@ -196,6 +196,10 @@ impl Array {
     pub fn chunk_bytes(&self) -> u64 {
         self.chunk.iter().product::<u64>() * self.number.size() as u64
     }
+    /// Bytes of working memory that decoding takes: for the largest chunk as it is stored, and for decoded ones.
+    pub fn decoding_bytes(&self) -> u64 {
+        self.chunk_bytes() + self.largest_stored() + self.pipeline.together_bytes() as u64
+    }
     /// Bytes of the longest stored chunk.
     pub fn largest_stored(&self) -> u64 {
         self.sizes.iter().copied().max().unwrap_or(0)
@@ -276,6 +280,13 @@ impl Array {
             let what = format!("data set {}, chunk {}: {}", self.name, chunk.number, error.what());
             Error::new(error.kind(), what)
         })
+    }
+
+    /// A filtered chunk for [`super::filters::decode_together`], where its bytes are decoded faster so.
+    pub fn to_decode_together<'a>(&'a self, chunk: &Chunk, bytes: &'a [u8]) -> Option<StoredChunk<'a>> {
+        let suits = matches!(self.stored(chunk), Stored::Filtered(_)) && self.pipeline.suits_together(bytes.len());
+        let mask = *self.masks.get(chunk.number)?;
+        suits.then_some(StoredChunk { pipeline: &self.pipeline, bytes, mask })
     }
 
     /// Puts the numbers of one frame into `out`: `bytes` begins with unit `first_unit` of that frame.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
-use crate::container::hdf5::filters::FilterScratch;
+use crate::container::hdf5::filters::{FilterScratch, StoredChunk};
 use crate::container::hdf5::number::Real;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Grain, Segment, Wanted};
@@ -92,7 +92,7 @@ impl Field {
             let split = units < array.shape()[1] || components < array.shape()[2];
             if array.filtered() {
                 grain.whole |= frames > 1;
-                grain.working = grain.working.max(array.chunk_bytes() + array.largest_stored());
+                grain.working = grain.working.max(array.decoding_bytes());
             }
             if !self.fixed && (array.filtered() || split) {
                 grain.frames = grain.frames.max(frames.min(array.shape()[0]));
@@ -165,25 +165,38 @@ impl Field {
         Ok(())
     }
 
+    /// The chunk of a segment with these bytes, where it is decoded faster together with others.
+    pub fn to_decode_together<'a>(
+        &'a self,
+        segment: &Segment,
+        bytes: &'a [u8],
+        wanted: &[Wanted],
+    ) -> Option<StoredChunk<'a>> {
+        let first = wanted.get(segment.wanted.start as usize)?;
+        let (row, array) = self.piece(u64::try_from(self.row(first.frame)).ok()?)?;
+        array.to_decode_together(&chunk_of(segment, row, array), bytes)
+    }
+
     /// Puts the rows of a segment into `out`, which has `width` numbers a row.
     ///
     /// # Errors
     /// Of the filters; `Internal` for a segment that does not fit.
     pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut [R], width: usize) -> Result<()> {
-        let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
+        let Work { segment, bytes, ready, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
         let Some(first) = frames.first() else { return Ok(()) };
         let unfit = || Error::new(ErrorKind::Internal, format!("a segment of {} does not fit", self.name));
         let first_row = u64::try_from(self.row(first.frame)).map_err(|_| unfit())?;
         let (row, array) = self.piece(first_row).ok_or_else(unfit)?;
         let offset = first_row - row;
-        let chunk = array.chunk_at(row, u64::from(segment.atoms.start), u64::from(segment.part >> PART_BITS));
+        let chunk = chunk_of(segment, row, array);
         let place = |error: Error| error.at_frame(first.frame).at_byte(segment.extent.offset);
         // the row and unit that the bytes begin with
         let (source, base_row, base_unit): (Option<&[u8]>, u64, u64) = match array.stored(&chunk) {
             Stored::Nowhere => (None, chunk.rows.start, 0),
             Stored::Inline => (Some(array.inline().ok_or_else(unfit)?), chunk.rows.start, 0),
             Stored::Plain(_) => (Some(bytes), row, u64::from(segment.atoms.start)),
+            Stored::Filtered(_) if ready.is_some() => (ready, chunk.rows.start, chunk.units.start),
             Stored::Filtered(_) => {
                 array.decode(&chunk, bytes, decoded, scratch).map_err(place)?;
                 (Some(decoded), chunk.rows.start, chunk.units.start)
@@ -208,12 +221,19 @@ impl Field {
 /// Bits of [`Segment::part`] that hold the field; the others hold the chunk along the components.
 pub const PART_BITS: u32 = 3;
 
+/// The chunk of a segment, whose first frame has that row of the data set.
+fn chunk_of(segment: &Segment, row: u64, array: &Array) -> Chunk {
+    array.chunk_at(row, u64::from(segment.atoms.start), u64::from(segment.part >> PART_BITS))
+}
+
 /// What [`Field::decode`] works on.
 pub struct Work<'a> {
     /// The segment.
     pub segment: &'a Segment,
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// Its chunk, where that is decoded already.
+    pub ready: Option<&'a [u8]>,
     /// All wanted frames.
     pub wanted: &'a [Wanted],
     /// The wanted atoms.

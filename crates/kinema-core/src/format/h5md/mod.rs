@@ -4,15 +4,17 @@
 //! Specification: H5MD 1.1, <https://www.nongnu.org/h5md/h5md.html>; HDF5 File Format Specification 3.0.
 
 mod field;
+mod together;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use self::field::{ABSENT, Field, ReadRows, Rows};
 use self::field::{PART_BITS, Work};
+use self::together::Coming;
 use super::{
-    Decoded, Decoder, Format, FormatInfo, Grain, Header, ReadStructure, Request, Scan, ScanOptions, Scratch, Segment,
-    Wanted,
+    Decoded, Decoder, Format, FormatInfo, Grain, Header, Loaded, ReadStructure, Request, Scan, ScanOptions, Scratch,
+    Segment, Wanted,
 };
 use crate::container::hdf5::number::Real;
 use crate::error::{Error, ErrorKind, Result};
@@ -282,28 +284,22 @@ impl Decoder for H5mdDecoder {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
-        if (bytes.len() as u64) < segment.whole.len {
-            return Ok(Decoded::NeedsPrefix(segment.whole.len));
-        }
-        let native = request.scales == Scales::NATIVE;
-        match segment.part & ((1 << PART_BITS) - 1) {
-            STAMPS => self.stamps(wanted, request, native, out)?,
-            CELL => self.cells(segment, bytes, wanted, native, out, scratch)?,
-            number => {
-                let Some(Some(field)) = self.vectors.get(number as usize) else {
-                    return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
-                };
-                let width = 3 * out.n_selected;
-                let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
-                let factor = if native { 1.0 } else { field.scale };
-                let work = Work { segment, bytes, wanted, atoms: &request.atoms, factor, decoded, scratch };
-                match vectors_of(out, number as usize) {
-                    (narrow, []) => field.decode(work, narrow, width)?,
-                    (_, wide) => field.decode(work, wide, width)?,
-                }
-            }
-        }
-        Ok(Decoded::Done)
+        self.decode_ready(Coming { segment, bytes, ready: None }, wanted, request, out, scratch)
+    }
+
+    fn decode_from(
+        &self,
+        first: usize,
+        loaded: Loaded<'_>,
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(usize, u64)>> {
+        let mut chunks = std::mem::take(&mut scratch.chunks);
+        let outcome = self.decode_in_groups(first, loaded, wanted, request, out, scratch, &mut chunks);
+        scratch.chunks = chunks;
+        outcome
     }
 }
 
@@ -318,6 +314,41 @@ fn vectors_of<'b>(out: &'b mut BlockMut<'_>, number: usize) -> (&'b mut [f32], &
 }
 
 impl H5mdDecoder {
+    /// Puts the values of a segment into the rows of `out`.
+    fn decode_ready(
+        &self,
+        coming: Coming<'_>,
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Decoded> {
+        let Coming { segment, bytes, ready } = coming;
+        if (bytes.len() as u64) < segment.whole.len {
+            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+        }
+        let native = request.scales == Scales::NATIVE;
+        match segment.part & ((1 << PART_BITS) - 1) {
+            STAMPS => self.stamps(wanted, request, native, out)?,
+            CELL => self.cells(segment, bytes, wanted, native, out, scratch)?,
+            number => {
+                let Some(Some(field)) = self.vectors.get(number as usize) else {
+                    return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
+                };
+                let width = 3 * out.n_selected;
+                let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
+                let factor = if native { 1.0 } else { field.scale };
+                let atoms = &request.atoms;
+                let work = Work { segment, bytes, ready, wanted, atoms, factor, decoded, scratch };
+                match vectors_of(out, number as usize) {
+                    (narrow, []) => field.decode(work, narrow, width)?,
+                    (_, wide) => field.decode(work, wide, width)?,
+                }
+            }
+        }
+        Ok(Decoded::Done)
+    }
+
     /// Steps, times, and whatever has no bytes: absent fields, fields that Python reads.
     fn stamps(&self, wanted: &[Wanted], request: &Request, native: bool, out: &mut BlockMut<'_>) -> Result<()> {
         for one in wanted {
@@ -426,7 +457,8 @@ impl H5mdDecoder {
             }
         }
         let atoms = AtomSelection::all(units as u32);
-        let work = Work { segment: &here, bytes, wanted: &dense, atoms: &atoms, factor, decoded, scratch };
+        let (ready, wanted) = (None, &dense);
+        let work = Work { segment: &here, bytes, ready, wanted, atoms: &atoms, factor, decoded, scratch };
         field.decode(work, floats, width)?;
         for (one, values) in frames.iter().zip(floats.chunks_exact(width)) {
             if field.row(one.frame) >= 0 {

@@ -6,15 +6,18 @@ mod bitshuffle;
 mod creation;
 mod deflate;
 mod fletcher32;
+mod inflate;
 mod lz4;
 mod lzf;
 mod pipeline;
 mod planes;
 mod scale_offset;
+mod together;
 mod zstandard;
 
 pub use creation::creation_filters;
 pub use pipeline::Pipeline;
+pub use together::{StoredChunk, TOGETHER, decode_together};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -92,6 +95,7 @@ pub struct FilterScratch {
 #[derive(Default)]
 struct Coders {
     inflate: Option<libdeflater::Decompressor>,
+    inflate_together: Option<inflate::Inflater>,
     deflate: Option<(u32, libdeflater::Compressor)>,
     zstd_decoder: Option<zstd::bulk::Decompressor<'static>>,
     zstd_encoder: Option<(i32, zstd::bulk::Compressor<'static>)>,

@@ -12,7 +12,7 @@ const MOST_FILTERS: usize = 32;
 /// The filters of a data set, validated once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
-    filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     chunk_bytes: usize,
 }
 
@@ -135,7 +135,7 @@ impl Pipeline {
     }
 }
 
-fn skipped(mask: u32, filter: usize) -> bool {
+pub(super) fn skipped(mask: u32, filter: usize) -> bool {
     mask >> filter & 1 == 1
 }
 
