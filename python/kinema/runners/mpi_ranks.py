@@ -87,11 +87,12 @@ class Ranks:
     """
 
     def __init__(self, comm: MPI.Intracomm, dynamic: bool) -> None:
-        self.comm: MPI.Intracomm = comm.Dup()
+        self.comm = comm.Dup()
         self.rank = self.comm.Get_rank()
         self.size = self.comm.Get_size()
         node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
-        self.node: MPI.Intracomm = node
+        assert isinstance(node, MPI.Intracomm)  # what is split off an intracommunicator is one
+        self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
         self.counter = Counter(self.comm, node) if dynamic else None
