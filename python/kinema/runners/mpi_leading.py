@@ -57,7 +57,7 @@ class LeadingRank(RankAtWork):
 
     def run(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
-        serving = nullcontext() if self.ranks.counter is None else self.ranks.counter.serving()
+        serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
         try:
             with serving:
                 self.run_pieces(trajectory, plan, jobs)

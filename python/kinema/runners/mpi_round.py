@@ -151,8 +151,6 @@ class RankAtWork(ABC):
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
             return
-        if self.ranks.counter is None:
-            raise InternalError("the dynamic schedule has no counter")
         # the same on every rank: to be told a number is to be told a piece
         pieces = hand_out.all_pieces()
         while True:
