@@ -15,7 +15,7 @@ use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
@@ -123,6 +123,37 @@ impl PyTrajectory {
     fn take_opens(&self) -> PyResult<Vec<String>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// The parts whose frames must be searched: number, first byte, the byte after the last.
+    fn unindexed(&self, py: Python<'_>) -> PyResult<Vec<(usize, u64, u64)>> {
+        let found = py.detach(|| self.inner.unindexed()).map_err(|error| to_python(&error))?;
+        Ok(found.into_iter().map(|(part, range)| (part, range.start, range.end)).collect())
+    }
+
+    /// The frames of a part that start in a byte range, for `add_ranges` in another process.
+    #[pyo3(signature = (part, start, stop, progress=None))]
+    fn scan_range<'py>(
+        &self,
+        py: Python<'py>,
+        part: usize,
+        start: u64,
+        stop: u64,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let found = watched(py, progress, stop.saturating_sub(start), |watch: &Watch| {
+            self.inner.scan_range(part, start..stop, &|bytes| {
+                watch.check()?;
+                watch.done.store(bytes, Ordering::Relaxed);
+                Ok(())
+            })
+        })?;
+        Ok(PyBytes::new(py, &found))
+    }
+
+    /// What was found in byte ranges of a part, in order, for the next `scan`.
+    fn add_ranges(&self, py: Python<'_>, part: usize, found: Vec<Vec<u8>>) -> PyResult<()> {
+        py.detach(|| self.inner.add_ranges(part, &found)).map_err(|error| to_python(&error))
     }
 
     /// What is known of the files, for `known` in other processes.

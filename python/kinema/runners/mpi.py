@@ -37,6 +37,7 @@ except ImportError as missing:
     ) from None
 
 from kinema.runners.mpi_gathering import bring_together
+from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
 from kinema.runners.mpi_round import Setup, WorkingRank
@@ -120,6 +121,7 @@ class MPIRunner:
         self._comm = _MPI.COMM_WORLD if comm is None else comm
         self._ranks: Ranks | None = None
         self._tree_from = _TREE_FROM
+        self._index_from = SMALLEST
         check_size()
 
     def configured(self, **options: Any) -> MPIRunner:
@@ -216,6 +218,8 @@ class MPIRunner:
                 match ranks.broadcast():
                     case Setup() as setup:
                         self._work(ranks, setup)
+                    case FindFrames() as command:
+                        search(ranks, command)
                     case Ended() as ended:
                         return ended
                     case Quit():
@@ -224,6 +228,11 @@ class MPIRunner:
             # what goes wrong in a round is told to rank 0; this is what cannot be told
             self._abort()
             raise
+
+    def find_frames(self, trajectory: _core.Trajectory) -> None:
+        """Has all ranks search large files that have no index; called on rank 0 alone, where `map_reduce` is."""
+        if self._ranks is not None and self._ranks.leads:
+            find_frames(self._ranks, trajectory, self._index_from)
 
     # -- a round ------------------------------------------------------------------------------------------------
 
