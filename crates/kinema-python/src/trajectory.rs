@@ -20,7 +20,13 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
-use crate::signals::watched;
+use crate::signals::{at_once, watched};
+
+/// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
+const BRIEF_ATOMS: u32 = 1 << 18;
+
+/// Offsets and lengths.
+type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
 
 /// Files as one trajectory.
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
@@ -275,6 +281,17 @@ impl PyTrajectory {
         Ok(list)
     }
 
+    /// Byte offsets and lengths of the complete frames of a part, in its file.
+    fn extents<'py>(&self, py: Python<'py>, part: usize) -> PyResult<PyExtents<'py>> {
+        let scanned = self.scanned(py)?;
+        let part = scanned.parts.get(part).ok_or_else(|| invalid(format!("there is no part {part}")))?;
+        let (offsets, lengths): (Vec<u64>, Vec<u64>) = py.detach(|| {
+            let extents = (0..part.index.n_frames()).map(|frame| part.index.extent(frame));
+            extents.map(|extent| (extent.offset, extent.len)).unzip()
+        });
+        Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
+    }
+
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         let scanned = self.scanned(py)?;
@@ -399,7 +416,12 @@ impl<'py> Fill<'_, 'py> {
             }
             let arrays = Arrays { vectors, cells: &mut cells, steps: &mut steps, times: &mut times };
             let (trajectory, request) = (self.trajectory, self.request);
-            watched(py, None, rows as u64, move |watch| bulk::read(trajectory, request, arrays, watch))?;
+            let work = move |watch: &Watch| bulk::read(trajectory, request, arrays, watch);
+            if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
+                at_once(py, work)?;
+            } else {
+                watched(py, None, rows as u64, work)?;
+            }
         }
         let result = PyDict::new(py);
         for (array, field) in arrays.into_iter().zip(names) {

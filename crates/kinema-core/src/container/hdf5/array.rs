@@ -15,6 +15,9 @@ pub const NOT_STORED: u64 = u64::MAX;
 /// Pieces of a large chunk that [`Array::samples`] names.
 const SAMPLES: u64 = 16;
 
+/// Bytes that filters may add to a chunk, small as it may be.
+const MOST_ADDED: u64 = 1 << 16;
+
 /// What libhdf5 says of a data set.
 #[derive(Debug, Clone)]
 pub struct Description {
@@ -112,21 +115,25 @@ impl Array {
         if fill.len() as u64 != size {
             return Err(wrong("the fill value has another size than the elements"));
         }
-        let mut addresses = told.addresses;
+        let Description { mut addresses, mut sizes, mut masks, .. } = told;
         match &told.inline {
             Some(inline) if inline.len() as u64 != bytes && n_chunks > 0 => {
                 return Err(wrong("the compact data have another size than their shape"));
             }
-            Some(_) => {}
+            Some(_) => {
+                addresses.clear();
+                sizes.clear();
+                masks.clear();
+            }
             None => {
-                let lengths = [addresses.len(), told.sizes.len(), told.masks.len()];
+                let lengths = [addresses.len(), sizes.len(), masks.len()];
                 if lengths.iter().any(|&len| len as u64 != n_chunks) {
                     return Err(wrong("the list of chunks does not fit the shape"));
                 }
                 let outside = |(&at, &len): (&u64, &u64)| {
                     at != NOT_STORED && at.checked_add(len).is_none_or(|end| end >= StackedSource::LARGEST)
                 };
-                if addresses.iter().zip(&told.sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
+                if addresses.iter().zip(&sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
                     return Err(wrong("a chunk lies beyond any file"));
                 }
                 let stored = addresses.iter_mut().filter(|at| **at != NOT_STORED);
@@ -140,24 +147,33 @@ impl Array {
             chunk,
             grid,
             addresses,
-            sizes: told.sizes,
-            masks: told.masks,
+            sizes,
+            masks,
             pipeline,
             partial_chunks_unfiltered: told.partial_chunks_unfiltered,
             fill,
             inline: told.inline,
         };
-        for number in 0..array.addresses.len() {
-            let plain = array.inline.is_none()
-                && array.addresses[number] != NOT_STORED
-                && !array.is_filtered(&array.chunk(number));
-            if plain && array.sizes[number] < bytes {
-                let found = array.sizes[number];
-                let what = format!("data set {}: stored bytes of chunk {number}", array.name);
-                return Err(Error::corrupt(&what, bytes, found));
+        array.check_sizes(bytes)?;
+        Ok(array)
+    }
+
+    /// Checks the stored sizes of all chunks, which have `bytes` when they are decoded.
+    fn check_sizes(&self, bytes: u64) -> Result<()> {
+        for (number, (&address, &found)) in self.addresses.iter().zip(&self.sizes).enumerate() {
+            let what = || format!("data set {}: stored bytes of chunk {number}", self.name);
+            if address == NOT_STORED {
+                continue;
+            }
+            if !self.is_filtered(&self.chunk(number)) {
+                if found < bytes {
+                    return Err(Error::corrupt(&what(), bytes, found));
+                }
+            } else if found > 4 * bytes + MOST_ADDED {
+                return Err(Error::corrupt(&what(), format!("at most {}", 4 * bytes + MOST_ADDED), found));
             }
         }
-        Ok(array)
+        Ok(())
     }
 
     /// Frames, units, components.
