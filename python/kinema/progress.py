@@ -33,7 +33,7 @@ class NamesSlowest(Protocol):
         """Called about ten times a second on runners whose workers are processes."""
 
 
-def tell_slowest(progress: Report | None, frames: Mapping[str, int], seconds: float) -> None:
+def tell_slowest(progress: object, frames: Mapping[str, int], seconds: float) -> None:
     """Tells a function that wants to know which of several workers has done the fewest frames in so many seconds."""
     if isinstance(progress, NamesSlowest) and len(frames) > 1 and seconds >= _SETTLED:
         worker = min(frames, key=lambda name: frames[name])

@@ -85,7 +85,7 @@ def test_arguments_of_run(small):
         ({"workers": 0}, "workers"),
         ({"workers": 1.5}, "workers"),
         ({"memory": "much"}, "256 MiB"),
-        ({"runner": "mpi"}, "'serial', 'threads'"),
+        ({"runner": "magic"}, "'serial', 'threads'"),
         ({"runner": "serial", "workers": 2}, "one worker"),
         ({"progress": 3}, "progress"),
     ):
