@@ -2,7 +2,10 @@
 //!
 //! Reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
 
-use std::collections::VecDeque;
+mod known;
+mod together;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header, ReadStructure, Scan, ScanOptions};
 use crate::frame::Scales;
-use crate::index::Index;
 use crate::index::fingerprint::Fingerprint;
 use crate::index::store::{self, Loaded};
+use crate::index::{Index, TableIndex};
 use crate::join::{self, Joined, Overlap};
 use crate::source::{FileSource, ReadLog, RecordingSource, Source, StackedSource};
 
@@ -145,6 +148,10 @@ pub struct Trajectory {
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
+    /// Parts that another process has opened, until they are read here; none where this process has opened them.
+    unchecked: Vec<OnceLock<()>>,
+    /// What other processes have found in byte ranges of parts, in order.
+    ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
 }
 
 impl Trajectory {
@@ -159,7 +166,16 @@ impl Trajectory {
         let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
         let source = handles.get((0, 0), path)?;
         let first = open_decoder(&*source, &options)?;
-        Ok(Self { paths, options, handles, first, scanned: OnceLock::new(), scanning: Mutex::new(()) })
+        Ok(Self {
+            paths,
+            options,
+            handles,
+            first,
+            scanned: OnceLock::new(),
+            scanning: Mutex::new(()),
+            unchecked: Vec::new(),
+            ranges: Mutex::default(),
+        })
     }
 
     /// The files.
@@ -294,7 +310,9 @@ impl Trajectory {
             Loaded::Wrong(reason) => (None, Some(format!("the stored index was not used: {reason}"))),
         };
         let extended = known.is_some();
-        let scan = decoder.scan(source, &ScanOptions { known, workers, progress }).map_err(|e| e.in_format(name))?;
+        let scan = decoder
+            .scan_with(source, &ScanOptions { known, workers, progress }, &self.found_in_ranges(number))
+            .map_err(|e| e.in_format(name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
@@ -371,10 +389,12 @@ impl Trajectory {
     /// As [`FileSource::open`].
     pub fn source(&self, part: usize) -> Result<Arc<dyn Source>> {
         let first = self.handles.get((part, 0), &self.paths[part])?;
-        Ok(match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
+        let source = match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
             Some(known) => self.stacked(part, first, &*known.decoder),
             None => first,
-        })
+        };
+        self.check_known(part, &*source)?;
+        Ok(source)
     }
 
     /// The file of a part with those that it names.
@@ -446,6 +466,9 @@ impl Handles {
         }
         // opened outside the lock: on a parallel file system this can take long
         let file = FileSource::open(path)?;
+        if let Some(log) = &self.log {
+            log.opened(path);
+        }
         let source: Arc<dyn Source> = match &self.log {
             Some(log) => Arc::new(RecordingSource::logging(file, log.clone())),
             None => Arc::new(file),

@@ -13,9 +13,9 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::source::ReadLog;
 use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions, Scanned, Trajectory};
 use numpy::ndarray::Array;
-use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
@@ -55,7 +55,7 @@ impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64,
-        index_folder=None, describe=None, record_reads=false))]
+        index_folder=None, describe=None, known=None, record_reads=false))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -66,6 +66,7 @@ impl PyTrajectory {
         max_open_files: usize,
         index_folder: Option<PathBuf>,
         describe: Option<Py<PyAny>>,
+        known: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
     ) -> PyResult<Self> {
         let format = format
@@ -101,7 +102,11 @@ impl PyTrajectory {
             index_folder,
             max_open_files,
         };
-        let inner = watched(py, None, 0, |_| Trajectory::open(paths, options))?;
+        let known = known.as_ref().map(|array| array.as_slice()).transpose()?;
+        let inner = watched(py, None, 0, |_| match known {
+            Some(bytes) => Trajectory::open_known(paths, options, bytes),
+            None => Trajectory::open(paths, options),
+        })?;
         Ok(Self {
             inner: Arc::new(inner),
             stated_format: format.map(|format| format.info().name),
@@ -118,6 +123,50 @@ impl PyTrajectory {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
         Ok(reads.map(|(path, extent)| (path.display().to_string(), extent.offset, extent.len)).collect())
+    }
+
+    /// The files opened since the last call, where `record_reads` was asked for.
+    fn take_opens(&self) -> PyResult<Vec<String>> {
+        let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
+        Ok(log.take_opens().iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// The parts whose frames must be searched: number, first byte, the byte after the last.
+    fn unindexed(&self, py: Python<'_>) -> PyResult<Vec<(usize, u64, u64)>> {
+        let found = py.detach(|| self.inner.unindexed()).map_err(|error| to_python(&error))?;
+        Ok(found.into_iter().map(|(part, range)| (part, range.start, range.end)).collect())
+    }
+
+    /// The frames of a part that start in a byte range, for `add_ranges` in another process.
+    #[pyo3(signature = (part, start, stop, progress=None))]
+    fn scan_range<'py>(
+        &self,
+        py: Python<'py>,
+        part: usize,
+        start: u64,
+        stop: u64,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let found = watched(py, progress, stop.saturating_sub(start), |watch: &Watch| {
+            self.inner.scan_range(part, start..stop, &|bytes| {
+                watch.check()?;
+                watch.done.store(bytes, Ordering::Relaxed);
+                Ok(())
+            })
+        })?;
+        Ok(PyBytes::new(py, &found))
+    }
+
+    /// What was found in byte ranges of a part, in order, for the next `scan`.
+    fn add_ranges(&self, py: Python<'_>, part: usize, found: Vec<Vec<u8>>) -> PyResult<()> {
+        py.detach(|| self.inner.add_ranges(part, &found)).map_err(|error| to_python(&error))
+    }
+
+    /// What is known of the files, for `known` in other processes.
+    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        self.scanned(py)?;
+        let bytes = py.detach(|| self.inner.pack()).map_err(|error| to_python(&error))?;
+        Ok(bytes.into_pyarray(py))
     }
 
     /// The arguments with which another process opens the same trajectory.

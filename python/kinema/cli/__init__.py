@@ -9,6 +9,7 @@ import sys
 
 from kinema.cli.command_line import Command, prepare
 from kinema.cli.stopping import Terminated, stop_on_sigterm
+from kinema.runners.mpi_launch import Launch, launched
 
 __all__ = ["main"]
 
@@ -23,13 +24,27 @@ def main(arguments: list[str] | None = None) -> None:
     command = prepare(sys.argv[1:] if arguments is None else arguments)
     try:
         with stop_on_sigterm():
-            code = _run(command)
+            launch = launched()
+            if launch is not None and launch.size > 1:
+                code = _run_on_ranks(command, launch)
+            else:
+                code = _run(command)
             sys.stdout.flush()
     except BrokenPipeError:
         # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
+
+
+def _run_on_ranks(command: Command, launch: Launch) -> int:
+    """The exit code of this rank of several."""
+    from kinema.cli.ranks import run_on_ranks, stopped_early
+
+    try:
+        return run_on_ranks(command, launch, _run)
+    except (KeyboardInterrupt, Terminated) as stop:
+        return stopped_early(launch, EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED)
 
 
 def _run(command: Command) -> int:

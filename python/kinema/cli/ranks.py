@@ -1,0 +1,53 @@
+"""The command on the ranks of an MPI program: rank 0 carries it out, the others work for it and print nothing.
+
+It is imported only where a launcher has started several processes.
+"""
+
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+from kinema.cli.command_line import Command
+from kinema.errors import ArgumentError
+from kinema.runners.mpi_launch import Launch
+
+EXIT_BAD_INPUT = 2
+
+
+def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]) -> int:
+    """The exit code of this rank: that of the command on rank 0, else 0; 2 on all where there is no MPI that fits."""
+    # While the ranks come together a signal ends this one at once, also within MPI's own code, which waits for the
+    # others without end and lets no handler of Python's run; the launcher then ends them.
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with warnings.catch_warnings():
+            # mpi4py, too, says that the launcher is another library's; the error below says what to do
+            warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
+            from kinema.runners.mpi import MPIRunner
+        ranks = MPIRunner()
+    except ArgumentError as error:
+        # without MPI no rank knows of the others, but each knows its number from the launcher
+        if launch.rank == 0:
+            print(f"kinema: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    with ranks:
+        if not ranks.leads:
+            return 0
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        return run(replace(command, ranks=ranks))
+
+
+def stopped_early(launch: Launch, code: int) -> int:
+    """The exit code of a rank that was told to stop before the ranks were together; rank 0 says so.
+
+    Where MPI has begun all ranks end at once: some may wait for this one, and MPI's end would wait for them.
+    """
+    if launch.rank == 0:
+        print("kinema: stopped", file=sys.stderr, flush=True)
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
+        mpi.COMM_WORLD.Abort(code)
+    return code

@@ -1,0 +1,106 @@
+"""`kinema` under `mpiexec`: prints and writes once, refuses a foreign launcher; the page about MPI, as it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.testing import random_walk, write_dcd
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a trajectory."""
+    write_dcd(tmp_path / "a.dcd", random_walk(400, 12))
+    return tmp_path
+
+
+def _values(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("n_ranks", [2, 5])
+def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path) -> None:
+    words = ["-m", "kinema", "rmsd", "-f", "a.dcd"]
+    code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "-o", "ranks.csv", "--schedule", "static"], folder))
+    assert (code, err) == (0, "")
+    assert out.count("written: ranks.csv") == 1
+    assert len(out.splitlines()) == 3
+    assert f"on {n_ranks} workers" in out
+    subprocess.run([sys.executable, *words, "-o", "threads.csv"], cwd=folder, env=mpi.environment(), check=True)
+    assert _values(folder / "ranks.csv") == _values(folder / "threads.csv")
+    code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "--json", "--gather", "one-sided"], folder))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["workers"] == n_ranks
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rmsd", "-f", "none.dcd"], "kinema: none.dcd: no such file; check the name"),
+        (["rmsd", "-f", "a.dcd", "--runner", "threads", "--gather", "collective"], "--gather is for the runner mpi"),
+        (["rmsd", "-f", "a.dcd", "--wrong"], "--wrong"),
+    ],
+)
+def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], said: str, folder: Path) -> None:
+    code, out, err = mpi.ended(mpi.started(3, ["-m", "kinema", *words], folder))
+    assert (code, out) == (2, "")
+    assert err.count("kinema:") == 1
+    assert said in err
+
+
+def test_a_launcher_of_another_library_is_refused(mpi: Any, folder: Path) -> None:
+    # as each of four ranks sees it that Open MPI's mpiexec has started and that are alone in MPICH
+    for rank in range(4):
+        environment = mpi.environment(OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_RANK=str(rank))
+        words = [sys.executable, "-m", "kinema", "rmsd", "-f", "a.dcd", "-o", "x.csv"]
+        found = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+        assert found.returncode == 2
+        assert found.stdout == ""
+        assert not (folder / "x.csv").exists()
+        if rank:
+            assert found.stderr == ""
+        else:
+            assert "expected 4 from the launcher (OMPI_COMM_WORLD_SIZE), found 1 in MPI" in found.stderr
+            assert "KINEMA_MPI=off" in found.stderr
+    found = subprocess.run(words, cwd=folder, env=environment | {"KINEMA_MPI": "off"}, capture_output=True, text=True)
+    assert found.returncode == 0
+    script = "import kinema as kn; kn.runners.MPI()"
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert "ArgumentError" in found.stderr
+
+
+# -- the page about it ------------------------------------------------------------------------------------------------
+
+
+def test_the_scripts_of_the_page_run(mpi: Any, tmp_path: Path) -> None:
+    from MDAnalysisTests.datafiles import DCD, PSF
+
+    # a file is known by its first bytes, not by its name
+    shutil.copy(DCD, tmp_path / "md.xtc")
+    shutil.copy(PSF, tmp_path / "top.psf")
+    page = (HERE.parent.parent / "docs/mpi.md").read_text()
+    scripts = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(scripts) == 2
+    expected = kn.analysis.RMSD(kn.open(DCD, PSF), select="name CA").run().results.rmsd
+    mpi.script(2, scripts[0], tmp_path)
+    written = np.loadtxt((line for line in _values(tmp_path / "rmsd.csv")[1:]), delimiter=",")
+    assert written[:, -1] == pytest.approx(expected[:, -1])
+    out = mpi.script(2, scripts[1] + "\nsay(rank, values.tobytes().hex())", tmp_path)
+    assert sorted(out.splitlines()) == [f"{rank} {expected.tobytes().hex()}" for rank in range(2)]
+    command = next(line for line in page.splitlines() if line.startswith("mpiexec -n 96 kinema"))
+    words = shlex.split(command)[4:]
+    code, _, err = mpi.ended(mpi.started(2, ["-m", "kinema", *words], tmp_path))
+    assert (code, err) == (0, "")
