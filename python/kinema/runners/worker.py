@@ -26,7 +26,7 @@ from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
 from kinema.runners.timings import BLOCK_COLUMNS
 
-__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Message", "Progress", "Ready", "Setup", "main"]
+__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Message", "Progress", "Ready", "Setup", "main", "open_and_plan"]
 
 # Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
 PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
@@ -156,15 +156,7 @@ class _Worker:
         self._connection = connection
         self._jobs = setup.jobs
         self._began = setup.began
-        # the parent has put the indices there, so that none is built again and none is stored elsewhere
-        self._trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
-        self._trajectory.scan(workers=1)
-        self._refuse_changed_files(setup.fingerprints)
-        self._plan = _core.Plan(self._trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=1)
-        if self._plan.n_leaves != setup.n_leaves:
-            raise InternalError(
-                f"a worker process plans otherwise, expected {setup.n_leaves} leaves, found {self._plan.n_leaves}"
-            )
+        self._trajectory, self._plan = open_and_plan(setup, folder)
         connection.send(Ready(time.monotonic() - self._began))
 
     def run(self, start: int, stop: int) -> None:
@@ -180,12 +172,28 @@ class _Worker:
     def _report_frames(self, done: int, _total: int) -> None:
         self._connection.send(Progress(done))
 
-    def _refuse_changed_files(self, expected: Sequence[str]) -> None:
-        for part, fingerprint in zip(self._trajectory.parts(), expected, strict=True):
-            if part["fingerprint"] != fingerprint:
-                raise CorruptFileError(
-                    f"{part['path']}: the file has changed since it was opened, expected fingerprint {fingerprint}, "
-                    f"found {part['fingerprint']}",
-                    path=part["path"],
-                    format=part["format"],
-                )
+
+def open_and_plan(setup: Setup, folder: str, threads: int = 1) -> tuple[_core.Trajectory, _core.Plan]:
+    """The trajectory, opened anew, and the same plan as the parent's, for a worker with so many threads.
+
+    `folder` holds the indices. CorruptFileError for a file that is not the one that the parent has opened.
+    """
+    # the parent has put the indices there, so that none is built again and none is stored elsewhere
+    trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
+    trajectory.scan(workers=1)
+    _refuse_changed_files(trajectory, setup.fingerprints)
+    plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=threads)
+    if plan.n_leaves != setup.n_leaves:
+        raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
+    return trajectory, plan
+
+
+def _refuse_changed_files(trajectory: _core.Trajectory, expected: Sequence[str]) -> None:
+    for part, fingerprint in zip(trajectory.parts(), expected, strict=True):
+        if part["fingerprint"] != fingerprint:
+            raise CorruptFileError(
+                f"{part['path']}: the file has changed since it was opened, expected fingerprint {fingerprint}, "
+                f"found {part['fingerprint']}",
+                path=part["path"],
+                format=part["format"],
+            )

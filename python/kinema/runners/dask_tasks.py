@@ -1,0 +1,228 @@
+"""What a task does on a Dask worker: open and plan once for each process, run the leaves that it is told, answer.
+
+It decides nothing: which leaves there are, and what an error or a loss means, is the client's business.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from kinema import _core
+from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError, from_os
+from kinema.runners.base import Job
+from kinema.runners.gathering import Leaves
+from kinema.runners.worker import Setup, open_and_plan
+
+__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A piece of work is done: its nodes as bytes, its timings, and who did it when.
+
+    `slot` numbers the tasks that a worker runs at a time; `begun` in seconds of `time.time()`, `opening` and `seconds`
+    (with `opening`) as they passed.
+    """
+
+    nodes: list[tuple[int, int, list[bytes]]]
+    timings: _core.RunTimings
+    worker: str
+    slot: int
+    begun: float
+    opening: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """The task has given up; `text` is its traceback, `worker` the address and host where it ran."""
+
+    error: BaseException
+    text: str
+    worker: str
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """What a function returned, as bytes, and where it ran."""
+
+    value: bytes
+    worker: str
+
+
+Answer = Run | Failed
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """The trajectory, opened anew, and the same plan as the client's."""
+
+    trajectory: _core.Trajectory
+    plan: _core.Plan
+    jobs: Sequence[Job]
+
+
+class Shared:
+    """What all tasks of a round need, scattered once: a recipe and the stored indices, as bytes.
+
+    It lies among the worker's data. The first task opens what it says, and the others find that opened; when the round
+    ends, or the client dies, the scheduler releases it, and what was opened goes with it.
+
+    Parameters
+    ----------
+    payload : bytes
+        A pickled `Setup`. It is unpickled by tasks, where an error can be reported.
+    indices : dict of str to bytes
+        Files of the folder for indices, by name.
+    threads : int
+        Threads of a task.
+    limits : dict of str to int
+        Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
+    """
+
+    def __init__(self, payload: bytes, indices: dict[str, bytes], threads: int, limits: dict[str, int]) -> None:
+        self._content = (payload, indices, threads, limits)
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        self._slots: SimpleQueue[int] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shared, self._content
+
+    def __sizeof__(self) -> int:
+        payload, indices, *_ = self._content
+        return len(payload) + sum(map(len, indices.values()))
+
+    def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
+        """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
+        with self._lock:
+            if self._slots is None:
+                self._slots = SimpleQueue()
+                *_, of_a_task, limits = self._content
+                for number in range(limits.get(worker, slots_of(threads, of_a_task))):
+                    self._slots.put(number)
+            return self._slots
+
+    def opened(self, folder: str) -> tuple[_Opened, float]:
+        """What the recipe opens, and the seconds that it took if it was opened by this call."""
+        with self._lock:
+            if self._opened is not None:
+                return self._opened, 0.0
+            begun = time.monotonic()
+            payload, indices, threads, _ = self._content
+            setup = pickle.loads(payload)
+            if not isinstance(setup, Setup):
+                raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
+            with _stored(indices, folder) as stored:
+                self._opened = _Opened(*open_and_plan(setup, stored, threads), setup.jobs)
+            return self._opened, time.monotonic() - begun
+
+
+def slots_of(threads: int, threads_a_task: int) -> int:
+    """Tasks that a worker of so many threads runs at a time."""
+    return max(1, threads // threads_a_task)
+
+
+def _stored(indices: dict[str, bytes], folder: str) -> tempfile.TemporaryDirectory[str]:
+    """A folder in `folder` with the indices; they are read when the trajectory is opened and not needed afterwards."""
+    path = folder
+    try:
+        made = tempfile.TemporaryDirectory(prefix="kinema-", dir=folder)
+        for name, content in indices.items():
+            path = str(Path(made.name) / name)
+            Path(path).write_bytes(content)
+    except OSError as error:
+        raise from_os("cannot store what a worker needs", error, path) from None
+    return made
+
+
+def run_piece(shared: Shared, piece: Leaves) -> Answer:
+    """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    slots = shared.slots(worker.address, worker.state.nthreads)
+    slot = slots.get()
+    begun, clock = time.time(), time.monotonic()
+    try:
+        opened, opening = _open(shared, worker)
+        nodes, timings = _core.run_leaves(
+            opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker)
+        )
+        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+        return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+    except Exception as error:
+        return _failed(error, worker.address)
+    finally:
+        slots.put(slot)
+
+
+def call_one(function: bytes, item: bytes) -> Called | Failed:
+    """Calls a pickled function with a pickled argument."""
+    from distributed import get_worker
+
+    address = get_worker().address
+    try:
+        return Called(_dumps(pickle.loads(function)(pickle.loads(item))), address)
+    except Exception as error:
+        return _failed(error, address)
+
+
+def _open(shared: Shared, worker: Any) -> tuple[_Opened, float]:
+    try:
+        return shared.opened(worker.local_directory)
+    except (FileNotFound, FileAccessError) as error:
+        # the client has opened it: what is missing is the file system
+        raise type(error)(
+            f"{error}; worker {worker.address} on {socket.gethostname()} must see the files under the paths that the client "
+            "uses",
+            path=error.path,
+            format=error.format,
+        ) from None
+
+
+def _until_cancelled(worker: Any) -> Callable[[int, int], None]:
+    """Called about ten times a second: ends a task that the client has cancelled, which Dask itself cannot."""
+    key = worker.get_current_task()
+
+    def check(_done: int, _total: int) -> None:
+        task = worker.state.tasks.get(key)
+        if task is None or task.state == "cancelled":
+            raise CancelledError("the client has cancelled this task")
+
+    return check
+
+
+def _failed(error: Exception, address: str) -> Failed:
+    text = traceback.format_exc()
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        # an exception of somebody else's that cannot travel; its text can
+        error = InternalError(f"{type(error).__name__} in a task of worker {address}: {error}")
+    return Failed(error, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
+
+
+def _dumps(value: Any) -> bytes:
+    import cloudpickle
+
+    packed: bytes = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return packed
+
+
+def told(failed: Failed, doing: str) -> BaseException:
+    """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
+    note = f"on worker {failed.worker}, {doing}"
+    failed.error.add_note(note if isinstance(failed.error, Error) else f"{note}:\n{failed.text}")
+    return failed.error
