@@ -6,9 +6,11 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -17,7 +19,7 @@ from kinema.progress import Report
 from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
-__all__ = ["Job", "Outcome", "Runner", "choose_runner"]
+__all__ = ["Job", "Outcome", "Runner", "TaskRunner", "choose_runner", "code_by_value", "sends_code_by_value"]
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
@@ -59,16 +61,58 @@ class Runner(Protocol):
         ...
 
 
+@runtime_checkable
+class TaskRunner(Protocol):
+    """A runner that can also call any function on its workers, as other libraries' engines want it."""
+
+    name: str
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """`function` of each computation, in their order; both are pickled where workers are other processes.
+
+        `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
+        the function ends the call and is raised, with a note that says which computation it was.
+        """
+        ...
+
+
+# whether what is being pickled goes by a pickler that sends the code of functions and classes along
+_BY_VALUE: ContextVar[bool] = ContextVar("kinema_code_by_value", default=False)
+
+
+@contextmanager
+def code_by_value() -> Iterator[None]:
+    """While it lasts, functions of the script or session itself may be pickled: the pickler sends their code."""
+    token = _BY_VALUE.set(True)
+    try:
+        yield
+    finally:
+        _BY_VALUE.reset(token)
+
+
+def sends_code_by_value() -> bool:
+    """Whether `code_by_value` is in force."""
+    return _BY_VALUE.get()
+
+
 # where each runner is: only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
     "serial": ("kinema.runners.serial", "SerialRunner"),
     "threads": ("kinema.runners.threads", "ThreadsRunner"),
     "processes": ("kinema.runners.processes", "ProcessesRunner"),
+    "dask": ("kinema.runners.dask", "Dask"),
 }
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes"), the runner itself, or for None the one with threads."""
+    """The runner of a name ("serial", "threads", "processes", "dask"), the runner itself, or for None the one with threads."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:
