@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -19,7 +19,16 @@ from kinema.progress import Report
 from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
-__all__ = ["Job", "Outcome", "Runner", "TaskRunner", "choose_runner", "code_by_value", "sends_code_by_value"]
+__all__ = [
+    "Job",
+    "Outcome",
+    "Runner",
+    "TaskRunner",
+    "choose_runner",
+    "code_by_value",
+    "sends_code_by_value",
+    "session",
+]
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
@@ -102,6 +111,15 @@ def sends_code_by_value() -> bool:
     return _BY_VALUE.get()
 
 
+def session(runner: Runner) -> AbstractContextManager[object]:
+    """The context in which all rounds of a run take place: what the runner's `session()` starts lasts for all of them.
+
+    Nothing for runners without that method.
+    """
+    begun: Callable[[], AbstractContextManager[object]] | None = getattr(runner, "session", None)
+    return nullcontext() if begun is None else begun()
+
+
 # where each runner is: only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
     "serial": ("kinema.runners.serial", "SerialRunner"),
@@ -112,7 +130,7 @@ _RUNNERS = {
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "dask"), the runner itself, or for None the one with threads."""
+    """The runner of a name ("serial", "threads", "processes", "dask"), the runner itself; threads for None."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:

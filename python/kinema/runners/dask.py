@@ -34,7 +34,9 @@ try:
     import cloudpickle
     from distributed import Client
 except ImportError as missing:
-    raise ArgumentError(f"the runner 'dask' needs distributed ({missing}); install it with: pip install kinema[dask]") from None
+    raise ArgumentError(
+        f"the runner 'dask' needs distributed ({missing}); install it with: pip install kinema[dask]"
+    ) from None
 
 from kinema.runners.dask_cluster import OwnCluster
 from kinema.runners.dask_flight import Flight
@@ -47,6 +49,8 @@ __all__ = ["Dask"]
 _DEFAULT_MEMORY = 32 << 20
 # tasks in flight for each that can run: a worker goes on with the second while the first travels
 _AHEAD = 2
+# of a task: the scheduler takes a few milliseconds for each
+_LEAST_SECONDS = 0.05
 # seconds between reports of progress
 _TICK = 0.1
 # what a worker is asked: it may lack Kinema, so nothing of Kinema's is in the question
@@ -96,13 +100,25 @@ class Dask:
         patience: float = 60.0,
     ) -> None:
         if cluster is not None and not isinstance(cluster, Client | str):
-            raise ArgumentError(f"Dask takes a client, an address or a scheduler file, found {type(cluster).__name__}")
+            raise ArgumentError(f"cluster is a client, an address or a scheduler file, found {type(cluster).__name__}")
         if isinstance(cluster, Client) and cluster.asynchronous:
-            raise ArgumentError("Dask needs a client that is not asynchronous")
+            raise ArgumentError("the Dask client is asynchronous; make one without asynchronous=True")
         self._cluster = cluster
         self._threads = worker_count(threads_per_worker)
         self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
         self._patience = patience
+        self._session: contextlib.ExitStack | None = None
+        self._own: tuple[int, OwnCluster] | None = None
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """While it lasts, a cluster of our own stays for the next round; it ends with the context."""
+        with contextlib.ExitStack() as stack:
+            self._session = stack
+            try:
+                yield
+            finally:
+                self._session = self._own = None
 
     def map_reduce(
         self,
@@ -144,6 +160,7 @@ class Dask:
                 oversubscribe=self._oversubscribe,
                 ahead=_AHEAD,
                 limit=gathering.limit,
+                least_seconds=_LEAST_SECONDS,
                 cuts=part_cuts(trajectory, frames, plan.leaf_frames),
             )
             prefix = f"kinema-{uuid.uuid4().hex}"
@@ -169,9 +186,12 @@ class Dask:
         wanted = None if workers is None else worker_count(workers)
         packed = [_packed(item) for item in computations]
         found: dict[int, Any] = {}
-        with self._connected(wanted) as team, Flight(
-            team.client, f"kinema-{uuid.uuid4().hex}", call_one, _packed(function), team.addresses, self._patience
-        ) as flight:
+        with (
+            self._connected(wanted) as team,
+            Flight(
+                team.client, f"kinema-{uuid.uuid4().hex}", call_one, _packed(function), team.addresses, self._patience
+            ) as flight,
+        ):
             waiting = iter(enumerate(packed))
             while len(found) < len(packed):
                 while len(flight) < team.size * _AHEAD and (following := next(waiting, None)) is not None:
@@ -190,8 +210,8 @@ class Dask:
         """The cluster while the context lasts; one of our own is ended with it, one that is given is left."""
         cluster = _current() if self._cluster is None else self._cluster
         if cluster is None:
-            with OwnCluster(worker_count(wanted)) as own:
-                yield _team(own.client, wanted, self._threads, "a Dask cluster of this run's own")
+            with self._own_cluster(worker_count(wanted)) as own:
+                yield _team(own.client, None, self._threads, "Dask cluster of this run's own")
         elif isinstance(cluster, Client):
             self._await_workers(cluster)
             yield _team(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}")
@@ -199,6 +219,14 @@ class Dask:
             with _client(cluster) as client:
                 self._await_workers(client)
                 yield _team(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}")
+
+    def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
+        """A cluster for a round, or that of the session, which the next round finds again."""
+        if self._session is None:
+            return OwnCluster(workers)
+        if self._own is None or self._own[0] != workers:
+            self._own = workers, self._session.enter_context(OwnCluster(workers))
+        return contextlib.nullcontext(self._own[1])
 
     def _await_workers(self, client: Client) -> None:
         if client.status != "running":
@@ -213,12 +241,13 @@ class Dask:
 
 @dataclass(frozen=True, eq=False)
 class _Team:
-    """The workers of a round: tasks at a time by address, those to use (None: all), machine names by address."""
+    """The workers of a round: tasks at a time by address, whether others are left out, machines, threads a task."""
 
     client: Client
     slots: dict[str, int]
     limited: bool
     hosts: dict[str, str]
+    threads: int
     told: str
 
     @property
@@ -241,7 +270,7 @@ class _Team:
         for address, number in self.slots.items():
             if left := min(number, size - sum(slots.values())):
                 slots[address] = left
-        return _Team(self.client, slots, True, self.hosts, self.told)
+        return _Team(self.client, slots, True, self.hosts, self.threads, self.told)
 
 
 def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
@@ -250,14 +279,15 @@ def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
     answers = client.run(eval, _QUESTION, on_error="return", workers=list(there))
     for address, answer in answers.items():
         if isinstance(answer, BaseException):
-            raise ArgumentError(f"Dask worker {address} has no Kinema of its own: {type(answer).__name__}: {answer}")
+            raise ArgumentError(f"the Dask worker {address} cannot import Kinema: {type(answer).__name__}: {answer}")
         if answer[0] != _core.__version__:
             raise ArgumentError(
-                f"Dask worker {address} on {answer[1]} has another version of Kinema, expected {_core.__version__}, "
+                f"the Dask worker {address} on {answer[1]} has another version of Kinema, expected {_core.__version__}, "
                 f"found {answer[0]}"
             )
     slots = {address: slots_of(there[address], threads) for address in sorted(answers)}
-    whole = _Team(client, slots, False, {address: host for address, (_, host) in answers.items()}, told)
+    hosts = {address: host for address, (_, host) in answers.items()}
+    whole = _Team(client, slots, False, hosts, threads, told)
     if wanted is None:
         return whole
     if wanted > whole.size:
@@ -348,8 +378,8 @@ class _Round:
     def _tally(self, address: str, slot: int) -> Tally:
         key = (address, slot)
         if key not in self._tallies:
-            threads = 1
-            self._tallies[key] = Tally(len(self._tallies), threads, self._team.hosts.get(address, address))
+            node = self._team.hosts.get(address, address)
+            self._tallies[key] = Tally(len(self._tallies), self._team.threads, node)
         return self._tallies[key]
 
     def timings(self, recording: Recording, recorded: tuple[list[Any], list[str]]) -> RoundTimings:

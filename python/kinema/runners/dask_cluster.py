@@ -83,11 +83,13 @@ class OwnCluster:
                     f"a Dask worker (process {process.pid}) ended before it was ready, exit code {code}; what it wrote "
                     "to stderr says why"
                 )
-        raise WorkerError(f"Dask workers did not join within {_JOINING:.0f} s, expected {self._n_workers}")
+        raise WorkerError(f"the Dask workers did not join within {_JOINING:.0f} s, expected {self._n_workers}")
 
     def _started(self, scheduler: str) -> subprocess.Popen[bytes]:
         if not sys.executable:
-            raise ArgumentError("Dask workers need a Python interpreter to start, and this program has none to name")
+            raise ArgumentError(
+                "the Dask workers need a Python interpreter to start, and this program has none to name"
+            )
         # the paths first: the package is to be found where this process found it
         code = (
             f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; "

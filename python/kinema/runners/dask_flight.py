@@ -218,4 +218,4 @@ def _failure(future: Future, doing: str) -> WorkerError:
             f"{getattr(error.last_worker, 'address', error.last_worker)}; they end so when memory runs out: use more "
             "memory a worker or fewer threads"
         )
-    return WorkerError(f"Dask could not run {doing}: {type(error).__name__}: {error}")
+    return WorkerError(f"{doing} could not be run by Dask: {type(error).__name__}: {error}")

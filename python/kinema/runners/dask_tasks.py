@@ -185,8 +185,8 @@ def _open(shared: Shared, worker: Any) -> tuple[_Opened, float]:
     except (FileNotFound, FileAccessError) as error:
         # the client has opened it: what is missing is the file system
         raise type(error)(
-            f"{error}; worker {worker.address} on {socket.gethostname()} must see the files under the paths that the client "
-            "uses",
+            f"{error}; the Dask worker {worker.address} on {socket.gethostname()} must see the files under the paths "
+            "that the client uses",
             path=error.path,
             format=error.format,
         ) from None

@@ -76,6 +76,9 @@ class HandOut:
         Pieces that a worker holds at a time: one that is slow keeps all of them.
     limit : PieceLimit, optional
         How much a worker may gather before it hands it over.
+    least_seconds : float
+        What a piece of "dynamic" should take at the least, by what pieces have cost so far: for workers that cost a
+        while to talk to. Each worker still gets one, as long as there are enough.
     cuts : list of int
         Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
 
@@ -95,11 +98,13 @@ class HandOut:
         oversubscribe: int = DEFAULT_PIECES,
         ahead: int = 1,
         limit: PieceLimit | None = None,
+        least_seconds: float = 0.0,
         cuts: Sequence[int] = (),
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
         self._n_leaves = n_leaves
         self._limit = limit
+        self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
         self._static = schedule == "static"
@@ -142,6 +147,12 @@ class HandOut:
         while (piece := self.take(0)) is not None:
             found.append(piece)
         return found
+
+    def _shortest(self) -> int:
+        """Leaves of a piece at the least, where that is known."""
+        if not self._leaves_done:
+            return 1
+        return int(min(self._least_seconds * self._leaves_done / max(self._seconds, 1e-9), self._n_leaves))
 
     def _longest(self) -> int:
         """Leaves of a piece at the most, by what pieces have cost so far; one where nothing is known yet."""

@@ -44,8 +44,8 @@ class WorkerTaskTimes:
 class TaskTimes:
     """Function time, the scheduler's task time and job time of a round, side by side.
 
-    The publication that looked at Dask's scheduler found 43.6 s of own timers in a job of 105.1 s, of which the scheduler
-    told 104.3 s (Khoshlessan et al., Proc. 16th Python in Science Conf., 2017): only the difference shows such losses.
+    The publication that looked at Dask's scheduler found 43.6 s by own timers, 104.3 s by the scheduler's account, and
+    105.1 s for the job (Khoshlessan et al., Proc. 16th Python in Science Conf., 2017): the loss hid between the two.
 
     Attributes
     ----------
@@ -95,9 +95,7 @@ class TaskTimes:
         return "\n".join(lines)
 
 
-def by_worker(
-    functions: Sequence[tuple[str, float]], transitions: Sequence[Transition]
-) -> tuple[WorkerTaskTimes, ...]:
+def by_worker(functions: Sequence[tuple[str, float]], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
     """Sums for each worker of (worker, seconds of a task by its own timers) and of what transitions tell."""
     function: Counter[str] = Counter()
     tasks: Counter[str] = Counter()
