@@ -282,8 +282,8 @@ def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
             raise ArgumentError(f"the Dask worker {address} cannot import Kinema: {type(answer).__name__}: {answer}")
         if answer[0] != _core.__version__:
             raise ArgumentError(
-                f"the Dask worker {address} on {answer[1]} has another version of Kinema, expected {_core.__version__}, "
-                f"found {answer[0]}"
+                f"the Dask worker {address} on {answer[1]} has another version of Kinema, "
+                f"expected {_core.__version__}, found {answer[0]}"
             )
     slots = {address: slots_of(there[address], threads) for address in sorted(answers)}
     hosts = {address: host for address, (_, host) in answers.items()}
