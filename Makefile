@@ -63,6 +63,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, error m
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
+	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
 
 format: $(VENV)/.stamp-packages ## bring all code into its form

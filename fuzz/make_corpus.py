@@ -5,6 +5,7 @@ Needs MDAnalysis, MDAnalysisTests, h5py and hdf5plugin. It does not run the targ
 
 import struct
 import tempfile
+import zlib
 from pathlib import Path
 
 import h5py
@@ -260,6 +261,44 @@ def hdf5_raw_seeds():
         yield f"empty_{way}", bytes([way])
 
 
+def chunk_map_seeds():
+    """Chunk maps of six frames of five atoms, with the bytes that they point into."""
+
+    def value(number):
+        return bytes([number]) if number < 254 else b"\xff" + struct.pack("<Q", number)
+
+    def seed(kind, dtype, flags, chunk, filters=(), rows=b"", holes=()):
+        values = np.arange(90).reshape(6, 5, 3).astype(dtype)
+        shape = (6, 15, 1) if flags & 1 else (6, 5, 3)
+        values = values.reshape(shape)
+        size = chunk or shape
+        head = bytes([kind, flags]) + value(6) + value(5) + (b"".join(map(value, chunk)) if chunk else b"") + rows
+        grid = list(np.ndindex(*(-(-n // c) for n, c in zip(shape, size, strict=True))))
+        places, body = b"", b""
+        for number, corner in enumerate(grid):
+            part = np.zeros(size, dtype)
+            start = [i * c for i, c in zip(corner, size, strict=True)]
+            cut = values[tuple(slice(a, a + c) for a, c in zip(start, size, strict=True))]
+            part[tuple(slice(0, n) for n in cut.shape)] = cut
+            stored = part.tobytes()
+            if "shuffle" in filters:
+                stored = np.frombuffer(stored, np.uint8).reshape(-1, part.itemsize).T.tobytes()
+            if "deflate" in filters:
+                stored = zlib.compress(stored)
+            places += (value(254) if number in holes else value(len(body))) + value(len(stored)) + b"\0"
+            body += stored
+        # 254 in one byte says that a chunk is not stored
+        return head + bytes([len(grid)]) + places.replace(b"\xff" + struct.pack("<Q", 254), b"\xfe") + body
+
+    yield "contiguous", seed(0, "<f4", 0, None)
+    yield "flat", seed(3, ">i2", 1 | 2, (2, 4, 1))
+    yield "split", seed(1, ">f4", 2, (4, 2, 2))
+    yield "frames", seed(2, "<f8", 2, (1, 5, 3), holes=(2,))
+    yield "deflate", seed(0, "<f4", 2 | 8, (2, 5, 3), ("deflate",))
+    yield "shuffle", seed(0, "<f4", 2 | 4 | 8, (4, 2, 3), ("shuffle", "deflate"))
+    yield "rows", seed(4, "|u1", 2 | 32, (3, 5, 3), rows=bytes([255, 0, 0, 2, 254, 5]))
+
+
 def main():
     """Writes all seeds and says how many bytes they are."""
     for name, data in xtc_seeds():
@@ -272,6 +311,8 @@ def main():
         put(("partials",), name, data)
     for name, data in hdf5_chunk_seeds():
         put(("decode_hdf5_filters",), name, data)
+    for name, data in chunk_map_seeds():
+        put(("decode_hdf5_chunks",), name, data)
     for name, data in hdf5_raw_seeds():
         put(("roundtrip_hdf5_filters",), name, data)
     print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")

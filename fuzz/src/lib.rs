@@ -3,6 +3,7 @@
 //! A body returns nothing: what breaks a law panics, and that is the finding.
 
 pub mod files;
+pub mod hdf5_chunks;
 pub mod hdf5_filters;
 pub mod partials;
 pub mod stored_index;

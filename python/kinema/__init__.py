@@ -9,6 +9,8 @@
 Lengths are in angstrom, times in ps. Importing it imports neither MDAnalysis nor matplotlib.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from kinema import analysis, errors, output, runners
 from kinema._core import __version__
 from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration, run
@@ -35,6 +37,9 @@ from kinema.selection import Selection
 from kinema.time_window import frames_between
 from kinema.topology import Topology
 from kinema.trajectory import Trajectory, open
+
+if TYPE_CHECKING:
+    from kinema.writer import Writer
 
 __all__ = [
     "RMSD",
@@ -65,6 +70,7 @@ __all__ = [
     "TruncatedFileError",
     "UnsupportedFormatError",
     "WorkerError",
+    "Writer",
     "__version__",
     "analysis",
     "check",
@@ -76,3 +82,12 @@ __all__ = [
     "run",
     "runners",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # h5py is imported by those who write
+    if name == "Writer":
+        from kinema.writer import Writer
+
+        return Writer
+    raise AttributeError(f"module 'kinema' has no attribute {name!r}")

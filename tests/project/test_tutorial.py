@@ -77,7 +77,8 @@ def test_lines_of_kinema(here: Path, line: Any) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+@pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md"])
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {}
     for block in documents.blocks(name, "python"):

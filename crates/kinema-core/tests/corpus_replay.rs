@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
+#[path = "../../../fuzz/src/hdf5_chunks.rs"]
+mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
 mod hdf5_filters;
 #[path = "../../../fuzz/src/replay.rs"]
@@ -36,6 +38,11 @@ fn decode_dcd() {
 #[test]
 fn load_index() {
     replay::inputs("load_index", stored_index::load);
+}
+
+#[test]
+fn decode_hdf5_chunks() {
+    replay::inputs("decode_hdf5_chunks", hdf5_chunks::decode);
 }
 
 #[test]

@@ -59,6 +59,16 @@ pub fn watched<T: Send>(
     Ok(value)
 }
 
+/// Runs `work` without the GIL on the calling thread, which asks Python for signals only afterwards: for work that is
+/// over sooner than a thread could be started for it several times.
+pub fn at_once<T: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<T> + Send) -> PyResult<T> {
+    let watch = Watch::default();
+    let outcome = py.detach(|| catch_panics(|| work(&watch)));
+    let value = outcome.map_err(|error| to_python(&error))?;
+    py.check_signals()?;
+    Ok(value)
+}
+
 fn ask_python(report: Option<&Py<PyAny>>, watch: &Watch, total: u64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;

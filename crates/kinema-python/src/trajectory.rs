@@ -20,7 +20,10 @@ use pyo3::types::{PyDict, PyList};
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
-use crate::signals::watched;
+use crate::signals::{at_once, watched};
+
+/// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
+const BRIEF_ATOMS: u32 = 1 << 18;
 
 /// Files as one trajectory.
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
@@ -350,7 +353,12 @@ impl<'py> Fill<'_, 'py> {
             }
             let arrays = Arrays { vectors, cells: &mut cells, steps: &mut steps, times: &mut times };
             let (trajectory, request) = (self.trajectory, self.request);
-            watched(py, None, rows as u64, move |watch| bulk::read(trajectory, request, arrays, watch))?;
+            let work = move |watch: &Watch| bulk::read(trajectory, request, arrays, watch);
+            if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
+                at_once(py, work)?;
+            } else {
+                watched(py, None, rows as u64, work)?;
+            }
         }
         let result = PyDict::new(py);
         for (array, field) in arrays.into_iter().zip(names) {

@@ -60,7 +60,7 @@ impl Source for FileSource {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset).map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                ends_early(&self.path, offset, buffer.len(), self.len().unwrap_or(offset))
+                ends_early(&self.path, offset, buffer.len() as u64, self.len().unwrap_or(offset))
             } else {
                 Error::io("cannot read the file", &error).at_byte(offset).at_path(&self.path)
             }

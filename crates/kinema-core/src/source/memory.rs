@@ -33,7 +33,7 @@ impl Source for MemorySource {
         let wanted = usize::try_from(offset)
             .ok()
             .and_then(|start| self.bytes.get(start..start.checked_add(buffer.len())?))
-            .ok_or_else(|| ends_early(&self.path, offset, buffer.len(), self.bytes.len() as u64))?;
+            .ok_or_else(|| ends_early(&self.path, offset, buffer.len() as u64, self.bytes.len() as u64))?;
         buffer.copy_from_slice(wanted);
         Ok(())
     }

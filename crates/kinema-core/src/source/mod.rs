@@ -49,6 +49,17 @@ pub trait Source: Send + Sync {
     /// `Truncated` where the source ends before the buffer is full; else the operating system's error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
+    ///
+    /// # Errors
+    /// As said, and as [`Source::len`].
+    fn check(&self, extent: Extent) -> Result<()> {
+        match self.len()? {
+            len if extent.end() <= len => Ok(()),
+            len => Err(ends_early(self.path(), extent.offset, extent.len, len)),
+        }
+    }
+
     /// Whether there are no bytes.
     ///
     /// # Errors
@@ -59,7 +70,7 @@ pub trait Source: Send + Sync {
 }
 
 /// The error of a read beyond the end, the same for every source.
-pub(crate) fn ends_early(path: &Path, offset: u64, wanted: usize, len: u64) -> Error {
+pub(crate) fn ends_early(path: &Path, offset: u64, wanted: u64, len: u64) -> Error {
     Error::new(
         ErrorKind::Truncated,
         format!("the file ends early, expected {wanted} more bytes, found {}", len.saturating_sub(offset)),
@@ -71,6 +82,9 @@ pub(crate) fn ends_early(path: &Path, offset: u64, wanted: usize, len: u64) -> E
 /// Neighbouring extents with no more than this between them are read at once: one call costs about
 /// as much as copying this many bytes from the page cache.
 pub const MAX_GAP: u64 = 16 * 1024;
+
+/// Longer reads are checked against the length of the file before memory is taken for them.
+const UNCHECKED_BYTES: u64 = 4 << 20;
 
 /// The bytes of several extents, read with few calls into one reused buffer.
 #[derive(Debug, Default)]
@@ -128,6 +142,9 @@ impl Gather {
     }
 
     fn fill(&mut self, source: &dyn Source, run: Extent, filled: usize) -> Result<usize> {
+        if run.len > UNCHECKED_BYTES {
+            source.check(run)?;
+        }
         let end = filled + run.len as usize;
         if self.buffer.len() < end {
             self.buffer.resize(end, 0);

@@ -112,21 +112,25 @@ impl Array {
         if fill.len() as u64 != size {
             return Err(wrong("the fill value has another size than the elements"));
         }
-        let mut addresses = told.addresses;
+        let Description { mut addresses, mut sizes, mut masks, .. } = told;
         match &told.inline {
             Some(inline) if inline.len() as u64 != bytes && n_chunks > 0 => {
                 return Err(wrong("the compact data have another size than their shape"));
             }
-            Some(_) => {}
+            Some(_) => {
+                addresses.clear();
+                sizes.clear();
+                masks.clear();
+            }
             None => {
-                let lengths = [addresses.len(), told.sizes.len(), told.masks.len()];
+                let lengths = [addresses.len(), sizes.len(), masks.len()];
                 if lengths.iter().any(|&len| len as u64 != n_chunks) {
                     return Err(wrong("the list of chunks does not fit the shape"));
                 }
                 let outside = |(&at, &len): (&u64, &u64)| {
                     at != NOT_STORED && at.checked_add(len).is_none_or(|end| end >= StackedSource::LARGEST)
                 };
-                if addresses.iter().zip(&told.sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
+                if addresses.iter().zip(&sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
                     return Err(wrong("a chunk lies beyond any file"));
                 }
                 let stored = addresses.iter_mut().filter(|at| **at != NOT_STORED);
@@ -140,8 +144,8 @@ impl Array {
             chunk,
             grid,
             addresses,
-            sizes: told.sizes,
-            masks: told.masks,
+            sizes,
+            masks,
             pipeline,
             partial_chunks_unfiltered: told.partial_chunks_unfiltered,
             fill,

@@ -1,0 +1,387 @@
+"""`KinemaReader`: a reader for MDAnalysis that takes its frames from Kinema.
+
+It derives from MDAnalysis' base class by import and copies nothing of it; it analyses nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from MDAnalysis.coordinates import core as mda_core
+from MDAnalysis.coordinates.base import FrameIteratorIndices, ReaderBase
+from MDAnalysis.coordinates.DCD import DCDWriter
+from MDAnalysis.core._get_readers import get_writer_for
+from MDAnalysis.lib.util import store_init_arguments
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.files import file_names
+from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
+from kinema.interop.mdanalysis.recorded import RecordedValues
+from kinema.registry import formats
+from kinema.resources import parse_memory, worker_count
+from kinema.trajectory import Trajectory
+from kinema.trajectory import open as open_trajectory
+
+__all__ = ["KinemaReader"]
+
+# what `kinema.open` calls a unit -> what MDAnalysis calls it
+_UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
+_VECTOR_FIELDS = ("positions", "velocities", "forces")
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# where a file has no units and none are wanted, any will do
+_ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
+
+
+class KinemaReader(ReaderBase):  # type: ignore[misc]
+    """Reads any trajectory that Kinema reads, for `MDAnalysis.Universe(topology, files, format=KinemaReader)`.
+
+    Lengths are in angstrom, times in ps, velocities in angstrom/ps, forces in kJ/(mol angstrom). Frames are read in
+    blocks on all cores while they are asked for in order, at any stride, backwards, or from a list; `ts.positions` is
+    one array that is filled anew for each frame.
+
+    Parameters
+    ----------
+    filename : path or list of paths
+        Several files are one trajectory. (A list reaches this class with `format=KinemaReader`; with
+        `format="KINEMA"` MDAnalysis makes a reader for each file and chains these.)
+    convert_units : bool
+        False: lengths, velocities, forces and times in the file's own units.
+    sub : (n,) indices or mask, optional
+        Atoms to read, in this order; the topology must be that of these atoms.
+    dt : float, optional
+        Time between frames in ps, instead of the file's: frame i has time i * dt (DCD: later by the file's first step).
+    time_offset : float, optional
+        Added to all times.
+    workers : int, optional
+        Threads that decode; by default as many as this process may use, and one in a process of `multiprocessing`.
+    memory : int or str
+        Memory of a block of frames.
+    refresh_offsets : bool
+        Builds the frame index anew, as for MDAnalysis' XTC reader.
+    continuous : bool
+        Of frames that files overlap in keeps the later file's, as for MDAnalysis' chain reader; by default all frames
+        of all files are kept.
+    observables : bool
+        Put what a single H5MD file recorded at a frame's step into `ts.data`, "group/name", in the file's units.
+    **kwargs
+        Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). Others are MDAnalysis'
+        and not used. By default `absent="nan"`: a frame without velocities has `ts.has_velocities` False.
+
+    Raises
+    ------
+    kinema.Error
+        Those of `kinema.open`; ArgumentError for files without a single frame. An error while a frame is read is
+        raised where it happens, never taken for the end of the trajectory.
+    """
+
+    format = "KINEMA"
+
+    @store_init_arguments  # type: ignore[untyped-decorator]
+    def __init__(
+        self,
+        filename: Any,
+        convert_units: bool = True,
+        sub: Any = None,
+        dt: float | None = None,
+        workers: int | None = None,
+        memory: int | str = BLOCK_MEMORY,
+        refresh_offsets: bool = False,
+        continuous: bool = False,
+        observables: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        self._closed = False
+        self._trajectory: Trajectory | None = None
+        self._ahead: ReadAhead | None = None
+        self._recorded: RecordedValues | None = None
+        super().__init__(filename, convert_units=convert_units, **kwargs)
+        self._workers = _threads(workers)
+        self._memory = parse_memory(memory)
+        self._paths = filename
+        self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
+        trajectory = self._trajectory = self._first_opened()
+        self.filenames = list(trajectory.paths)
+        self.filename = self.filenames[0]
+        # of the file; what asks for this reader stays the class's
+        self.format = trajectory.format
+        self.units = _units(trajectory.format)
+        self.n_frames = trajectory.n_frames
+        if self.n_frames == 0:
+            raise ArgumentError(f"{self.filename}: has no frames, MDAnalysis needs at least one", path=self.filename)
+        self._atoms = None if sub is None else trajectory.select(sub).indices
+        self.n_atoms = trajectory.n_atoms if self._atoms is None else len(self._atoms)
+        self._frame = -1
+        first = self._first_times()
+        # as MDAnalysis' XTC reader has it, no time passes in a single frame
+        between = first[1] - first[0] if len(first) > 1 else 0.0
+        self._dt = dt
+        # a DCD file begins at a step of its own, which MDAnalysis keeps where the user gives another dt
+        self._first = first[0] / between if self.format == "DCD" and between else 0.0
+        if dt is not None:
+            self._ts_kwargs["dt"] = dt
+        self._with_recorded = observables and self.format == "H5MD" and len(self.filenames) == 1
+        self._fields = tuple(name for name in _VECTOR_FIELDS if name in trajectory.fields)
+        self.ts = self._Timestep(
+            self.n_atoms, **{name: name in self._fields for name in _VECTOR_FIELDS}, **self._ts_kwargs
+        )
+        self.ts.dt = between if dt is None else dt
+        self._read_next_timestep()
+
+    @classmethod
+    def parse_n_atoms(cls, filename: Any, **kwargs: Any) -> int:
+        """Number of atoms in a file, from its header."""
+        return open_trajectory(filename, **_open_options(kwargs)).n_atoms
+
+    # -- opening and closing ------------------------------------------------------------------------------------
+
+    @property
+    def kinema_trajectory(self) -> Trajectory:
+        """The trajectory behind this reader, with all atoms; ArgumentError where the reader was closed."""
+        if self._closed:
+            raise ArgumentError(f"{self.filename}: the reader was closed", path=self.filename)
+        if self._trajectory is None:
+            self._trajectory = open_trajectory(self._paths, **self._options)
+        return self._trajectory
+
+    def close(self) -> None:
+        """Closes the files; `rewind` and iteration open them again."""
+        self._closed = True
+        self._trajectory = None
+        self._ahead = None
+        self._recorded = None
+
+    def _first_opened(self) -> Trajectory:
+        """The trajectory, and `_options` as they have to be for it."""
+        if any(_is_hdf5(path) for path in file_names(self._paths)):
+            self._options.setdefault("absent", "nan")
+            if not self.convert_units and "units" not in self._options:
+                try:
+                    return open_trajectory(self._paths, **self._options)
+                except ArgumentError:
+                    # lacks units, or has another fault, which shows again
+                    self._options["units"] = _ANY_UNITS
+        return open_trajectory(self._paths, **self._options)
+
+    def _reopen(self) -> None:
+        """Brings the reader before the first frame."""
+        self._closed = False
+        self._frame = -1
+        self.ts.frame = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # open files do not travel. Another process opens its own when a frame is asked for: an OSError while it
+        # unpickles would make a worker of multiprocessing end without a word, and its pool wait for ever
+        return {**self.__dict__, "_trajectory": None, "_ahead": None, "_recorded": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._workers = _threads(self._kwargs["workers"])
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> KinemaReader:
+        self._reopen()
+        self._read_ahead().expect(range(self.n_frames))
+        return self
+
+    def __getitem__(self, frame: Any) -> Any:
+        found = super().__getitem__(frame)
+        return _AnnouncedFrames(self, found.frames) if isinstance(found, FrameIteratorIndices) else found
+
+    def next(self) -> Any:
+        """The next frame; after the last one rewinds and raises StopIteration."""
+        # the base class takes every OSError and EOFError for the end of the trajectory
+        if self._frame + 1 >= self.n_frames:
+            self.rewind()
+            raise StopIteration
+        return self._read_frame_with_aux(self._frame + 1)
+
+    def _read_next_timestep(self, ts: Any = None) -> Any:
+        if self._frame + 1 >= self.n_frames:
+            raise EOFError(f"{self.filename}: frame {self._frame} is the last one")
+        return self._fill(self._frame + 1, self.ts if ts is None else ts)
+
+    def _read_frame(self, frame: int) -> Any:
+        return self._fill(int(frame), self.ts)
+
+    def _fill(self, frame: int, ts: Any) -> Any:
+        """Reads a frame into `ts`."""
+        ahead = self._read_ahead()
+        row = ahead.row(frame)
+        self._frame = ts.frame = frame
+        ts.time = ahead.times[row] if self._dt is None else (self._first + frame) * self._dt
+        ts.data["step"] = ahead.steps[row]
+        ts.dimensions = ahead.dimensions[row]
+        for name, values in ahead.vectors.items():
+            setattr(ts, name, values[row])
+            # one number tells nearly always
+            if np.isnan(values[row, 0, 0]) and np.isnan(values[row]).all():
+                setattr(ts, f"has_{name}", False)
+        if self._with_recorded:
+            self._fill_recorded(frame, ts)
+        return ts
+
+    def _fill_recorded(self, frame: int, ts: Any) -> None:
+        """Puts the observables of a frame into `ts.data`, and takes those of other frames out."""
+        if self._recorded is None:
+            trajectory = self.kinema_trajectory
+            self._recorded = RecordedValues(trajectory.observables, trajectory.steps)
+        for name, value in self._recorded.at(frame):
+            if value is None:
+                ts.data.pop(name, None)
+            else:
+                ts.data[name] = value
+
+    def _read_ahead(self) -> ReadAhead:
+        if self._ahead is None:
+            trajectory = self.kinema_trajectory
+            self._ahead = ReadAhead(
+                trajectory.core,
+                self.n_frames,
+                self._atoms,
+                tuple(name for name in _VECTOR_FIELDS if name in trajectory.fields),
+                native=not self.convert_units,
+                workers=self._workers,
+                memory=self._memory,
+            )
+        return self._ahead
+
+    def _first_times(self) -> list[float]:
+        """Times of the first two frames, or of the only one."""
+        ahead = self._read_ahead()
+        ahead.expect(range(min(2, self.n_frames)))
+        ahead.row(0)
+        return ahead.times
+
+    # -- many frames --------------------------------------------------------------------------------------------
+
+    def timeseries(
+        self,
+        asel: Any = None,
+        atomgroup: Any = None,
+        start: int | None = None,
+        stop: int | None = None,
+        step: int | None = None,
+        order: str | None = None,
+    ) -> NDArray[np.float32]:
+        """Positions of many frames, read with one call; where there are transformations, frame by frame through these.
+
+        Parameters
+        ----------
+        asel, atomgroup : AtomGroup, optional
+            Atoms, all by default; `asel` is the deprecated name.
+        start, stop, step : int, optional
+            Frames, as in a slice.
+        order : str, optional
+            Any permutation of "fac": frames, atoms, coordinates. By default "fac", for DCD "afc", as MDAnalysis'
+            readers have it.
+
+        Returns
+        -------
+        (frames, atoms, 3) float32, its axes in the order asked for; in angstrom or the file's unit
+
+        Raises
+        ------
+        ValueError
+            For an atom group without atoms, for both names of it, for another `order`.
+        """
+        if order is None:
+            order = "afc" if self.format == "DCD" else "fac"
+        if sorted(order) != ["a", "c", "f"]:
+            raise ArgumentError(f"order must be a permutation of 'fac', found {order!r}")
+        group = asel if atomgroup is None else atomgroup
+        refused = (group is not None and len(group) == 0) or (asel is not None and atomgroup is not None)
+        fields = self.kinema_trajectory.fields
+        # what MDAnalysis refuses, it refuses in its own words
+        if refused or self.transformations or "positions" not in fields:
+            arguments = {"asel": asel, "atomgroup": atomgroup, "start": start, "stop": stop, "step": step}
+            return np.asarray(super().timeseries(**arguments, order=order))
+        if asel is not None:
+            warnings.warn("asel argument to timeseries is called atomgroup in 3.0", DeprecationWarning, stacklevel=2)
+        frames = range(*self.check_slice_indices(start, stop, step))
+        found = self.kinema_trajectory.core.read(
+            (frames.start, frames.step, len(frames)) if len(frames) else (0, 1, 0),
+            atoms=self._atoms_of(group),
+            workers=self._workers,
+            native=not self.convert_units,
+        )["positions"]
+        return np.moveaxis(found, ["fac".index(axis) for axis in order], [0, 1, 2])
+
+    def _atoms_of(self, group: Any) -> NDArray[np.uint32] | None:
+        """Which of the file's atoms an atom group is; None: all."""
+        if group is None:
+            return self._atoms
+        indices = np.asarray(group.indices, dtype=np.uint32)
+        return indices if self._atoms is None else self._atoms[indices]
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def Writer(self, filename: Any, n_atoms: int | None = None, **kwargs: Any) -> Any:  # noqa: N802
+        """A writer of MDAnalysis for this file name, by default with as many atoms as this reader."""
+        writer = get_writer_for(filename, format=kwargs.get("format"), multiframe=True)
+        # DCD stores no times but the time between frames
+        if issubclass(writer, DCDWriter):
+            kwargs.setdefault("dt", self.dt)
+        return mda_core.writer(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)
+
+
+class _AnnouncedFrames(FrameIteratorIndices):  # type: ignore[misc]
+    """Frames of a list, announced before they are read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self.trajectory._read_ahead().expect(self.frames)
+        yield from super().__iter__()
+
+
+def _threads(workers: int | None) -> int:
+    """As many as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
+    return 1 if workers is None and multiprocessing.parent_process() is not None else worker_count(workers)
+
+
+def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, continuous: bool = False) -> dict[str, Any]:
+    """The arguments of `kinema.open` among those that MDAnalysis hands to a reader."""
+    known = set(inspect.signature(open_trajectory).parameters) - {"paths", "topology", "format"}
+    options = {name: value for name, value in given.items() if name in known}
+    named = given.get("format")
+    # MDAnalysis hands over what the user said: "KINEMA", this class, or the name of a format
+    if isinstance(named, str) and named.upper() in {one.name for one in formats()}:
+        options["format"] = named.upper()
+    if refresh_offsets:
+        options.setdefault("index", "rebuild")
+    options.setdefault("overlap", "last" if continuous else "all")
+    return options
+
+
+def _is_hdf5(path: str) -> bool:
+    """Whether a file has the signature of HDF5 at one of its places (HDF5 file format, II.A: 0, 512, 1024, ...)."""
+    if not os.path.isfile(path):
+        return False  # whatever it is, `kinema.open` says what is wrong with it
+    with open(path, "rb") as file:
+        place, size = 0, os.path.getsize(path)
+        while place < size:
+            file.seek(place)
+            if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
+                return True
+            place = max(512, 2 * place)
+    return False
+
+
+def _units(name: str) -> dict[str, str | None]:
+    """MDAnalysis' names of the units of a format."""
+    known = next((one for one in formats() if one.name == name), None)
+    length = None if known is None else _UNIT_NAMES.get(known.length_unit.split()[0])
+    time = None if known is None else _UNIT_NAMES.get(known.time_unit.split()[0])
+    both = length is not None and time is not None
+    return {
+        "length": length,
+        "time": time,
+        "velocity": f"{length}/{time}" if both else None,
+        "force": f"kJ/(mol*{length})" if length is not None else None,
+    }

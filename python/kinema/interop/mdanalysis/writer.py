@@ -1,0 +1,250 @@
+"""`KinemaWriter`: a writer of H5MD files for MDAnalysis, over `kinema.Writer`.
+
+It derives from MDAnalysis' base class by import; how a file is laid out and compressed is `kinema.Writer`'s affair.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from MDAnalysis.coordinates.base import WriterBase
+from numpy.typing import NDArray
+
+from kinema.blocks import frame_bytes
+from kinema.errors import ArgumentError
+from kinema.writer import Writer
+
+__all__ = ["KinemaWriter"]
+
+_VECTOR_FIELDS = ("positions", "velocities", "forces")
+# what MDAnalysis keeps of its own in `ts.data`
+_NO_OBSERVABLES = frozenset({"step", "time", "dt", "time_offset"})
+# frames that are handed on together
+_BLOCK_MEMORY = 4 << 20
+_BLOCK_FRAMES = 256
+
+
+class KinemaWriter(WriterBase):  # type: ignore[misc]
+    """Writes H5MD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
+
+    Positions, velocities and forces that the first frame has, its box, step and time, masses, charges, species and
+    bonds of its atoms, and numbers in `ts.data` as observables. The file appears under its name when the writer is
+    closed, whole; an exception inside `with` leaves nothing.
+
+    Parameters
+    ----------
+    filename : path
+    n_atoms : int
+    convert_units : bool
+        Only True: values are those of MDAnalysis, and `length_unit` and `time_unit` say what the file has.
+    dt : float, optional
+        Frame i gets the time i * dt in ps instead of its own.
+    positions, velocities, forces : bool, optional
+        Whether to write them; by default where the first frame has them.
+    observables : bool
+        Whether to write what is in `ts.data`.
+    topology : bool
+        Whether to write masses, charges, species and bonds of the atoms of the first frame.
+    overwrite : bool
+        Replace a file of that name, as MDAnalysis' writers do.
+    dialect : {"mdanalysis", "h5md"}
+        By default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
+    start, step, multiframe : ignored, for MDAnalysis hands them to all writers
+    **options
+        `layout`, `compression`, `max_error` and all others of `kinema.Writer`.
+
+    Raises
+    ------
+    ArgumentError
+        For options that `kinema.Writer` does not know, another number of atoms, steps that do not rise (a frame
+        that is written twice), a frame without what the first one had.
+    kinema.Error
+        Those of `kinema.Writer`.
+    """
+
+    format = "KINEMA"
+    multiframe = True
+    units = {"time": "ps", "length": "Angstrom", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}  # noqa: RUF012
+
+    # until all is well; the base class closes also what was never made
+    _closed = True
+
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        n_atoms: int,
+        convert_units: bool = True,
+        dt: float | None = None,
+        positions: bool | None = None,
+        velocities: bool | None = None,
+        forces: bool | None = None,
+        observables: bool = True,
+        topology: bool = True,
+        overwrite: bool = True,
+        dialect: str = "mdanalysis",
+        start: int | None = None,
+        step: int | None = None,
+        multiframe: bool | None = None,
+        **options: Any,
+    ) -> None:
+        self._writer: Writer | None = None
+        self._block: _Block | None = None
+        if not convert_units:
+            raise ArgumentError(
+                "convert_units=False is not for writing; say which units the file has: length_unit='nm'"
+            )
+        unknown = set(options) - set(inspect.signature(Writer.__init__).parameters) | set(options) & {"fields", "mode"}
+        if unknown:
+            raise ArgumentError(f"no such option of the writer: {', '.join(sorted(unknown))}")
+        self.filename = os.fspath(filename)
+        self.n_atoms = n_atoms
+        self._dt = dt
+        self._wanted = {"positions": positions, "velocities": velocities, "forces": forces}
+        self._with_observables, self._with_topology = observables, topology
+        self._options = {"overwrite": overwrite, "dialect": dialect, **options}
+        self._closed = False
+
+    def _write_next_frame(self, obj: Any) -> None:
+        """Takes the current frame of an AtomGroup or a Universe; TypeError for anything else."""
+        atoms = getattr(obj, "atoms", None)
+        if atoms is None:
+            raise TypeError(f"a writer takes an AtomGroup or a Universe, found {type(obj).__name__}")
+        if self._closed:
+            raise ArgumentError(f"{self.filename}: the writer is closed", path=self.filename)
+        if len(atoms) != self.n_atoms:
+            raise ArgumentError(f"the frame has {len(atoms)} atoms, expected {self.n_atoms} as the writer was told")
+        ts = atoms.universe.trajectory.ts
+        if self._block is None:
+            self._begin(atoms, ts)
+        assert self._block is not None and self._writer is not None
+        self._block.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
+        if self._block.full:
+            self._block.hand_to(self._writer)
+
+    def _begin(self, atoms: Any, ts: Any) -> None:
+        """Makes the file, with what the first frame has."""
+        fields = tuple(name for name in _VECTOR_FIELDS if self._is_written(name, ts))
+        if not fields:
+            raise ArgumentError("the frame has no positions, velocities or forces to write")
+        self._writer = Writer(
+            self.filename,
+            self.n_atoms,
+            fields=fields,
+            topology=atoms if self._with_topology else None,
+            **self._options,
+        )
+        observables = self._add_observables(self._writer, ts.data) if self._with_observables else ()
+        self._block = _Block(self.n_atoms, fields, observables)
+
+    def _is_written(self, name: str, ts: Any) -> bool:
+        wanted, there = self._wanted[name], bool(getattr(ts, f"has_{name}"))
+        if wanted and not there:
+            raise ArgumentError(f"the frame has no {name}, but {name}=True asks for them")
+        return there if wanted is None else wanted
+
+    @staticmethod
+    def _add_observables(writer: Writer, data: Any) -> tuple[str, ...]:
+        names = []
+        for name, value in data.items():
+            array = np.asarray(value)
+            if name not in _NO_OBSERVABLES and array.dtype.kind in "biuf":
+                writer.add_observable(name, shape=array.shape, dtype=array.dtype)
+                names.append(name)
+        return tuple(names)
+
+    def close(self) -> None:
+        """Writes what is left; the file appears under its name. Without a single frame there is none."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writer is None or self._block is None:
+            return
+        try:
+            self._block.hand_to(self._writer)
+            self._writer.close()
+        except BaseException:
+            self._writer.abort()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._writer is not None:
+            self._closed = True
+            self._writer.abort()
+        self.close()
+
+
+class _Block:
+    """Frames that wait to be written, as arrays."""
+
+    def __init__(self, n_atoms: int, fields: tuple[str, ...], observables: tuple[str, ...]) -> None:
+        room = min(_BLOCK_FRAMES, max(1, _BLOCK_MEMORY // frame_bytes(n_atoms, len(fields), 4)))
+        self._vectors = {name: np.empty((room, n_atoms, 3), dtype=np.float32) for name in fields}
+        self._cells: list[NDArray[np.float32]] = []
+        self._steps: list[int] = []
+        self._times: list[float] = []
+        # rows of the block and values
+        self._observables: dict[str, list[tuple[int, Any]]] = {name: [] for name in observables}
+        self._room = room
+        self._last_step: int | None = None
+        self._has_cell: bool | None = None
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @property
+    def full(self) -> bool:
+        return len(self) == self._room
+
+    def add(self, ts: Any, indices: NDArray[np.int64], time: float) -> None:
+        """Copies these atoms of a frame; nothing is taken where it raises ArgumentError."""
+        row = len(self)
+        for name in self._vectors:
+            if not getattr(ts, f"has_{name}"):
+                raise ArgumentError(f"frame {ts.frame} has no {name}, which the first frame had")
+        step = int(ts.data.get("step", ts.frame))
+        if self._last_step is not None and step <= self._last_step:
+            raise ArgumentError(
+                f"steps must rise, the last was {self._last_step}, found {step} in frame {ts.frame}; "
+                "set ts.data['step'] where the trajectory's own do not rise"
+            )
+        cell = ts.triclinic_dimensions
+        if self._has_cell not in (None, cell is not None):
+            said = (
+                "has a box, which earlier frames had not"
+                if cell is not None
+                else "has no box, which earlier frames had"
+            )
+            raise ArgumentError(f"frame {ts.frame} {said}")
+        for name, values in self._vectors.items():
+            np.take(getattr(ts, name), indices, axis=0, out=values[row], mode="clip")
+        if cell is not None:
+            self._cells.append(cell)
+        for name, rows in self._observables.items():
+            if name in ts.data:
+                # a copy: whoever made it may change it in the next frame
+                rows.append((row, np.array(ts.data[name])))
+        self._steps.append(step)
+        self._times.append(float(time))
+        self._last_step, self._has_cell = step, cell is not None
+
+    def hand_to(self, writer: Writer) -> None:
+        """Gives all that is there to the writer; the block is empty then."""
+        count = len(self)
+        if not count:
+            return
+        steps, times = np.array(self._steps), np.array(self._times)
+        vectors = {name: values[:count] for name, values in self._vectors.items()}
+        cells = np.array(self._cells) if self._cells else None
+        writer.write(vectors.pop("positions", None), **vectors, cell=cells, step=steps, time=times)
+        for name, rows in self._observables.items():
+            if rows:
+                at = [row for row, _ in rows]
+                writer.write_observable(name, np.array([value for _, value in rows]), step=steps[at], time=times[at])
+                rows.clear()
+        self._cells, self._steps, self._times = [], [], []

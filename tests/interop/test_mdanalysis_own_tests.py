@@ -1,0 +1,66 @@
+"""MDAnalysisTests' own test modules, run in a process in which Kinema is installed as the reader of its formats.
+
+Left out, each for the reason that stands beside it: tests of the insides of MDAnalysis' readers, and two choices that
+Kinema makes otherwise. Tests of TRR, and of writers alone, are not collected.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kinema
+
+HEADER = "looks into the header through the reader's `_file`, which is MDAnalysis' own"
+WORDS = "wants the words of MDAnalysis' error; Kinema raises an error of its own"
+H5MD = "TestH5MDReaderWithRealTrajectory"
+LEFT_OUT = {
+    "TestXTCReader::test_rewind_xdrtrj": "reads the position in the file from the reader's `_xdr`",
+    "test_write_istart": HEADER,
+    "test_reader_set_dt": HEADER,
+    "test_ts_time": HEADER,
+    "test_dcd_writer_angle_cosines": HEADER,
+    "TestDCDReader::test_empty_dcd": "wants an OSError for an empty file; Kinema's TruncatedFileError is an EOFError",
+    "test_write_random_unitcell": "wants cells back whose angles no cell can have; Kinema refuses the frame",
+    f"{H5MD}::test_unknown_unit": WORDS,
+    f"{H5MD}::test_changing_n_atoms": WORDS,
+    f"{H5MD}::test_2D_box": WORDS,
+    f"{H5MD}::test_no_groups": WORDS,
+    f"{H5MD}::test_no_units_but_convert_units_true_error": WORDS,
+    f"{H5MD}::test_parse_n_atoms_error": WORDS,
+    f"{H5MD}::test_box_vector": "joins a box without steps row by row; Kinema joins by steps and never by rows",
+    f"{H5MD}::test_wrong_driver": "HDF5 drivers are not used: bytes are read without libhdf5",
+    f"{H5MD}::test_open_with_driver": "as above",
+    "TestH5PYNotInstalled::test_reader_no_h5py": "takes h5py away from MDAnalysis' module alone",
+}
+MODULES = ("coordinates.test_xdr", "coordinates.test_dcd", "coordinates.test_h5md", "coordinates.test_chainreader")
+CODE = """
+import sys
+import pytest
+from kinema.interop.mdanalysis import install
+
+class LeaveOut:
+    def pytest_collection_modifyitems(self, config, items):
+        names = sys.argv[1].split(",")
+        gone = [item for item in items if any(item.nodeid.split("[")[0].endswith("::" + name) for name in names)]
+        print("left out:", ",".join(sorted({name for name in names for item in gone if name in item.nodeid})))
+        items[:] = [item for item in items if item not in gone]
+
+install()
+options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "-k", "not TRR and not Writer", "--pyargs"]
+sys.exit(pytest.main([*options, *sys.argv[2:]], plugins=[LeaveOut()]))
+"""
+
+
+def test_their_modules_pass_over_our_reader(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(kinema.__file__).parents[1])}
+    words = [sys.executable, "-c", CODE, ",".join(LEFT_OUT), *(f"MDAnalysisTests.{name}" for name in MODULES)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None and int(passed.group(1)) > 150, done.stdout[-500:]
+    # what is named above is there to be left out
+    assert re.search(r"left out: (.*)", done.stdout).group(1).split(",") == sorted(LEFT_OUT)  # type: ignore[union-attr]

@@ -1,0 +1,496 @@
+"""Kinema's reader inside MDAnalysis gives what MDAnalysis' own readers give, on real files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import MDAnalysis
+import numpy as np
+import pytest
+from MDAnalysis.analysis import align, rms
+from MDAnalysis.analysis.base import AnalysisFromFunction
+from MDAnalysis.transformations import translate
+from MDAnalysisTests.datafiles import DCD, DCD2, GRO, PSF, XTC
+
+import kinema as kn
+from kinema.interop.mdanalysis import KinemaReader, install, uninstall
+from kinema.testing import random_walk, write_dcd, write_xtc
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
+    pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis.*"),
+]
+FILES = {"dcd": (PSF, DCD), "xtc": (GRO, XTC)}
+
+
+def over_kinema(topology: Any, files: Any, **options: Any) -> Any:
+    return MDAnalysis.Universe(topology, files, format=KinemaReader, index="memory", **options)
+
+
+@pytest.fixture(scope="module")
+def theirs_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Universes over MDAnalysis' readers; these store offsets beside their files."""
+    folder = tmp_path_factory.mktemp("theirs")
+    return {
+        name: MDAnalysis.Universe(top, shutil.copy(trajectory, folder)) for name, (top, trajectory) in FILES.items()
+    }
+
+
+@pytest.fixture(params=["dcd", "xtc"])
+def both(request: Any, theirs_of: dict[str, Any]) -> tuple[Any, Any]:
+    """The same file over Kinema's reader and over MDAnalysis' own."""
+    theirs = theirs_of[request.param]
+    theirs.trajectory.rewind()
+    return over_kinema(*FILES[request.param]), theirs
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def test_every_frame_is_that_of_their_reader(both: Any) -> None:
+    ours, theirs = both[0].trajectory, both[1].trajectory
+    assert (ours.n_frames, ours.n_atoms, len(ours)) == (theirs.n_frames, theirs.n_atoms, len(theirs))
+    assert (ours.dt, ours.totaltime) == pytest.approx((theirs.dt, theirs.totaltime), rel=1e-15)
+    assert ours.format == theirs.format
+    count = 0
+    for mine, other in zip(ours, theirs, strict=True):
+        # positions to the bit; the cell's lengths are scaled in another order
+        np.testing.assert_array_equal(mine.positions, other.positions)
+        assert (mine.frame, mine.n_atoms) == (other.frame, other.n_atoms)
+        assert mine.time == pytest.approx(other.time, rel=1e-15)
+        assert (mine.dimensions is None) == (other.dimensions is None)
+        if other.dimensions is not None:
+            np.testing.assert_allclose(mine.dimensions, other.dimensions, rtol=2e-7)
+        count += 1
+    assert count == theirs.n_frames
+    assert (ours.ts.has_velocities, ours.ts.has_forces) == (False, False)
+
+
+def test_steps_are_those_of_the_simulation(both: Any) -> None:
+    trajectory = both[0].trajectory
+    expected = kn.open(trajectory.filename, index="memory").steps
+    assert [ts.data["step"] for ts in trajectory] == expected.tolist()
+    if trajectory.format == "XTC":
+        assert [ts.data["step"] for ts in both[1].trajectory] == expected.tolist()
+
+
+@pytest.mark.parametrize("options", [{"dt": 5.0}, {"time_offset": 3.0}, {"dt": 2, "time_offset": 10}])
+@pytest.mark.parametrize("name", ["dcd", "xtc"])
+def test_times_that_the_user_states(name: str, options: dict[str, float], tmp_path: Path) -> None:
+    topology, trajectory = FILES[name]
+    theirs = MDAnalysis.Universe(topology, shutil.copy(trajectory, tmp_path), **options).trajectory
+    ours = over_kinema(topology, trajectory, **options).trajectory
+    assert ours.dt == pytest.approx(theirs.dt, rel=1e-15)
+    np.testing.assert_allclose([ts.time for ts in ours[:9]], [ts.time for ts in theirs[:9]], rtol=1e-15)
+
+
+def test_native_units(tmp_path: Path) -> None:
+    ours = over_kinema(GRO, XTC, convert_units=False).trajectory
+    theirs = MDAnalysis.Universe(GRO, shutil.copy(XTC, tmp_path), convert_units=False).trajectory
+    assert ours.units["length"] == theirs.units["length"] == "nm"
+    np.testing.assert_array_equal(ours[3].positions, theirs[3].positions)
+    np.testing.assert_allclose(ours[3].dimensions, theirs[3].dimensions, rtol=2e-7)
+    np.testing.assert_array_equal(ours.timeseries(stop=2), theirs.timeseries(stop=2))
+    # what MDAnalysis has to convert them, converts them
+    np.testing.assert_array_equal(
+        ours.convert_pos_from_native(ours[3].positions.copy()), over_kinema(GRO, XTC).trajectory[3].positions
+    )
+
+
+def test_a_box_that_changes_and_none_at_all(tmp_path: Path) -> None:
+    positions = random_walk(4, 12)
+    write_dcd(tmp_path / "none.dcd", positions)
+    write_dcd(tmp_path / "box.dcd", positions, cell=(30.0, 40.0, 50.0))
+    empty = MDAnalysis.Universe.empty(12)
+    assert empty.load_new(str(tmp_path / "none.dcd"), format=KinemaReader).dimensions is None
+    empty.load_new(str(tmp_path / "box.dcd"), format=KinemaReader)
+    np.testing.assert_array_equal(empty.dimensions, [30, 40, 50, 90, 90, 90])
+
+
+def test_one_frame(tmp_path: Path) -> None:
+    write_xtc(tmp_path / "one.xtc", random_walk(1, 12), first_step=7, dt=2.0)
+    trajectory = KinemaReader(tmp_path / "one.xtc", index="memory")
+    assert (trajectory.n_frames, trajectory.dt, trajectory.totaltime, trajectory.time) == (1, 0.0, 0.0, 14.0)
+    assert [ts.frame for ts in trajectory] == [0]
+
+
+# -- atoms ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dcd", "xtc"])
+def test_a_subset_of_the_atoms(name: str) -> None:
+    topology, trajectory = FILES[name]
+    whole = over_kinema(topology, trajectory)
+    group = whole.select_atoms("protein and name CA")
+    part = MDAnalysis.Merge(group).load_new(trajectory, format=KinemaReader, sub=group.indices, index="memory")
+    assert part.trajectory.n_atoms == len(group) == 214
+    for mine, _ in zip(part.trajectory, whole.trajectory, strict=True):
+        np.testing.assert_array_equal(mine.positions, group.positions)
+    chosen = part.atoms[[5, 3, 5, 200]]
+    expected = kn.open(trajectory, index="memory").read(select=group.indices[[5, 3, 5, 200]])
+    np.testing.assert_array_equal(part.trajectory.timeseries(atomgroup=chosen, order="fac"), expected)
+    copy = part.trajectory.copy()
+    np.testing.assert_array_equal(copy[4].positions, part.trajectory[4].positions)
+
+
+def test_a_subset_in_another_order_or_as_a_mask() -> None:
+    scrambled = KinemaReader(DCD, sub=[7, 3, 7], index="memory")
+    np.testing.assert_array_equal(scrambled.ts.positions, KinemaReader(DCD, index="memory").ts.positions[[7, 3, 7]])
+    mask = np.arange(3341) % 2 == 0
+    assert KinemaReader(DCD, sub=mask, index="memory").n_atoms == mask.sum()
+
+
+def test_a_subset_that_is_none() -> None:
+    with pytest.raises(IndexError, match="atom 3341 is out of range"):
+        KinemaReader(DCD, sub=[3341], index="memory")
+    with pytest.raises(kn.ArgumentError, match="names no atoms"):
+        KinemaReader(DCD, sub=[], index="memory")
+    with pytest.raises(ValueError, match="don't have the same number of atoms"):
+        over_kinema(PSF, DCD, sub=[1, 2])
+
+
+def test_number_of_atoms_from_the_header() -> None:
+    assert KinemaReader.parse_n_atoms(XTC, n_atoms=3) == 47681
+
+
+# -- ways through the frames ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        slice(None),
+        slice(10, 60, 7),
+        slice(None, None, -1),
+        slice(90, 2, -3),
+        slice(5, 5),
+        [3, 1, 1, -2, 50, 4],
+        np.arange(98) % 3 == 1,
+        np.array([], dtype=int),
+        list(range(20, 40)),
+    ],
+    ids=str,
+)
+def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
+    ours, theirs = over_kinema(PSF, DCD).trajectory, theirs_of["dcd"].trajectory
+    # a small limit makes blocks of two frames
+    tight = KinemaReader(DCD, index="memory", memory=2 * 41_000)
+    for reader in (ours, tight):
+        found = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in reader[frames]]
+        expected = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in theirs[frames]]
+        assert [row[0] for row in found] == [row[0] for row in expected]
+        np.testing.assert_allclose([row[1] for row in found], [row[1] for row in expected], rtol=1e-15)
+        assert [row[2] for row in found] == [row[2] for row in expected]
+        assert reader.frame == 0
+
+
+def test_loops_within_loops_and_jumps() -> None:
+    trajectory = over_kinema(PSF, DCD).trajectory
+    expected = kn.open(DCD, index="memory").read(select=[100])[:, 0]
+    for outer in trajectory[::20]:
+        number = outer.frame
+        np.testing.assert_array_equal(trajectory.ts.positions[100], expected[number])
+        for inner in trajectory[[number, 97, 1]]:
+            np.testing.assert_array_equal(inner.positions[100], expected[inner.frame])
+    for number in (0, 1, 2, 3, 3, 2, 97, 0, -1, 5, 7, 9, 11, 13, 12, np.int64(4)):
+        np.testing.assert_array_equal(trajectory[number].positions[100], expected[number])
+    with pytest.raises(IndexError):
+        trajectory[98]
+    with pytest.raises(TypeError):
+        trajectory["1"]
+
+
+def test_sub_slices_of_lists() -> None:
+    trajectory = over_kinema(PSF, DCD).trajectory
+    chosen = trajectory[[9, 4, 30, 2]]
+    assert (len(chosen), chosen[1].frame, [ts.frame for ts in chosen[1:3]]) == (4, 4, [4, 30])
+
+
+def test_next_and_rewind() -> None:
+    trajectory = over_kinema(PSF, DCD).trajectory
+    assert [trajectory.next().frame for _ in range(3)] == [1, 2, 3]
+    trajectory.rewind()
+    assert trajectory.frame == 0
+    trajectory[97]
+    with pytest.raises(StopIteration):
+        next(trajectory)
+    assert trajectory.frame == 0
+
+
+def test_changes_to_a_frame_are_not_kept(both: Any) -> None:
+    trajectory = both[0].trajectory
+    before = trajectory[1].positions.copy()
+    trajectory.ts.positions += 1.0
+    trajectory[0]
+    np.testing.assert_array_equal(trajectory[1].positions, before)
+
+
+def test_transformations(both: Any) -> None:
+    ours, theirs = both
+    for universe in (ours, theirs.copy()):
+        universe.trajectory.add_transformations(translate([1, 2, 3]))
+        found = universe.trajectory.timeseries(stop=5, order="fac") if universe is ours else None
+        moved = [ts.positions.copy() for ts in universe.trajectory[:5]]
+        if universe is ours:
+            np.testing.assert_array_equal(found, moved)
+            ours_moved = moved
+    np.testing.assert_array_equal(ours_moved, moved)
+
+
+def test_closed(tmp_path: Path) -> None:
+    with KinemaReader(DCD, index="memory") as reader:
+        assert reader.n_frames == 98
+    with pytest.raises(ValueError, match="the reader was closed"):
+        reader[5]
+    with pytest.raises(kn.ArgumentError):
+        reader.timeseries()
+    reader.close()
+    assert sum(1 for _ in reader) == 98
+
+
+# -- many frames at once -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["fac", "fca", "afc", "acf", "caf", "cfa", None])
+def test_timeseries(order: str | None, both: Any) -> None:
+    ours, theirs = both
+    arguments: dict[str, Any] = {} if order is None else {"order": order}
+    groups = [universe.select_atoms("protein and name CA")[::-1] for universe in both]
+    for frames in ({}, {"start": 1, "stop": 9, "step": 3}, {"start": 2, "stop": 2}):
+        found = ours.trajectory.timeseries(atomgroup=groups[0], **frames, **arguments)
+        expected = theirs.trajectory.timeseries(atomgroup=groups[1], **frames, **arguments)
+        np.testing.assert_array_equal(found, expected)
+    found = ours.trajectory.timeseries(stop=2, **arguments)
+    np.testing.assert_array_equal(found, theirs.trajectory.timeseries(stop=2, **arguments))
+
+
+def test_timeseries_moves_no_frame() -> None:
+    trajectory = over_kinema(PSF, DCD).trajectory
+    trajectory[7]
+    trajectory.timeseries(step=2)
+    assert (trajectory.frame, trajectory.next().frame) == (7, 8)
+    assert trajectory.timeseries(start=8, stop=2, step=-2, order="fac").shape == (3, 3341, 3)
+
+
+@pytest.mark.parametrize("order", ["", "fa", "faa", "xyz", "facc"])
+def test_timeseries_in_an_order_that_is_none(order: str) -> None:
+    with pytest.raises(ValueError, match="permutation"):
+        KinemaReader(DCD, index="memory").timeseries(order=order)
+
+
+def test_to_memory(both: Any) -> None:
+    ours, theirs = both
+    ours.transfer_to_memory(start=1, step=3)
+    expected = [ts.positions.copy() for ts in theirs.trajectory[1::3]]
+    np.testing.assert_array_equal([ts.positions.copy() for ts in ours.trajectory], expected)
+    again = MDAnalysis.Universe(ours.filename, theirs.trajectory.filename, format=KinemaReader, in_memory=True)
+    assert again.trajectory.n_frames == theirs.trajectory.n_frames
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
+    """MDAnalysis' base class ends a loop at any OSError or EOFError, of which Kinema's are some."""
+    path = tmp_path / "damaged.xtc"
+    write_xtc(path, random_walk(60, 40))
+    reader = KinemaReader(path, index="memory")
+    content = bytearray(path.read_bytes())
+    middle = kn.open(path, index="memory").core.parts()[0]["size"] * 40 // 60
+    content[middle : middle + 400] = bytes(400)
+    path.write_bytes(content)
+    seen = []
+    with pytest.raises(kn.CorruptFileError) as caught:
+        seen.extend(ts.frame for ts in reader)
+    assert 0 < caught.value.frame < 60
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(kn.Error) as cut:
+        [ts.frame for ts in reader]
+    assert isinstance(cut.value, (EOFError, ValueError))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.xtc"):
+        KinemaReader(tmp_path / "none.xtc")
+    (tmp_path / "empty.dcd").touch()
+    with pytest.raises(EOFError):
+        over_kinema(PSF, str(tmp_path / "empty.dcd"))
+    write_dcd(tmp_path / "header.dcd", np.zeros((0, 5, 3), dtype=np.float32))
+    with pytest.raises(kn.ArgumentError, match="has no frames"):
+        KinemaReader(tmp_path / "header.dcd")
+    with pytest.raises(kn.UnsupportedFormatError):
+        KinemaReader(GRO)
+    with pytest.raises(kn.Error):
+        KinemaReader(XTC, format="DCD")
+
+
+def test_an_incomplete_last_frame(tmp_path: Path) -> None:
+    path = tmp_path / "cut.xtc"
+    write_xtc(path, random_walk(10, 40))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(kn.TruncatedFileError):
+        KinemaReader(path, index="memory")
+    reader = KinemaReader(path, index="memory", on_truncated="drop")
+    assert [ts.frame for ts in reader] == list(range(9))
+
+
+# -- pickling and processes ----------------------------------------------------------------------------------------
+
+
+def test_pickled_at_its_frame(both: Any) -> None:
+    universe = both[0]
+    universe.trajectory[3]
+    universe.atoms[0].position = [1, 2, 3]
+    copy = pickle.loads(pickle.dumps(universe))
+    assert copy.trajectory.frame == 3
+    np.testing.assert_array_equal(copy.atoms.positions, universe.atoms.positions)
+    np.testing.assert_array_equal(copy.trajectory.next().positions, universe.trajectory[4].positions)
+
+
+def test_unpickling_opens_no_file(tmp_path: Path) -> None:
+    path = shutil.copy(DCD, tmp_path)
+    stored = pickle.dumps(KinemaReader(path, index="memory"))
+    Path(path).unlink()
+    reader = pickle.loads(stored)
+    with pytest.raises(FileNotFoundError):
+        reader[1]
+
+
+def _centre(universe: Any, frame: int) -> Any:
+    universe.trajectory[frame]
+    return universe.atoms[:100].center_of_geometry(), universe.trajectory._workers
+
+
+def test_in_processes_of_a_pool() -> None:
+    universe = over_kinema(PSF, DCD)
+    expected = [_centre(universe, frame)[0] for frame in (4, 50, 97)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.starmap(_centre, [(universe, frame) for frame in (4, 50, 97)])
+    np.testing.assert_array_equal([centre for centre, _ in found], expected)
+    # they share the cores
+    assert [workers for _, workers in found] == [1, 1, 1]
+
+
+def test_copies_are_independent() -> None:
+    universe = over_kinema(PSF, DCD, dt=2.0, time_offset=1.0)
+    universe.trajectory[5]
+    copy = universe.copy()
+    assert (copy.trajectory.frame, copy.trajectory.time) == (5, universe.trajectory.time)
+    copy.trajectory[9]
+    assert universe.trajectory.frame == 5
+
+
+# -- analyses ------------------------------------------------------------------------------------------------------
+
+
+def _radius(group: Any) -> Any:
+    return group.radius_of_gyration()
+
+
+@pytest.mark.parametrize("backend", ["serial", "multiprocessing"])
+def test_analyses_of_mdanalysis(backend: str, both: Any) -> None:
+    results = []
+    for universe in both:
+        group = universe.select_atoms("protein and name CA")
+        run: dict[str, Any] = {"backend": backend} | ({"n_workers": 2} if backend != "serial" else {})
+        results.append(
+            [
+                rms.RMSD(universe, select="protein and name CA").run(step=2, **run).results.rmsd,
+                AnalysisFromFunction(_radius, universe.trajectory, group).run(start=1, **run).results.timeseries,
+                rms.RMSF(group).run().results.rmsf,
+                align.AverageStructure(universe, select="protein and name CA", ref_frame=0).run().results.positions,
+            ]
+        )
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+# -- several files -------------------------------------------------------------------------------------------------
+
+
+def test_several_files_are_one_trajectory() -> None:
+    theirs = MDAnalysis.Universe(PSF, [DCD, DCD2])
+    ours = over_kinema(PSF, [DCD, DCD2])
+    assert isinstance(ours.trajectory, KinemaReader)
+    assert ours.trajectory.filenames == [DCD, DCD2]
+    assert ours.trajectory.n_frames == theirs.trajectory.n_frames
+    for frame in (0, 97, 98, 150, -1):
+        np.testing.assert_array_equal(ours.trajectory[frame].positions, theirs.trajectory[frame].positions)
+
+
+def test_several_files_through_their_chain() -> None:
+    ours = MDAnalysis.Universe(PSF, [DCD, DCD2], format="KINEMA", index="memory")
+    assert all(isinstance(reader, KinemaReader) for reader in ours.trajectory.readers)
+    theirs = MDAnalysis.Universe(PSF, [DCD, DCD2])
+    for mine, other in zip(ours.trajectory[90:110], theirs.trajectory[90:110], strict=True):
+        np.testing.assert_array_equal(mine.positions, other.positions)
+        assert mine.frame == other.frame
+
+
+def test_overlap_as_their_continuous_chain(tmp_path: Path) -> None:
+    positions = random_walk(20, 12)
+    paths = [str(tmp_path / "one.xtc"), str(tmp_path / "two.xtc")]
+    write_xtc(paths[0], positions[:13])
+    write_xtc(paths[1], positions[9:], first_step=9)
+    whole = KinemaReader(paths, continuous=True, index="memory")
+    assert [ts.time for ts in whole] == list(range(20))
+    np.testing.assert_allclose(whole.timeseries(), positions, rtol=1e-6)
+    assert KinemaReader(paths, index="memory").n_frames == 24
+
+
+# -- names of formats ----------------------------------------------------------------------------------------------
+
+
+def test_only_on_request(tmp_path: Path) -> None:
+    path = shutil.copy(DCD, tmp_path)
+    assert not isinstance(MDAnalysis.Universe(PSF, path).trajectory, KinemaReader)
+    assert isinstance(MDAnalysis.Universe(PSF, path, format="KINEMA").trajectory, KinemaReader)
+    assert isinstance(MDAnalysis.Universe(PSF, path, format=KinemaReader).trajectory, KinemaReader)
+
+
+def test_install_and_uninstall(tmp_path: Path) -> None:
+    paths = [shutil.copy(path, tmp_path) for path in (DCD, XTC)]
+    before = dict(MDAnalysis._READERS)
+    install()
+    try:
+        install()
+        universes = [MDAnalysis.Universe(top, path) for top, path in zip((PSF, GRO), paths, strict=True)]
+        assert all(isinstance(universe.trajectory, KinemaReader) for universe in universes)
+        # the topology is made from the number of atoms in the trajectory
+        assert MDAnalysis.Universe(paths[0], to_guess=()).atoms.n_atoms == 3341
+        assert isinstance(MDAnalysis.Universe(PSF, paths[0], format="DCD").trajectory, KinemaReader)
+    finally:
+        uninstall()
+    assert before == MDAnalysis._READERS
+    uninstall()
+    assert before == MDAnalysis._READERS
+    assert universes[0].trajectory[97].frame == 97
+
+
+def test_kinema_opens_its_universe(both: Any) -> None:
+    trajectory = kn.open(both[0], index="memory")
+    assert trajectory.n_frames == both[0].trajectory.n_frames
+    assert trajectory.select("protein and name CA").n_atoms == 214
+
+
+# -- writers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["xtc", "dcd"])
+def test_written_by_the_writer_of_the_ending(ending: str, tmp_path: Path) -> None:
+    ours = over_kinema(PSF, DCD)
+    target = str(tmp_path / f"copy.{ending}")
+    with ours.trajectory.Writer(target) as writer:
+        for _ in ours.trajectory[:10]:
+            writer.write(ours.atoms)
+    copy = KinemaReader(target, index="memory")
+    np.testing.assert_allclose(
+        copy.timeseries(order="fac"), ours.trajectory.timeseries(stop=10, order="fac"), atol=6e-3
+    )
+    assert copy.dt == pytest.approx(ours.trajectory.dt, rel=1e-6)
+    ours.atoms.write(str(tmp_path / f"all.{ending}"), frames="all")
+    assert kn.open(tmp_path / f"all.{ending}", index="memory").n_frames == 98

@@ -1,0 +1,200 @@
+"""Written through MDAnalysis by Kinema: the same values for Kinema, for MDAnalysis and for h5py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import MDAnalysis
+import numpy as np
+import pytest
+from MDAnalysisTests import make_Universe
+from MDAnalysisTests.datafiles import DCD, GRO, PSF, XTC, TPR_xvf, TRR_xvf
+
+import kinema as kn
+from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
+    pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis.*"),
+]
+# positions, velocities and forces; a box; ts.data["lambda"]
+EVERYTHING = (TPR_xvf, TRR_xvf)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return str(tmp_path / "out.h5md")
+
+
+def write_all(target: str, universe: Any, frames: Any, change: Any = None) -> None:
+    """Writes these frames, each after `change(ts)`."""
+    with KinemaWriter(target, universe.atoms.n_atoms) as writer:
+        for frame in frames:
+            ts = universe.trajectory[frame]
+            if change is not None:
+                change(ts)
+            writer.write(universe)
+
+
+@pytest.mark.parametrize("files", [(PSF, DCD), EVERYTHING], ids=["dcd", "trr"])
+@pytest.mark.parametrize("reader", [KinemaReader, None], ids=["kinema", "mdanalysis"])
+def test_all_frames(files: tuple[str, str], reader: Any, target: str) -> None:
+    universe = MDAnalysis.Universe(*files)
+    universe.atoms.write(target, frames="all", file_format="KINEMA")
+    copy = MDAnalysis.Universe(files[0], target, format=reader)
+    assert copy.trajectory.n_frames == universe.trajectory.n_frames
+    for mine, given in zip(copy.trajectory, universe.trajectory, strict=True):
+        for name in ("positions", "velocities", "forces"):
+            assert getattr(mine, f"has_{name}") == getattr(given, f"has_{name}")
+            if getattr(given, f"has_{name}"):
+                np.testing.assert_array_equal(getattr(mine, name), getattr(given, name))
+        assert mine.time == pytest.approx(given.time, rel=1e-15)
+        assert mine.data["step"] == given.data["step"]
+        assert mine.data.get("lambda") == given.data.get("lambda")
+        assert (mine.dimensions is None) == (given.dimensions is None)
+        if given.dimensions is not None:
+            np.testing.assert_allclose(mine.dimensions, given.dimensions, rtol=1e-6)
+
+
+def test_some_atoms_and_frames(target: str) -> None:
+    universe = MDAnalysis.Universe(GRO, XTC)
+    group = universe.select_atoms("name CA")[::-1]
+    group.write(target, frames=universe.trajectory[1::4], file_format="KINEMA")
+    traj = kn.open(target)
+    universe.trajectory[5]
+    np.testing.assert_array_equal(traj[1].positions, group.positions)
+    assert traj.steps.tolist() == [universe.trajectory[i].data["step"] for i in (1, 5, 9)]
+    assert traj.n_atoms == 214
+
+
+def test_through_mda_writer_with_options(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    options: dict[str, Any] = {"compression": "gzip", "max_error": 0.01, "length_unit": "nm", "dialect": "h5md"}
+    with MDAnalysis.Writer(target, universe.atoms.n_atoms, format="KINEMA", dt=2.5, **options) as writer:
+        assert isinstance(writer, KinemaWriter)
+        for _ in universe.trajectory[:30]:
+            writer.write(universe.atoms)
+    with h5py.File(target) as file:
+        position = file["particles/trajectory/position"]
+        assert position["value"].attrs["unit"] in (b"nm", "nm")
+        assert position["value"].compression == "gzip"
+    traj = kn.open(target)
+    np.testing.assert_allclose(traj.times, 2.5 * np.arange(30), rtol=1e-15)
+    np.testing.assert_allclose(traj.read(), [ts.positions for ts in universe.trajectory[:30]], atol=0.011)
+
+
+def test_what_is_known_of_the_atoms_goes_along(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    group = universe.select_atoms("resid 1:5")
+    group.write(target, file_format="KINEMA")
+    with h5py.File(target) as file:
+        particles = file["particles/trajectory"]
+        np.testing.assert_allclose(particles["mass"][()], group.masses)
+        np.testing.assert_allclose(particles["charge"][()], group.charges)
+        inside = [bond for bond in group.bonds if set(bond.indices) <= set(group.indices)]
+        assert len(file["connectivity/bonds"]) == len(inside)
+    group.write(target, file_format="KINEMA", topology=False)
+    with h5py.File(target) as file:
+        assert "mass" not in file["particles/trajectory"]
+
+
+def test_atoms_of_which_nothing_is_known(target: str) -> None:
+    universe = MDAnalysis.Universe.empty(4, trajectory=True)
+    universe.atoms.write(target, file_format="KINEMA")
+    assert kn.open(target).read().shape == (1, 4, 3)
+
+
+def test_numbers_beside_the_frames_are_observables(target: str) -> None:
+    universe = make_Universe(trajectory=True)
+    ts = universe.trajectory.ts
+    with KinemaWriter(target, universe.atoms.n_atoms) as writer:
+        for step in range(600):
+            ts.data.update(step=step, energy=0.5 * step, pressure=np.full((3, 3), step), name="x")
+            if step >= 300:
+                del ts.data["energy"]
+            writer.write(universe)
+    reader = KinemaReader(target)
+    np.testing.assert_array_equal(reader[7].data["pressure"], np.full((3, 3), 7))
+    assert reader[299].data["energy"] == 149.5
+    assert "energy" not in reader[300].data
+    assert "name" not in reader[0].data
+    assert "energy" not in KinemaReader(target, observables=False)[7].data
+    with KinemaWriter(target, universe.atoms.n_atoms, observables=False) as writer:
+        writer.write(universe)
+    with h5py.File(target) as file:
+        assert "observables" not in file
+
+
+def test_chosen_fields(target: str) -> None:
+    universe = MDAnalysis.Universe(*EVERYTHING)
+    universe.atoms.write(target, frames="all", file_format="KINEMA", velocities=False, positions=False)
+    assert set(kn.open(target).fields) == {"forces", "cell", "step", "time"}
+    reader = KinemaReader(target)
+    with pytest.raises(MDAnalysis.NoDataError):
+        _ = reader.ts.positions
+    np.testing.assert_array_equal(reader[2].forces, universe.trajectory[2].forces)
+    with pytest.raises(kn.ArgumentError, match="has no velocities"):
+        MDAnalysis.Universe(PSF, DCD).atoms.write(target, file_format="KINEMA", velocities=True)
+    with pytest.raises(kn.ArgumentError, match="no positions, velocities or forces"):
+        MDAnalysis.Universe(PSF, DCD).atoms.write(target, file_format="KINEMA", positions=False)
+
+
+def test_a_frame_twice_is_refused(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    with pytest.raises(kn.ArgumentError, match="steps must rise"):
+        write_all(target, universe, [0, 1, 1])
+    assert not Path(target).exists()
+
+
+def test_what_cannot_be_written(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    with pytest.raises(ValueError, match="no such option of the writer: precision"):
+        KinemaWriter(target, 3341, precision=5)
+    with pytest.raises(ValueError, match="convert_units"):
+        KinemaWriter(target, 3341, convert_units=False)
+    with KinemaWriter(target, 10) as writer:
+        with pytest.raises(ValueError, match="expected 10"):
+            writer.write(universe)
+        for nothing in (None, 5, "x", universe.trajectory.ts):
+            with pytest.raises(TypeError):
+                writer.write(nothing)
+    # not one frame
+    assert not Path(target).exists()
+    with pytest.raises(ValueError, match="the writer is closed"):
+        writer.write(universe.atoms[:10])
+
+
+BOX = [9, 9, 9, 90, 90, 90]
+
+
+@pytest.mark.parametrize(("boxes", "said"), [([BOX, None], "has no box"), ([None, BOX], "has a box")])
+def test_a_box_that_comes_or_goes(boxes: list[Any], said: str, target: str) -> None:
+    universe = MDAnalysis.Universe.empty(4, trajectory=True)
+    universe.load_new(np.zeros((2, 4, 3)), order="fac", dimensions=None)
+    with pytest.raises(kn.ArgumentError, match=said):
+        write_all(target, universe, [0, 1], lambda ts: setattr(ts, "dimensions", boxes[ts.frame]))
+    assert not Path(target).exists()
+
+
+def test_an_exception_leaves_the_old_file(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    universe.atoms.write(target, file_format="KINEMA")
+    before = Path(target).read_bytes()
+    with pytest.raises(ZeroDivisionError):
+        write_all(target, universe, range(98), lambda ts: 1 / (50 - ts.frame))
+    assert Path(target).read_bytes() == before
+    assert len(list(Path(target).parent.iterdir())) == 1
+    with pytest.raises(kn.Error), KinemaWriter(target, 3341, overwrite=False) as writer:
+        writer.write(universe.atoms)
+
+
+def test_a_writer_that_is_only_closed(target: str) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD)
+    writer = KinemaWriter(target, 3341)
+    for _ in universe.trajectory:
+        writer.write(universe)
+    writer.close()
+    writer.close()
+    assert kn.open(target).n_frames == 98
