@@ -30,6 +30,7 @@ class RunnerName(StrEnum):
 
     threads = "threads"
     processes = "processes"
+    dask = "dask"
     serial = "serial"
 
 

@@ -4,7 +4,7 @@ They know no analysis by name and choose no frames. `ProcessesRunner` is importe
 without what it needs to start processes.
 """
 
-from kinema.runners.base import Outcome, Runner, choose_runner
+from kinema.runners.base import Outcome, Runner, TaskRunner, choose_runner
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
@@ -17,6 +17,7 @@ __all__ = [
     "RoundTimings",
     "Runner",
     "SerialRunner",
+    "TaskRunner",
     "ThreadsRunner",
     "Timings",
     "WorkerTimings",

@@ -23,15 +23,14 @@ from kinema.errors import ArgumentError, WorkerError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome, code_by_value
+from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes, part_cuts
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
-from kinema.runners.worker import Setup
+from kinema.runners.worker import Setup, pack
 
 try:
-    import cloudpickle
     from distributed import Client
 except ImportError as missing:
     raise ArgumentError(
@@ -151,7 +150,7 @@ class Dask:
                 memory=limit // team.size,
                 began=0.0,
             )
-            shared = Shared(_packed(setup), _indices(trajectory), self._threads, team.limits)
+            shared = Shared(pack(setup), _indices(trajectory), self._threads, team.limits)
             hand_out = HandOut(
                 plan.n_leaves,
                 gathering.missing,
@@ -169,8 +168,10 @@ class Dask:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
                     one = _Round(plan, [kernel for kernel, _ in jobs], gathering, hand_out, team, flight, began)
                     one.run(progress, self._schedule == "static")
-            finally:
-                recorded = recording.end()
+            except BaseException:
+                recording.abandon()
+                raise
+            recorded = recording.end()
             note = f"note: {team.told}, {self._threads} threads a task"
         return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain()}\n{note}")
 
@@ -184,12 +185,12 @@ class Dask:
     ) -> list[Any]:
         """See `TaskRunner.map`; a computation of a lost worker is done again."""
         wanted = None if workers is None else worker_count(workers)
-        packed = [_packed(item) for item in computations]
+        packed = [pack(item) for item in computations]
         found: dict[int, Any] = {}
         with (
             self._connected(wanted) as team,
             Flight(
-                team.client, f"kinema-{uuid.uuid4().hex}", call_one, _packed(function), team.addresses, self._patience
+                team.client, f"kinema-{uuid.uuid4().hex}", call_one, pack(function), team.addresses, self._patience
             ) as flight,
         ):
             waiting = iter(enumerate(packed))
@@ -275,12 +276,16 @@ class _Team:
 
 def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
     """Whom a cluster has; ArgumentError for another version of Kinema, and for too few."""
+    _check_scheduler(client)
     there = client.nthreads()
     answers = client.run(eval, _QUESTION, on_error="return", workers=list(there))
-    for address, answer in answers.items():
-        if isinstance(answer, BaseException):
+    for address, answer in list(answers.items()):
+        if isinstance(answer, OSError) and address not in client.nthreads():
+            # it has left meanwhile
+            del answers[address]
+        elif isinstance(answer, BaseException):
             raise ArgumentError(f"the Dask worker {address} cannot import Kinema: {type(answer).__name__}: {answer}")
-        if answer[0] != _core.__version__:
+        elif answer[0] != _core.__version__:
             raise ArgumentError(
                 f"the Dask worker {address} on {answer[1]} has another version of Kinema, "
                 f"expected {_core.__version__}, found {answer[0]}"
@@ -293,6 +298,21 @@ def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
     if wanted > whole.size:
         raise ArgumentError(f"the {told} runs {whole.size} tasks of {threads} threads at a time, asked for {wanted}")
     return whole.of_size(wanted)
+
+
+def _check_scheduler(client: Client) -> None:
+    """ArgumentError for a scheduler with another version of Kinema, or none: it unpickles what tasks call."""
+    try:
+        version, host = client.run_on_scheduler(eval, _QUESTION)
+    except ImportError as error:
+        raise ArgumentError(
+            f"the Dask scheduler {client.scheduler.address} cannot import Kinema: {type(error).__name__}: {error}"
+        ) from None
+    if version != _core.__version__:
+        raise ArgumentError(
+            f"the Dask scheduler {client.scheduler.address} on {host} has another version of Kinema, "
+            f"expected {_core.__version__}, found {version}"
+        )
 
 
 class _Round:
@@ -434,13 +454,6 @@ def _client(cluster: str) -> Client:
         return Client(scheduler_file=cluster, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {error}") from None
-
-
-def _packed(content: object) -> bytes:
-    """As bytes; code of the script or session that runs goes along."""
-    with code_by_value():
-        packed: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    return packed
 
 
 def _indices(trajectory: _core.Trajectory) -> dict[str, bytes]:

@@ -18,13 +18,15 @@ import warnings
 from types import TracebackType
 from typing import Self
 
-from distributed import Client, LocalCluster, Worker
+from distributed import Client, Scheduler, SpecCluster, Worker
 
 from kinema.errors import ArgumentError, WorkerError, from_os
 from kinema.runners.worker import PARENTS_SIGNALS
 
 __all__ = ["OwnCluster", "work_for"]
 
+# nobody else is to reach a scheduler that runs whatever it is sent
+_HOST = "127.0.0.1"
 # seconds until a killed process is given up, and until workers must have joined
 _PATIENCE = 10.0
 _JOINING = 120.0
@@ -49,11 +51,12 @@ class OwnCluster:
         self._folder = _temporary_folder()
         # a pipe whose other end workers watch: it is closed when this process is gone, however it went
         self._watched, self._held = os.pipe()
-        self._scheduler: LocalCluster | None = None
+        self._scheduler: SpecCluster | None = None
         self._connected: Client | None = None
         try:
-            self._scheduler = LocalCluster(
-                n_workers=0, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=logging.ERROR
+            options = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": f"{_HOST}:0"}
+            self._scheduler = SpecCluster(
+                scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=logging.ERROR
             )
             for _ in range(self._n_workers):
                 self.processes.append(self._started(self._scheduler.scheduler_address))
@@ -152,7 +155,15 @@ def _end_with(watched: int) -> None:
 
 async def _work(scheduler: str, folder: str) -> None:
     # memory is Kinema's to bound; a worker that spilt or paused would but hide a wrong estimate
-    worker = Worker(scheduler, nthreads=1, memory_limit=0, local_directory=folder, dashboard=False)
+    worker = Worker(
+        scheduler,
+        nthreads=1,
+        memory_limit=0,
+        local_directory=folder,
+        host=_HOST,
+        dashboard=False,
+        dashboard_address=f"{_HOST}:0",
+    )
     async with worker:
         await worker.finished()
 

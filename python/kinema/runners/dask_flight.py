@@ -10,6 +10,7 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from distributed import Client, Future, KilledWorker
@@ -20,6 +21,21 @@ __all__ = ["Flight"]
 
 # seconds between two questions whether the cluster is still there
 _ASKING = 1.0
+# seconds until data is scattered to whoever is there
+_SCATTERING = 10.0
+# times that a task is sent before it is given up; the scheduler counts in the same way where one of several workers is
+# lost (distributed.scheduler.allowed-failures), but knows nothing of a task whose last worker took all data with it
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A task on its way: what it is called with, what it does in words, workers that it is meant for."""
+
+    argument: Any
+    doing: str
+    where: list[str] | None
+    attempt: int = 1
 
 
 class Flight:
@@ -66,7 +82,9 @@ class Flight:
         self._addresses = None if addresses is None else list(addresses)
         self._patience = patience
         self._shared: Future | None = None
-        self._flying: dict[Future, tuple[Any, list[str] | None, str]] = {}
+        self._flying: dict[Future, _Task] = {}
+        # lost with the data that they need, to be sent again when there is a worker
+        self._grounded: list[_Task] = []
         self._fetching: dict[concurrent.futures.Future[list[Any]], list[Future]] = {}
         self._landed = threading.Event()
         self._sent = 0
@@ -85,26 +103,30 @@ class Flight:
             self._client.cancel(flying, force=True)
         self._flying.clear()
         self._fetching.clear()
+        self._grounded.clear()
         self._shared = None
 
     def __len__(self) -> int:
-        return len(self._flying)
+        return len(self._flying) + len(self._grounded)
 
     def send(self, argument: Any, doing: str, where: list[str] | None = None) -> None:
         """Sends a task; `doing` says in words what it does; `where` names workers that it is meant for."""
-        addresses = self._addresses if where is None else where
+        self._send(_Task(argument, doing, where))
+
+    def _send(self, task: _Task) -> None:
+        addresses = self._addresses if task.where is None else task.where
         self._sent += 1
         future = self._client.submit(
             self._function,
             self._shared,
-            argument,
+            task.argument,
             key=f"{self._prefix}-{self._sent}",
             pure=False,
             workers=addresses,
             # those that are named may be gone
             allow_other_workers=addresses is not None,
         )
-        self._flying[future] = (argument, where, doing)
+        self._flying[future] = task
         future.add_done_callback(self._wake)
 
     def landed(self, timeout: float) -> list[tuple[Any, Any]]:
@@ -124,27 +146,42 @@ class Flight:
             self._fetch()
         if time.monotonic() - self._asked >= _ASKING:
             self._ask()
+        if self._grounded and self.threads:
+            self._send_again()
         return found
+
+    def _send_again(self) -> None:
+        """Sends what was lost, with the data that it needs."""
+        if self._shared is None or self._shared.status != "finished":
+            try:
+                self._scatter()
+            except TimeoutError:
+                # workers that were there a moment ago are not: `_ask` says for how long
+                return
+        for task in self._grounded:
+            if task.attempt > _ATTEMPTS:
+                raise _killers(task.doing, _ATTEMPTS, "")
+            self.redone += 1
+            self._send(task)
+        self._grounded.clear()
 
     def _wake(self, _: object) -> None:
         self._landed.set()
 
     def _fetch(self) -> None:
-        """Begins to fetch the answers of tasks that are done; those that were lost are sent again."""
+        """Begins to fetch the answers of tasks that are done; those that were lost are to be sent again."""
         done: list[Future] = []
-        for future, (argument, where, doing) in list(self._flying.items()):
+        for future, task in list(self._flying.items()):
             match future.status:
                 case "finished":
                     done.append(future)
                 case "error":
-                    raise _failure(future, doing)
+                    raise _failure(future, task.doing)
                 case "cancelled" | "lost":
                     # what was scattered, or the answer itself, went with the last worker that had it
                     del self._flying[future]
-                    if self._shared is None or self._shared.status != "finished":
-                        self._scatter()
-                    self.redone += 1
-                    self.send(argument, doing, where)
+                    self._grounded.append(replace(task, attempt=task.attempt + 1))
+                    self._asked = -_ASKING
         if done:
             gathered = self._client.gather(done, asynchronous=True)
             fetching = asyncio.run_coroutine_threadsafe(_awaited(gathered), self._client.loop.asyncio_loop)
@@ -166,12 +203,13 @@ class Flight:
                     raise
                 continue
             for future, answer in zip(batch, answers, strict=True):
-                argument, *_ = self._flying.pop(future)
-                found.append((argument, answer))
+                found.append((self._flying.pop(future).argument, answer))
         return found
 
     def _scatter(self) -> None:
-        self._shared = self._client.scatter(self._content, broadcast=True, hash=False, workers=self._present())
+        self._shared = self._client.scatter(
+            self._content, broadcast=True, hash=False, workers=self._present(), timeout=_SCATTERING
+        )
 
     def _present(self) -> list[str] | None:
         """Those of the chosen workers that are there; None where none is, or none was chosen."""
@@ -213,9 +251,13 @@ async def _awaited(gathered: Any) -> list[Any]:
 def _failure(future: Future, doing: str) -> WorkerError:
     error = future.exception()
     if isinstance(error, KilledWorker):
-        return WorkerError(
-            f"{error.allowed_failures + 1} Dask workers were lost while they had {doing}, the last of them "
-            f"{getattr(error.last_worker, 'address', error.last_worker)}; they end so when memory runs out: use more "
-            "memory a worker or fewer threads"
-        )
+        last = getattr(error.last_worker, "address", error.last_worker)
+        return _killers(doing, error.allowed_failures + 1, f", the last of them {last}")
     return WorkerError(f"{doing} could not be run by Dask: {type(error).__name__}: {error}")
+
+
+def _killers(doing: str, times: int, last: str) -> WorkerError:
+    return WorkerError(
+        f"{times} Dask workers were lost while they had {doing}{last}; systems kill when memory runs out: use fewer "
+        "workers on a machine"
+    )

@@ -22,7 +22,7 @@ from kinema import _core
 from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError, from_os
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
-from kinema.runners.worker import Setup, open_and_plan
+from kinema.runners.worker import Setup, open_and_plan, pack
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
 
@@ -168,13 +168,13 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
         slots.put(slot)
 
 
-def call_one(function: bytes, item: bytes) -> Called | Failed:
-    """Calls a pickled function with a pickled argument."""
+def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
+    """Calls a pickled function with a pickled argument, whose number only the client needs."""
     from distributed import get_worker
 
     address = get_worker().address
     try:
-        return Called(_dumps(pickle.loads(function)(pickle.loads(item))), address)
+        return Called(pack(pickle.loads(function)(pickle.loads(numbered[1]))), address)
     except Exception as error:
         return _failed(error, address)
 
@@ -212,13 +212,6 @@ def _failed(error: Exception, address: str) -> Failed:
         # an exception of somebody else's that cannot travel; its text can
         error = InternalError(f"{type(error).__name__} in a task of worker {address}: {error}")
     return Failed(error, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
-
-
-def _dumps(value: Any) -> bytes:
-    import cloudpickle
-
-    packed: bytes = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    return packed
 
 
 def told(failed: Failed, doing: str) -> BaseException:

@@ -5,6 +5,7 @@ It runs in the scheduler's process and judges nothing; what it has recorded is f
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -63,9 +64,17 @@ class Recording:
         """What was recorded, and the workers that left. The plugin is removed."""
         if self.refused:
             return [], []
+        rows: list[_Row]
+        lost: list[str]
         rows, lost = self._client.run_on_scheduler(_recorded, name=self._prefix)
         self._client.unregister_scheduler_plugin(self._prefix)
         return rows, lost
+
+    def abandon(self) -> None:
+        """Removes the plugin after an error, which must not hide behind one of a scheduler that is gone as well."""
+        if not self.refused and self._client.status == "running":
+            with contextlib.suppress(OSError):
+                self._client.unregister_scheduler_plugin(self._prefix)
 
 
 def transitions_since(rows: list[_Row], began: float) -> tuple[Transition, ...]:
