@@ -46,9 +46,9 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Failed:
-    """The task has given up; `text` is its traceback, `worker` the address and host where it ran."""
+    """The task has given up: the error pickled, its traceback, the address and host where it ran."""
 
-    error: BaseException
+    error: bytes
     text: str
     worker: str
 
@@ -207,15 +207,19 @@ def _until_cancelled(worker: Any) -> Callable[[int, int], None]:
 def _failed(error: Exception, address: str) -> Failed:
     text = traceback.format_exc()
     try:
-        pickle.loads(pickle.dumps(error))
+        # with the code of its class, which may be that of a script
+        packed = pack(error)
+        pickle.loads(packed)
     except Exception:
         # an exception of somebody else's that cannot travel; its text can
-        error = InternalError(f"{type(error).__name__} in a task of worker {address}: {error}")
-    return Failed(error, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
+        packed = pack(InternalError(f"{type(error).__name__} in a task of worker {address}: {error}"))
+    return Failed(packed, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
 
 
 def told(failed: Failed, doing: str) -> BaseException:
     """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
+    error: BaseException = pickle.loads(failed.error)
     note = f"on worker {failed.worker}, {doing}"
-    failed.error.add_note(note if isinstance(failed.error, Error) else f"{note}:\n{failed.text}")
-    return failed.error
+    expected = isinstance(error, Error) and not isinstance(error, InternalError)
+    error.add_note(note if expected else f"{note}:\n{failed.text}")
+    return error
