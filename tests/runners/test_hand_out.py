@@ -12,7 +12,7 @@ import pytest
 import kinema as kn
 from kinema.errors import ArgumentError
 from kinema.runners.gathering import PieceLimit
-from kinema.runners.hand_out import HandOut, Schedule, aligned_piece, check_schedule, part_cuts, subtrees
+from kinema.runners.hand_out import HandOut, Schedule, check_schedule, part_cuts
 from kinema.testing import random_walk, write_dcd
 
 
@@ -97,14 +97,6 @@ def test_a_limit_is_heeded_as_soon_as_the_cost_is_known() -> None:
     for _ in range(20):
         first, stop = hand_out.take(1) or (0, 0)
         assert 1 <= stop - first <= 3
-
-
-def test_a_range_is_few_subtrees() -> None:
-    assert list(subtrees(0, 8, 8, 8)) == [(0, 8)]
-    assert list(subtrees(3, 8, 8, 11)) == [(3, 4), (4, 8)]
-    assert list(subtrees(8, 11, 8, 11)) == [(8, 11)]
-    assert list(subtrees(0, 8, 3, 8)) == [(0, 2), (2, 4), (4, 6), (6, 8)]
-    assert aligned_piece(0, 1, 100, 100) == (0, 1)
 
 
 def _simulated(schedule: Schedule, speeds: list[float], n_leaves: int, ahead: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -20,6 +20,7 @@ from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
 __all__ = [
+    "CalledByAll",
     "Job",
     "Outcome",
     "Runner",
@@ -29,6 +30,8 @@ __all__ = [
     "sends_code_by_value",
     "session",
 ]
+
+T = TypeVar("T")
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
@@ -120,17 +123,27 @@ def session(runner: Runner) -> AbstractContextManager[object]:
     return nullcontext() if begun is None else begun()
 
 
+@runtime_checkable
+class CalledByAll(Protocol):
+    """A runner that several processes call with the same arguments, of which one does what is done once."""
+
+    def together(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives, in the process that leads; elsewhere a copy, or None. Errors are raised in all."""
+        ...
+
+
 # where each runner is: only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
     "serial": ("kinema.runners.serial", "SerialRunner"),
     "threads": ("kinema.runners.threads", "ThreadsRunner"),
     "processes": ("kinema.runners.processes", "ProcessesRunner"),
     "dask": ("kinema.runners.dask", "Dask"),
+    "mpi": ("kinema.runners.mpi", "MPIRunner"),
 }
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "dask"), the runner itself; threads for None."""
+    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:

@@ -21,6 +21,7 @@ from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
 __all__ = [
     "DEFAULT_PIECES",
     "HandOut",
+    "Pace",
     "PackedNode",
     "Schedule",
     "Tally",
@@ -28,7 +29,6 @@ __all__ = [
     "check_schedule",
     "insert_nodes",
     "part_cuts",
-    "subtrees",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
@@ -103,7 +103,7 @@ class HandOut:
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
         self._n_leaves = n_leaves
-        self._limit = limit
+        self._pace = Pace(limit)
         self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
@@ -114,10 +114,6 @@ class HandOut:
             self._queues = [deque(missing)]
         # "static": small pieces would gain nothing but news of what is done
         self._even = [sum(stop - start for start, stop in queue) // oversubscribe for queue in self._queues]
-        # of the pieces that came back
-        self._leaves_done = 0
-        self._seconds = 0.0
-        self._bytes = 0
 
     def take(self, worker: int) -> Leaves | None:
         """The next piece of a worker, or None where none is left for it."""
@@ -126,8 +122,8 @@ class HandOut:
         if not queue:
             return None
         first, end = queue[0]
-        share = self._even[number] if self._static else self.left // (self._shares * self._n_workers)
-        piece = aligned_piece(first, end, min(share, self._longest()), self._n_leaves)
+        share = self._even[number] if self._static else self._share()
+        piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
         self.left -= piece[1] - first
         if piece[1] == end:
             queue.popleft()
@@ -135,11 +131,14 @@ class HandOut:
             queue[0] = (piece[1], end)
         return piece
 
+    def _share(self) -> int:
+        """Leaves of the next piece of "dynamic"."""
+        least = min(self._pace.leaves_in(self._least_seconds), self.left // self._n_workers)
+        return max(least, self.left // (self._shares * self._n_workers))
+
     def account(self, leaves: int, seconds: float, size: int) -> None:
         """What a piece of so many leaves has cost: wall time, bytes that came back."""
-        self._leaves_done += leaves
-        self._seconds += seconds
-        self._bytes += size
+        self._pace.account(leaves, seconds, size)
 
     def all_pieces(self) -> list[Leaves]:
         """All that are left, in the order of "dynamic"; for runners whose workers take them by number."""
@@ -148,22 +147,35 @@ class HandOut:
             found.append(piece)
         return found
 
-    def _shortest(self) -> int:
-        """Leaves of a piece at the least, where that is known."""
-        if not self._leaves_done:
-            return 1
-        return int(min(self._least_seconds * self._leaves_done / max(self._seconds, 1e-9), self._n_leaves))
 
-    def _longest(self) -> int:
-        """Leaves of a piece at the most, by what pieces have cost so far; one where nothing is known yet."""
+class Pace:
+    """How many leaves cost as much as a limit allows, by what those before have cost."""
+
+    def __init__(self, limit: PieceLimit | None) -> None:
+        self._limit = limit
+        self._leaves = 0
+        self._seconds = 0.0
+        self._bytes = 0
+
+    def account(self, leaves: int, seconds: float, size: int) -> None:
+        """What a piece has cost: wall time, bytes of its nodes."""
+        self._leaves += leaves
+        self._seconds += seconds
+        self._bytes += size
+
+    def leaves_in(self, seconds: float) -> int:
+        """Leaves that take so long; none where nothing is known yet."""
+        return int(min(seconds * self._leaves / max(self._seconds, 1e-9), 1 << 62))
+
+    def longest(self) -> int | None:
+        """Leaves of a piece at the most: one where nothing is known yet, None where there is no limit."""
         if self._limit is None:
-            return self._n_leaves
-        done = self._leaves_done
-        if not done:
+            return None
+        if not self._leaves:
             return 1
-        by_time = self._limit.seconds * done / max(self._seconds, 1e-9)
-        by_size = self._limit.bytes * done / max(self._bytes, 1)
-        return int(max(1, min(by_time, by_size, self._n_leaves)))
+        by_time = self._limit.seconds * self._leaves / max(self._seconds, 1e-9)
+        by_size = self._limit.bytes * self._leaves / max(self._bytes, 1)
+        return int(max(1, min(by_time, by_size, 1 << 62)))
 
 
 def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
@@ -175,14 +187,6 @@ def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     while first + size > end != n_leaves:
         size //= 2
     return first, min(first + size, end)
-
-
-def subtrees(first: int, end: int, most: int, n_leaves: int) -> Iterable[Leaves]:
-    """A range of leaves as the fewest subtrees of at most `most` leaves, in order."""
-    while first < end:
-        piece = aligned_piece(first, end, most, n_leaves)
-        yield piece
-        first = piece[1]
 
 
 def part_cuts(trajectory: _core.Trajectory, frames: ResolvedFrames, leaf_frames: int) -> list[int]:
