@@ -6,6 +6,7 @@ What becomes of a run whose workers or scheduler are lost is tested in `test_das
 from __future__ import annotations
 
 import operator
+import pickle
 import sys
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from kinema.runners import Runner, TaskRunner, choose_runner
 from kinema.runners import dask as dask_runner
 from kinema.runners.dask import Dask
 from kinema.runners.dask_tasks import Shared
+from kinema.runners.known_files import KnownFiles
 from kinema.runners.worker import Setup, pack
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runners import slow_corner
@@ -34,7 +36,7 @@ def client() -> Iterator[Client]:
     # workers cannot import this module: its functions go with their code
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with (
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
         Client(cluster, set_as_default=False) as found,
     ):
         yield found
@@ -150,7 +152,7 @@ def test_workers_of_several_threads(tmp_path: Path) -> None:
     analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
     expected = analysis.run(runner="serial").results.values
     with (
-        LocalCluster(n_workers=1, threads_per_worker=4, dashboard_address=None, memory_limit=0) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         for threads, workers in ((1, 4), (2, 2), (4, 1), (9, 1)):
@@ -176,28 +178,40 @@ def test_functions_of_scripts_and_sessions(client: Client, tmp_path: Path) -> No
             kn.analysis.from_function(function, traj).run(runner="processes", workers=1)
 
 
-def test_indices_are_stored_for_the_opening_only(tmp_path: Path) -> None:
-    write_xtc(tmp_path / "a.xtc", random_walk(50, 20))
-    traj = kn.open(tmp_path / "a.xtc", index="memory")
-    kernel = next(kn.analysis.RMSD(traj)._rounds((0, 1, 50)))
-    jobs = [(kernel.kernel, tuple(kernel.transforms))]
-    plan = _core.Plan(traj.core, (0, 1, 50), jobs, memory=1 << 24, workers=1)
-    setup = Setup(traj.core.recipe(), (0, 1, 50), jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 0.0)
-    indices = dask_runner._indices(traj.core)
-    assert len(indices) == 1
-    shared = Shared(pack(setup), indices, 1, {})
-    (tmp_path / "worker").mkdir()
-    opened, seconds = shared.opened(str(tmp_path / "worker"))
-    assert [part["index"] for part in opened.trajectory.parts()] == ["stored"]
+def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
+    names = [tmp_path / f"{number}.xtc" for number in range(5)]
+    for number, name in enumerate(names):
+        write_xtc(name, random_walk(10, 20), first_step=10 * number)
+    traj = kn.open(names, index="memory")
+    frames = (0, 1, traj.n_frames)
+    one = next(kn.analysis.RMSD(traj)._rounds(frames))
+    jobs = [(one.kernel, tuple(one.transforms))]
+    plan = _core.Plan(traj.core, frames, jobs, memory=1 << 24, workers=1)
+    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 0.0)
+    known, data = KnownFiles.of(traj.core)
+    known.recipe["record_reads"] = True
+    shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))
+    opened, seconds = shared.opened()
     assert seconds > 0.0
-    assert shared.opened(str(tmp_path / "worker")) == (opened, 0.0)
-    assert list((tmp_path / "worker").iterdir()) == []
-    assert sys.getsizeof(shared) > sum(map(len, indices.values()))
+    assert shared.opened() == (opened, 0.0)
+    assert opened.trajectory.take_opens() == []
+    _core.run_leaves(opened.trajectory, opened.plan, opened.jobs, 0, 1)
+    assert opened.trajectory.take_opens() == [str(names[0])]
+    assert sys.getsizeof(shared) > len(data)
     # only what it was made of travels
-    again = cloudpickle.loads(cloudpickle.dumps(shared))
-    assert again._opened is None
-    with pytest.raises(kn.FileNotFound, match="cannot store what a worker needs"):
-        again.opened(str(tmp_path / "nowhere"))
+    assert pickle.loads(pickle.dumps(shared))._opened is None
+    with pytest.raises(kn.InternalError, match="setup of a worker is none"):
+        Shared(pack("something else"), pack((known, data)), 1, {}).opened()
+
+
+def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
+    from MDAnalysisTests.datafiles import H5MD_energy
+
+    for path in (H5MD_energy,):
+        traj = kn.open(path)
+        expected = kn.analysis.RMSD(traj).run(runner="serial").results.values
+        found = kn.analysis.RMSD(traj).run(runner=Dask(client)).results.values
+        assert found.tobytes() == expected.tobytes()
 
 
 # -- errors -------------------------------------------------------------------------------------------------------

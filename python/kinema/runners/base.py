@@ -79,6 +79,10 @@ class TaskRunner(Protocol):
 
     name: str
 
+    def concurrency(self, workers: int | None) -> int:
+        """How many computations run at a time where so many workers are asked for; None: as many as there are."""
+        ...
+
     def map(
         self,
         function: Callable[[Any], Any],

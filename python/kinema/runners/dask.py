@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError, WorkerError, from_os
+from kinema.errors import ArgumentError, WorkerError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes, part_cuts
+from kinema.runners.known_files import KnownFiles
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import Setup, pack
@@ -59,9 +59,9 @@ _QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname
 class Dask:
     """Runs on a Dask cluster; results are the same to the bit as those of threads.
 
-    Tasks carry numbers of leaves. The recipe (files, frames, kernels' arguments) and the stored indices are scattered
-    once; each worker process opens the files once. Leaves of a lost worker are run again. Functions and classes of the
-    calling script or session are sent with their code.
+    Tasks carry numbers of leaves. The recipe (files, frames, kernels' arguments) and what is known of the files
+    (headers, indices) are scattered once; workers touch no file but the parts that they read. Leaves of a lost worker
+    are run again. Functions and classes of the calling script or session are sent with their code.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Dask:
                 memory=limit // team.size,
                 began=0.0,
             )
-            shared = Shared(pack(setup), _indices(trajectory), self._threads, team.limits)
+            shared = Shared(pack(setup), pack(KnownFiles.of(trajectory)), self._threads, team.limits)
             hand_out = HandOut(
                 plan.n_leaves,
                 gathering.missing,
@@ -174,6 +174,14 @@ class Dask:
             recorded = recording.end()
             note = f"note: {team.told}, {self._threads} threads a task"
         return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain()}\n{note}")
+
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: tasks at a time; no cluster is started for the question."""
+        wanted = None if workers is None else worker_count(workers)
+        if self._cluster is None and _current() is None:
+            return worker_count(wanted)
+        with self._connected(wanted) as team:
+            return team.size
 
     def map(
         self,
@@ -454,13 +462,3 @@ def _client(cluster: str) -> Client:
         return Client(scheduler_file=cluster, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {error}") from None
-
-
-def _indices(trajectory: _core.Trajectory) -> dict[str, bytes]:
-    """The stored indices by their names."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
-            trajectory.store_indices(folder)
-            return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-    except OSError as error:
-        raise from_os("cannot make a temporary folder for indices", error) from None

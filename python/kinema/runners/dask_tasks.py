@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError, from_os
+from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
-from kinema.runners.worker import Setup, open_and_plan, pack
+from kinema.runners.worker import Setup, pack, planned
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
 
@@ -74,25 +72,25 @@ class _Opened:
 
 
 class Shared:
-    """What all tasks of a round need, scattered once: a recipe and the stored indices, as bytes.
+    """What all tasks of a round need, scattered once: a recipe and what the client knows of the files, as bytes.
 
-    It lies among the worker's data. The first task opens what it says, and the others find that opened; when the round
-    ends, or the client dies, the scheduler releases it, and what was opened goes with it.
+    It lies among the worker's data. The first task opens what it says, without touching a file, and the others find
+    that opened; when the round ends, or the client dies, the scheduler releases it, and what was opened goes with it.
 
     Parameters
     ----------
     payload : bytes
         A pickled `Setup`. It is unpickled by tasks, where an error can be reported.
-    indices : dict of str to bytes
-        Files of the folder for indices, by name.
+    files : bytes
+        Pickled `KnownFiles`, with the bytes for it.
     threads : int
         Threads of a task.
     limits : dict of str to int
         Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
     """
 
-    def __init__(self, payload: bytes, indices: dict[str, bytes], threads: int, limits: dict[str, int]) -> None:
-        self._content = (payload, indices, threads, limits)
+    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int]) -> None:
+        self._content = (payload, files, threads, limits)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._slots: SimpleQueue[int] | None = None
@@ -101,8 +99,8 @@ class Shared:
         return Shared, self._content
 
     def __sizeof__(self) -> int:
-        payload, indices, *_ = self._content
-        return len(payload) + sum(map(len, indices.values()))
+        payload, files, *_ = self._content
+        return len(payload) + len(files)
 
     def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
         """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
@@ -114,37 +112,25 @@ class Shared:
                     self._slots.put(number)
             return self._slots
 
-    def opened(self, folder: str) -> tuple[_Opened, float]:
+    def opened(self) -> tuple[_Opened, float]:
         """What the recipe opens, and the seconds that it took if it was opened by this call."""
         with self._lock:
             if self._opened is not None:
                 return self._opened, 0.0
             begun = time.monotonic()
-            payload, indices, threads, _ = self._content
+            payload, files, threads, _ = self._content
             setup = pickle.loads(payload)
             if not isinstance(setup, Setup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
-            with _stored(indices, folder) as stored:
-                self._opened = _Opened(*open_and_plan(setup, stored, threads), setup.jobs)
+            known, data = pickle.loads(files)
+            trajectory = known.open(data)
+            self._opened = _Opened(trajectory, planned(trajectory, setup, threads), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:
     """Tasks that a worker of so many threads runs at a time."""
     return max(1, threads // threads_a_task)
-
-
-def _stored(indices: dict[str, bytes], folder: str) -> tempfile.TemporaryDirectory[str]:
-    """A folder in `folder` with the indices; they are read when the trajectory is opened and not needed afterwards."""
-    path = folder
-    try:
-        made = tempfile.TemporaryDirectory(prefix="kinema-", dir=folder)
-        for name, content in indices.items():
-            path = str(Path(made.name) / name)
-            Path(path).write_bytes(content)
-    except OSError as error:
-        raise from_os("cannot store what a worker needs", error, path) from None
-    return made
 
 
 def run_piece(shared: Shared, piece: Leaves) -> Answer:
@@ -156,12 +142,14 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
     slot = slots.get()
     begun, clock = time.time(), time.monotonic()
     try:
-        opened, opening = _open(shared, worker)
+        opened, opening = shared.opened()
         nodes, timings = _core.run_leaves(
             opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker)
         )
         packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
         return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+    except (FileNotFound, FileAccessError) as error:
+        return _failed(_unseen(error, worker.address), worker.address)
     except Exception as error:
         return _failed(error, worker.address)
     finally:
@@ -179,17 +167,14 @@ def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
         return _failed(error, address)
 
 
-def _open(shared: Shared, worker: Any) -> tuple[_Opened, float]:
-    try:
-        return shared.opened(worker.local_directory)
-    except (FileNotFound, FileAccessError) as error:
-        # the client has opened it: what is missing is the file system
-        raise type(error)(
-            f"{error}; the Dask worker {worker.address} on {socket.gethostname()} must see the files under the paths "
-            "that the client uses",
-            path=error.path,
-            format=error.format,
-        ) from None
+def _unseen(error: Error, address: str) -> Error:
+    """The error of a file that the client has read, and this worker cannot: what is missing is the file system."""
+    return type(error)(
+        f"{error}; the Dask worker {address} on {socket.gethostname()} must see the files under the paths that the "
+        "client uses",
+        path=error.path,
+        format=error.format,
+    )
 
 
 def _until_cancelled(worker: Any) -> Callable[[int, int], None]:

@@ -131,6 +131,10 @@ class ProcessesRunner:
             gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
         )
 
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
+        return worker_count(workers)
+
     def map(
         self,
         function: Callable[[Any], Any],

@@ -43,6 +43,12 @@ class SerialRunner:
             trajectory, frames, jobs, workers=1, memory=memory, progress=progress, gathering=gathering
         )
 
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: 1."""
+        if workers is not None and worker_count(workers) != 1:
+            raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='processes'")
+        return 1
+
     def map(
         self,
         function: Callable[[Any], Any],
@@ -52,8 +58,7 @@ class SerialRunner:
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
         """See `TaskRunner.map`; nothing is pickled."""
-        if workers is not None and worker_count(workers) != 1:
-            raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='processes'")
+        self.concurrency(workers)
         values = []
         for number, one in enumerate(computations):
             try:

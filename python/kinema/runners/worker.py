@@ -39,6 +39,7 @@ __all__ = [
     "main",
     "open_and_plan",
     "pack",
+    "planned",
 ]
 
 # Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
@@ -253,8 +254,8 @@ def pack(content: object) -> bytes:
     return packed
 
 
-def open_and_plan(setup: Setup, folder: str, threads: int = 1) -> tuple[_core.Trajectory, _core.Plan]:
-    """The trajectory, opened anew, and the same plan as the parent's, for a worker with so many threads.
+def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
+    """The trajectory, opened anew, and the same plan as the parent's.
 
     `folder` holds the indices. CorruptFileError for a file that is not the one that the parent has opened.
     """
@@ -262,10 +263,15 @@ def open_and_plan(setup: Setup, folder: str, threads: int = 1) -> tuple[_core.Tr
     trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
     trajectory.scan(workers=1)
     _refuse_changed_files(trajectory, setup.fingerprints)
+    return trajectory, planned(trajectory, setup, 1)
+
+
+def planned(trajectory: _core.Trajectory, setup: Setup, threads: int) -> _core.Plan:
+    """The same plan as the parent's for a worker with so many threads, of a trajectory that it has opened."""
     plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=threads)
     if plan.n_leaves != setup.n_leaves:
         raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
-    return trajectory, plan
+    return plan
 
 
 def _refuse_changed_files(trajectory: _core.Trajectory, expected: Sequence[str]) -> None:
