@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -100,7 +101,9 @@ class Flight:
             fetching.cancel()
         if self._client.status == "running":
             flying = [*self._flying, *(one for batch in self._fetching.values() for one in batch)]
-            self._client.cancel(flying, force=True)
+            # what fails here has failed before, and said more
+            with contextlib.suppress(OSError):
+                self._client.cancel(flying, force=True)
         self._flying.clear()
         self._fetching.clear()
         self._grounded.clear()
@@ -116,16 +119,19 @@ class Flight:
     def _send(self, task: _Task) -> None:
         addresses = self._addresses if task.where is None else task.where
         self._sent += 1
-        future = self._client.submit(
-            self._function,
-            self._shared,
-            task.argument,
-            key=f"{self._prefix}-{self._sent}",
-            pure=False,
-            workers=addresses,
-            # those that are named may be gone
-            allow_other_workers=addresses is not None,
-        )
+        try:
+            future = self._client.submit(
+                self._function,
+                self._shared,
+                task.argument,
+                key=f"{self._prefix}-{self._sent}",
+                pure=False,
+                workers=addresses,
+                # those that are named may be gone
+                allow_other_workers=addresses is not None,
+            )
+        except OSError:
+            raise self._gone() from None
         self._flying[future] = task
         future.add_done_callback(self._wake)
 
@@ -197,6 +203,9 @@ class Flight:
             except concurrent.futures.CancelledError:
                 # lost on the way; their state says so, and they are sent again
                 continue
+            except OSError:
+                # workers that do not answer are the scheduler's to report
+                raise self._gone() from None
             except Exception:
                 # likewise, or an error that `_fetch` finds in their state
                 if all(future.status == "finished" for future in batch):

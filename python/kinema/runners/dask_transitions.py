@@ -47,7 +47,7 @@ class Recording:
     Attributes
     ----------
     refused : str
-        Why the scheduler did not take the plugin, or "".
+        Why the scheduler did not take the plugin, or did not tell what it recorded, or "".
     """
 
     def __init__(self, client: Client, prefix: str) -> None:
@@ -66,8 +66,13 @@ class Recording:
             return [], []
         rows: list[_Row]
         lost: list[str]
-        rows, lost = self._client.run_on_scheduler(_recorded, name=self._prefix)
-        self._client.unregister_scheduler_plugin(self._prefix)
+        try:
+            rows, lost = self._client.run_on_scheduler(_recorded, name=self._prefix)
+            self._client.unregister_scheduler_plugin(self._prefix)
+        except OSError as error:
+            # all leaves are there: the run is not lost for its account
+            self.refused = f"the scheduler was lost before it was asked ({error})"
+            return [], []
         return rows, lost
 
     def abandon(self) -> None:
