@@ -280,7 +280,7 @@ class MPIRunner:
         )
         ranks.broadcast(setup)
         with _shared(ranks, setup, data):
-            leading = LeadingRank(ranks, setup, gathering, kernels, progress)
+            leading = LeadingRank(ranks, setup, gathering, kernels, progress, began)
             leading.run(trajectory, own, jobs)
         tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
