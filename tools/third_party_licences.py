@@ -1,4 +1,4 @@
-"""Writes THIRD-PARTY-LICENCES.md: the crates and C libraries that are linked into the wheel, with their licences' texts.
+"""Writes THIRD-PARTY-LICENCES.md: the crates and C libraries that are linked into the wheel, with their licences.
 
 It asks cargo for the crates; build tools and procedural macros, which leave nothing in the wheel, are left out.
 `--check` writes nothing and fails where the file names other crates than are linked.

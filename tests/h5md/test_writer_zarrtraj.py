@@ -16,8 +16,6 @@ import pytest
 import kinema as kn
 from kinema.testing import random_walk
 
-pytest.importorskip("zarrtraj")
-
 READ = """
 import sys, warnings
 warnings.simplefilter("ignore")
@@ -50,9 +48,10 @@ def write(path: Path, **options: Any) -> dict[str, np.ndarray[Any, Any]]:
     return {**content, "cells": cells}
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"compression": "gzip"}, {"layout": "contiguous", "n_frames": 9}], ids=["none", "gzip", "contiguous"]
-)
+OPTIONS = {"none": {}, "gzip": {"compression": "gzip"}, "contiguous": {"layout": "contiguous", "n_frames": 9}}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 def test_zarrtraj_reads_the_dialect_of_mdanalysis(tmp_path: Path, options: dict[str, Any]) -> None:
     path = tmp_path / "out.h5md"
     content = write(path, dialect="mdanalysis", **options)

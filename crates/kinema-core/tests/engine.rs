@@ -199,7 +199,9 @@ fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
         tree.insert(&kernels, node)
     };
     let bad = [job(OrderSensitive { fail_at: Some(200), ..kernel(&[3, 4], 20) })];
-    let error = engine::run_into(&trajectory, &plan, &bad, &[0..n], &deliver, &Watch::default()).err().unwrap();
+    let error = engine::run_into(&trajectory, &plan, &bad, std::slice::from_ref(&(0..n)), &deliver, &Watch::default())
+        .err()
+        .unwrap();
     assert_eq!(error.frame(), Some(200));
     let missing: Vec<_> =
         (0..n).filter(|&leaf| !done.lock().unwrap()[leaf as usize]).map(|leaf| leaf..leaf + 1).collect();
@@ -211,7 +213,9 @@ fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
     assert_eq!(frames, missing.iter().map(|leaf| plan.leaf(leaf.start).count() as u64).sum::<u64>());
     assert_eq!(root(Outcome { nodes: tree.into_nodes(), timings }, 0), whole);
     let full = |_: Node| Err(Error::new(ErrorKind::Io, "no space left"));
-    let error = engine::run_into(&trajectory, &plan, &good, &[0..n], &full, &Watch::default()).err().unwrap();
+    let error = engine::run_into(&trajectory, &plan, &good, std::slice::from_ref(&(0..n)), &full, &Watch::default())
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -17,7 +17,7 @@ use kinema_core::frame::{BlockView, Fields};
 use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
 use kinema_core::plan::{Job, Plan};
 use kinema_core::selection::{AtomSelection, FrameSelection};
-use kinema_core::source::ReadLog;
+use kinema_core::source::{Extent, Gather, MemorySource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -497,4 +497,47 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     let error = read(&trajectory, &[3], &[0, 1], None).err().unwrap();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(3)));
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_chunk_longer_than_its_file_takes_no_memory() {
+    let layout = Layout {
+        shape: [4, 2, 3],
+        chunk: Some([1, 2, 3]),
+        number: "<f4",
+        filtered: true,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let mut file = SIGNATURE.to_vec();
+    let (mut description, _) = layout.write(&mut Random(1), &mut file);
+    description.sizes[2] = 1 << 40;
+    let error = Array::new(description).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("stored bytes of chunk 2, expected at most"), "{error}");
+    // whatever a chunk map says, a read beyond the end takes no memory first
+    let source = MemorySource::new("short", file);
+    let error = Gather::default().read(&source, [Extent { offset: 8, len: 1 << 40 }]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Truncated);
+}
+
+#[test]
+fn addresses_of_compact_data_are_not_looked_at() {
+    let layout = Layout {
+        shape: [2, 2, 3],
+        chunk: None,
+        number: "<f4",
+        filtered: false,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let (mut description, _) = layout.write(&mut Random(1), &mut Vec::new());
+    description.inline = Some(vec![0; 48]);
+    description.addresses = vec![u64::MAX - 3];
+    description.sizes = vec![u64::MAX];
+    let array = Array::new(description).unwrap();
+    assert!(array.samples().is_empty());
+    assert_eq!(array.inline().map(<[u8]>::len), Some(48));
 }

@@ -61,7 +61,7 @@ def rgyr(
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
     outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True)
     traj, atoms = open_inputs(inputs, outputs)
-    if topology is None and weights is not Weights.none:
+    if traj.topology_name is None and weights is not Weights.none:
         raise ArgumentError("masses come from a topology: give one with -s, or --weights none")
     analysis = kn.analysis.RadiusOfGyration(
         traj, select=atoms, weights=None if weights is Weights.none else "mass", axes=axes

@@ -15,6 +15,9 @@ pub const NOT_STORED: u64 = u64::MAX;
 /// Pieces of a large chunk that [`Array::samples`] names.
 const SAMPLES: u64 = 16;
 
+/// Bytes that filters may add to a chunk, small as it may be.
+const MOST_ADDED: u64 = 1 << 16;
+
 /// What libhdf5 says of a data set.
 #[derive(Debug, Clone)]
 pub struct Description {
@@ -151,17 +154,26 @@ impl Array {
             fill,
             inline: told.inline,
         };
-        for number in 0..array.addresses.len() {
-            let plain = array.inline.is_none()
-                && array.addresses[number] != NOT_STORED
-                && !array.is_filtered(&array.chunk(number));
-            if plain && array.sizes[number] < bytes {
-                let found = array.sizes[number];
-                let what = format!("data set {}: stored bytes of chunk {number}", array.name);
-                return Err(Error::corrupt(&what, bytes, found));
+        array.check_sizes(bytes)?;
+        Ok(array)
+    }
+
+    /// Checks the stored sizes of all chunks, which have `bytes` when they are decoded.
+    fn check_sizes(&self, bytes: u64) -> Result<()> {
+        for (number, (&address, &found)) in self.addresses.iter().zip(&self.sizes).enumerate() {
+            let what = || format!("data set {}: stored bytes of chunk {number}", self.name);
+            if address == NOT_STORED {
+                continue;
+            }
+            if !self.is_filtered(&self.chunk(number)) {
+                if found < bytes {
+                    return Err(Error::corrupt(&what(), bytes, found));
+                }
+            } else if found > 4 * bytes + MOST_ADDED {
+                return Err(Error::corrupt(&what(), format!("at most {}", 4 * bytes + MOST_ADDED), found));
             }
         }
-        Ok(array)
+        Ok(())
     }
 
     /// Frames, units, components.
