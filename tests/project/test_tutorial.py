@@ -78,7 +78,7 @@ def test_lines_of_kinema(here: Path, line: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md", "docs/dask.md"])
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {}
     for block in documents.blocks(name, "python"):
