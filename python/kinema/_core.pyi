@@ -78,6 +78,12 @@ class Trajectory:
         known: NDArray[np.uint8] | None = None,  # what `pack` gave in another process, for the same other arguments
         record_reads: bool = False,
     ) -> None: ...
+    def unindexed(self) -> list[tuple[int, int, int]]:
+        """The parts whose frames a scan must search, as no stored index fits: number, first byte, byte after the last."""
+    def scan_range(self, part: int, start: int, stop: int, progress: Progress | None = None) -> bytes:
+        """The frames of a part that start in a byte range, for `add_ranges` in another process. progress: bytes."""
+    def add_ranges(self, part: int, found: Sequence[bytes]) -> None:
+        """What was found in ascending byte ranges of a part; the next `scan` uses it, and walks again what is missing."""
     def pack(self) -> NDArray[np.uint8]:
         """What is known of all files after a scan, (bytes,): with it other processes open the same trajectory without
         touching a file. Each part is checked against its fingerprint when it is first read there."""
@@ -107,6 +113,9 @@ class Trajectory:
     def n_frames(self) -> int:
         """Scans if that has not been done."""
     def parts(self) -> list[PartInfo]: ...
+    def extents(self, part: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Byte offsets and lengths of the complete frames of a part in its file. In HDF5 files a frame's bytes need not
+        lie side by side: there they only tell files apart."""
     def gaps(self) -> list[Gap]: ...
     def times(self) -> NDArray[np.float64] | None:
         """Times of all frames from the index, ps; None where the format's index has none."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kinema as kn
 from kinema.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd, write_xtc
 
@@ -257,6 +261,57 @@ with kn.runners.MPI(schedule="static") as mpi:
     assert "on rank 1" in said
 
 
+# -- finding frames together ----------------------------------------------------------------------------------------
+
+INDEXING = """
+from kinema.runners import mpi, mpi_indexing
+search = mpi_indexing.search
+def noted(ranks, command, *rest):
+    if rank:
+        mine = command.ranges[rank :: ranks.size]
+        say(rank, *(os.path.basename(command.recipe["paths"][part]) for part, _, _ in mine))
+    return search(ranks, command, *rest)
+mpi.search = mpi_indexing.search = noted
+with kn.runners.MPI() as ranks:
+    if ranks.leads:
+        ranks._index_from = 0
+        for again in range(2):
+            traj = kn.open(os.environ["NAMES"].split(), overlap="all")
+            try:
+                found = kn.analysis.RMSD(traj).run(runner=ranks)
+            except kn.Error as error:
+                say("error", error)
+                break
+            alone = kn.open(os.environ["NAMES"].split(), overlap="all", index="memory")
+            assert traj.steps.tobytes() == alone.steps.tobytes() and traj.n_frames == alone.n_frames
+            assert found.results.rmsd.tobytes() == kn.analysis.RMSD(alone).run(runner="serial").results.rmsd.tobytes()
+            say("same", [part.index for part in traj.parts])
+"""
+
+
+def test_unindexed_files_are_searched_by_all_ranks(mpi: Any, tmp_path: Path) -> None:
+    write_xtc(tmp_path / "a.xtc", random_walk(700, 9))
+    for name in "bc":
+        write_xtc(tmp_path / f"{name}.xtc", random_walk(100, 9))
+    lines = mpi.script(3, INDEXING, tmp_path, NAMES="a.xtc b.xtc c.xtc").splitlines()
+    # the large one in pieces, the others as they are; the second time there is nothing to search
+    assert sorted(line for line in lines if line[0] in "12") == ["1 a.xtc", "2 b.xtc"]
+    assert [line for line in lines if line[0] not in "12"] == [
+        f"same ['{how}', '{how}', '{how}']" for how in ("built", "stored")
+    ]
+
+
+def test_what_is_wrong_with_a_file_is_told_as_ever(mpi: Any, tmp_path: Path) -> None:
+    write_xtc(tmp_path / "a.xtc", random_walk(100, 9))
+    whole = bytearray((tmp_path / "a.xtc").read_bytes())
+    whole[len(whole) // 100 * 60 + 0 : len(whole) // 100 * 60 + 400] = bytes(400)
+    (tmp_path / "a.xtc").write_bytes(whole)
+    with pytest.raises(kn.Error) as expected:
+        kn.open(tmp_path / "a.xtc").scan()
+    said = mpi.script(2, INDEXING, tmp_path, NAMES=str(tmp_path / "a.xtc"))
+    assert f"error {expected.value}\n" in said
+
+
 # -- failure ---------------------------------------------------------------------------------------------------------
 
 FAILING = """
@@ -450,3 +505,27 @@ def test_a_launcher_of_another_library_is_refused(mpi: Any, folder: Path) -> Non
     script = "import kinema as kn; kn.runners.MPI()"
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert "ArgumentError" in found.stderr
+
+
+# -- the page about it ------------------------------------------------------------------------------------------------
+
+
+def test_the_scripts_of_the_page_run(mpi: Any, tmp_path: Path) -> None:
+    from MDAnalysisTests.datafiles import DCD, PSF
+
+    # a file is known by its first bytes, not by its name
+    shutil.copy(DCD, tmp_path / "md.xtc")
+    shutil.copy(PSF, tmp_path / "top.psf")
+    page = (HERE.parent.parent / "docs/mpi.md").read_text()
+    scripts = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(scripts) == 2
+    expected = kn.analysis.RMSD(kn.open(DCD, PSF), select="name CA").run().results.rmsd
+    mpi.script(2, scripts[0], tmp_path)
+    written = np.loadtxt((line for line in _values(tmp_path / "rmsd.csv")[1:]), delimiter=",")
+    assert written[:, -1] == pytest.approx(expected[:, -1])
+    out = mpi.script(2, scripts[1] + "\nsay(rank, values.tobytes().hex())", tmp_path)
+    assert sorted(out.splitlines()) == [f"{rank} {expected.tobytes().hex()}" for rank in range(2)]
+    command = next(line for line in page.splitlines() if line.startswith("mpiexec -n 96 kinema"))
+    words = shlex.split(command)[4:]
+    code, _, err = mpi.ended(mpi.started(2, ["-m", "kinema", *words], tmp_path))
+    assert (code, err) == (0, "")

@@ -3,8 +3,9 @@
 //! Reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
 
 mod known;
+mod together;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header, ReadStructure, Scan, ScanOptions};
 use crate::frame::Scales;
-use crate::index::Index;
 use crate::index::fingerprint::Fingerprint;
 use crate::index::store::{self, Loaded};
+use crate::index::{Index, TableIndex};
 use crate::join::{self, Joined, Overlap};
 use crate::source::{FileSource, ReadLog, RecordingSource, Source, StackedSource};
 
@@ -149,6 +150,8 @@ pub struct Trajectory {
     scanning: Mutex<()>,
     /// Parts that another process has opened, until they are read here; none where this process has opened them.
     unchecked: Vec<OnceLock<()>>,
+    /// What other processes have found in byte ranges of parts, in order.
+    ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
 }
 
 impl Trajectory {
@@ -171,6 +174,7 @@ impl Trajectory {
             scanned: OnceLock::new(),
             scanning: Mutex::new(()),
             unchecked: Vec::new(),
+            ranges: Mutex::default(),
         })
     }
 
@@ -306,7 +310,9 @@ impl Trajectory {
             Loaded::Wrong(reason) => (None, Some(format!("the stored index was not used: {reason}"))),
         };
         let extended = known.is_some();
-        let scan = decoder.scan(source, &ScanOptions { known, workers, progress }).map_err(|e| e.in_format(name))?;
+        let scan = decoder
+            .scan_with(source, &ScanOptions { known, workers, progress }, &self.found_in_ranges(number))
+            .map_err(|e| e.in_format(name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());

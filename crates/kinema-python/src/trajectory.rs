@@ -15,7 +15,7 @@ use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arguments::{self, choice};
 use crate::errors::{invalid, to_python};
@@ -24,6 +24,9 @@ use crate::signals::{at_once, watched};
 
 /// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
 const BRIEF_ATOMS: u32 = 1 << 18;
+
+/// Offsets and lengths.
+type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
 
 /// Files as one trajectory.
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
@@ -126,6 +129,37 @@ impl PyTrajectory {
     fn take_opens(&self) -> PyResult<Vec<String>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// The parts whose frames must be searched: number, first byte, the byte after the last.
+    fn unindexed(&self, py: Python<'_>) -> PyResult<Vec<(usize, u64, u64)>> {
+        let found = py.detach(|| self.inner.unindexed()).map_err(|error| to_python(&error))?;
+        Ok(found.into_iter().map(|(part, range)| (part, range.start, range.end)).collect())
+    }
+
+    /// The frames of a part that start in a byte range, for `add_ranges` in another process.
+    #[pyo3(signature = (part, start, stop, progress=None))]
+    fn scan_range<'py>(
+        &self,
+        py: Python<'py>,
+        part: usize,
+        start: u64,
+        stop: u64,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let found = watched(py, progress, stop.saturating_sub(start), |watch: &Watch| {
+            self.inner.scan_range(part, start..stop, &|bytes| {
+                watch.check()?;
+                watch.done.store(bytes, Ordering::Relaxed);
+                Ok(())
+            })
+        })?;
+        Ok(PyBytes::new(py, &found))
+    }
+
+    /// What was found in byte ranges of a part, in order, for the next `scan`.
+    fn add_ranges(&self, py: Python<'_>, part: usize, found: Vec<Vec<u8>>) -> PyResult<()> {
+        py.detach(|| self.inner.add_ranges(part, &found)).map_err(|error| to_python(&error))
     }
 
     /// What is known of the files, for `known` in other processes.
@@ -245,6 +279,17 @@ impl PyTrajectory {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// Byte offsets and lengths of the complete frames of a part, in its file.
+    fn extents<'py>(&self, py: Python<'py>, part: usize) -> PyResult<PyExtents<'py>> {
+        let scanned = self.scanned(py)?;
+        let part = scanned.parts.get(part).ok_or_else(|| invalid(format!("there is no part {part}")))?;
+        let (offsets, lengths): (Vec<u64>, Vec<u64>) = py.detach(|| {
+            let extents = (0..part.index.n_frames()).map(|frame| part.index.extent(frame));
+            extents.map(|extent| (extent.offset, extent.len)).unzip()
+        });
+        Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -60,6 +60,8 @@ def run(
     _check_together(analyses)
 
     def whole() -> _Finished:
+        if isinstance(chosen_runner, CalledByAll):
+            chosen_runner.find_frames(analyses[0].trajectory.core)
         chosen = analyses[0].trajectory.choose(start, stop, step, frames)
         limit = 0 if memory is None else parse_memory(memory)
         shown = verbose if progress is None else progress

@@ -21,6 +21,7 @@ from kinema.output import check_folder, check_plot_path, check_writable
 from kinema.peak_memory import peak_memory
 from kinema.result_file import SUFFIXES as RESULT_SUFFIXES
 from kinema.result_file import StoredArray, check_result_path
+from kinema.runners import CalledByAll
 from kinema.time_window import frames_between
 
 
@@ -136,6 +137,8 @@ def run(
     """Runs the analysis on the frames of the window, writes what is to be written and tells the user."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
+    if isinstance(runner, CalledByAll):
+        runner.find_frames(trajectory.core)
     trajectory.scan(workers=workers.number, progress=progress)
     notes = notes_on(trajectory)
     if not command.quiet:

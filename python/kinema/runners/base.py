@@ -135,6 +135,10 @@ class CalledByAll(Protocol):
         """What `work` gives, in the process that leads; elsewhere a copy, or None. Errors are raised in all."""
         ...
 
+    def find_frames(self, trajectory: _core.Trajectory) -> None:
+        """Has all processes take part in finding the frames of files without an index; for the one that leads."""
+        ...
+
 
 # where each runner is: only the one that is asked for is imported, as some bring much along
 _RUNNERS = {

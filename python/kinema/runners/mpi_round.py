@@ -202,6 +202,9 @@ class WorkingRank(RankAtWork):
                 jobs = pickle.loads(self.setup.jobs)
                 trajectory = open_trajectory()
                 self._check_and_run(trajectory, jobs)
+                began = time.monotonic()
+                del trajectory
+                self.tally.close = time.monotonic() - began
         except _Stopped:
             pass  # rank 0 knows why
         except BaseException as error:

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
-use crate::index::Index;
+use crate::index::{Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
@@ -232,6 +232,34 @@ pub trait Decoder: Send + Sync {
     /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
     /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
+
+    /// Whether frames are found by searching, so that byte ranges can be searched by different processes.
+    fn searches(&self) -> bool {
+        false
+    }
+
+    /// The frames that start in a byte range, where `searches`: other processes search the others.
+    ///
+    /// # Errors
+    /// As [`Decoder::scan`], but for frames that contradict the format: there the range's frames end.
+    fn scan_range(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<TableIndex> {
+        let _ = (source, range, progress);
+        Ok(TableIndex::default())
+    }
+
+    /// As [`Decoder::scan`], with what was found in byte ranges, which ascend; the result is the same.
+    ///
+    /// # Errors
+    /// As [`Decoder::scan`].
+    fn scan_with(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
+        let _ = found;
+        self.scan(source, options)
+    }
 
     /// Appends the segments that hold `request` of the `wanted` frames (ascending frames) to `segments`, in the
     /// order of their offsets. They must include every frame's header, so that it is checked when it is read.

@@ -80,7 +80,16 @@ impl Trajectory {
         let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
         let unchecked = parts.iter().map(|_| OnceLock::new()).collect();
         let scanned = OnceLock::from(Scanned { parts, joined });
-        Ok(Self { paths, options, handles, first, scanned, scanning: Mutex::default(), unchecked })
+        Ok(Self {
+            paths,
+            options,
+            handles,
+            first,
+            scanned,
+            scanning: Mutex::default(),
+            unchecked,
+            ranges: Mutex::default(),
+        })
     }
 
     /// Checks a part that another process has opened, when it is first read here.

@@ -13,10 +13,12 @@ use self::coordinates::{Cpu, Job, Progress, Stop};
 use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use std::ops::Range;
+
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
-use crate::index::Index;
+use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
 
 /// The name in messages.
@@ -111,6 +113,26 @@ impl Decoder for XtcDecoder {
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         scan::scan(source, self.header.n_atoms, options, scan::PARALLEL_FROM)
+    }
+
+    fn searches(&self) -> bool {
+        true
+    }
+
+    fn scan_range(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<TableIndex> {
+        scan::scan_range(source, self.header.n_atoms, range, progress)
+    }
+
+    fn scan_with(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
+        match found {
+            [] => self.scan(source, options),
+            found => scan::scan_with(source, self.header.n_atoms, options, found),
+        }
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

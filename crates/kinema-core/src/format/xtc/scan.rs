@@ -28,6 +28,61 @@ const CHAIN: usize = 3;
 
 /// Finds all frames; files of `parallel_from` bytes or more on several threads.
 pub(super) fn scan(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>, parallel_from: u64) -> Result<Scan> {
+    finished(source, n_atoms, options, |file, builder, report| {
+        let todo = builder.end()..file.len;
+        if options.workers > 1 && todo.end - todo.start >= parallel_from.max(1) {
+            file.walk_in_ranges(builder, todo, options.workers, report)
+        } else {
+            file.walk(builder, file.len, report)
+        }
+    })
+}
+
+/// Finds all frames with those that others have found in ascending byte ranges; what does not meet is walked again.
+pub(super) fn scan_with(
+    source: &dyn Source,
+    n_atoms: u32,
+    options: &ScanOptions<'_>,
+    found: &[TableIndex],
+) -> Result<Scan> {
+    finished(source, n_atoms, options, |file, builder, report| {
+        for table in found.iter().filter(|table| table.n_frames() > 0 && table_end(table) <= file.len) {
+            let first = table.extent(0).offset;
+            if first >= builder.end() {
+                let end = file.walk(builder, first, report)?;
+                if !matches!(end, End::Stopped) {
+                    return Ok(end);
+                }
+            }
+            if first == builder.end() {
+                builder.append(table)?;
+            }
+        }
+        file.walk(builder, file.len, report)
+    })
+}
+
+/// The frames that start in `range`, up to one that is wrong or incomplete.
+pub(super) fn scan_range(
+    source: &dyn Source,
+    n_atoms: u32,
+    range: Range<u64>,
+    progress: &(dyn Fn(u64) -> Result<()> + Sync),
+) -> Result<TableIndex> {
+    let file = File { source, n_atoms, len: source.len()? };
+    let report = Report { done: AtomicU64::new(0), progress };
+    let range = range.start..range.end.min(file.len);
+    let walked = file.walk_range(range.clone(), range.start == 0, &report)?;
+    Ok(walked.map(|walked| walked.builder.finish()).unwrap_or_default())
+}
+
+/// What `walk` makes of the file behind the known index.
+fn finished(
+    source: &dyn Source,
+    n_atoms: u32,
+    options: &ScanOptions<'_>,
+    walk: impl FnOnce(&File<'_>, &mut TableBuilder, &Report<'_>) -> Result<End>,
+) -> Result<Scan> {
     let len = source.len()?;
     let mut builder = match &options.known {
         Some(Index::Table(table)) if table_end(table) <= len => TableBuilder::extend(table.clone()),
@@ -36,13 +91,7 @@ pub(super) fn scan(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>,
     };
     let file = File { source, n_atoms, len };
     let report = Report { done: AtomicU64::new(builder.end()), progress: options.progress };
-    let todo = builder.end()..len;
-    let parallel = options.workers > 1 && todo.end - todo.start >= parallel_from.max(1);
-    let end = if parallel {
-        file.walk_in_ranges(&mut builder, todo, options.workers, &report)?
-    } else {
-        file.walk(&mut builder, len, &report)?
-    };
+    let end = walk(&file, &mut builder, &report)?;
     let place = |error: Error, frame| error.at_frame(frame).in_format(NAME).at_path(source.path());
     let truncation = match end {
         End::Stopped => None,
@@ -307,6 +356,37 @@ mod tests {
             broken[broken_at] ^= 0x80;
             same(&broken);
             assert!(scanned(&broken, 3, None).is_err());
+        }
+    }
+
+    #[test]
+    fn what_others_have_found_gives_the_index_of_a_walk() {
+        let whole = MIXED.repeat(5);
+        let mut broken = whole.clone();
+        broken[2 * MIXED.len() + 4] ^= 0x80;
+        for bytes in [&whole[..], &whole[..whole.len() - 9], &broken] {
+            let source = MemorySource::new("test.xtc", bytes.to_vec());
+            let options = ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) };
+            let serial = scan(&source, N_ATOMS, &options, u64::MAX);
+            for n in [1, 2, 5, 13] {
+                let ranges = cut(&(0..bytes.len() as u64), n);
+                let mut found: Vec<TableIndex> = ranges
+                    .into_iter()
+                    .map(|range| scan_range(&source, N_ATOMS, range, &|_| Ok(())).expect("readable"))
+                    .collect();
+                for lost in 0..=n {
+                    let together = scan_with(&source, N_ATOMS, &options, &found);
+                    match (&serial, together) {
+                        (Ok(one), Ok(other)) => assert_eq!(one.index, other.index),
+                        (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+                        (one, other) => panic!("{one:?} but together {other:?}"),
+                    }
+                    // nor does it matter whether one is missing
+                    if let Some(table) = found.get_mut(lost) {
+                        *table = TableIndex::default();
+                    }
+                }
+            }
         }
     }
 
