@@ -25,6 +25,7 @@ from kinema.runners.worker import PARENTS_SIGNALS
 
 __all__ = ["OwnCluster", "work_for"]
 
+_LOGGER = logging.getLogger("distributed")
 # nobody else is to reach a scheduler that runs whatever it is sent
 _HOST = "127.0.0.1"
 # seconds until a killed process is given up, and until workers must have joined
@@ -51,12 +52,15 @@ class OwnCluster:
         self._folder = _temporary_folder()
         # a pipe whose other end workers watch: it is closed when this process is gone, however it went
         self._watched, self._held = os.pipe()
+        # that workers come and go is nobody's business; SpecCluster would speak again before all of it is over
+        self._level = _LOGGER.level
+        _LOGGER.setLevel(logging.ERROR)
         self._scheduler: SpecCluster | None = None
         self._connected: Client | None = None
         try:
             options = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": f"{_HOST}:0"}
             self._scheduler = SpecCluster(
-                scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=logging.ERROR
+                scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False
             )
             for _ in range(self._n_workers):
                 self.processes.append(self._started(self._scheduler.scheduler_address))
@@ -116,9 +120,12 @@ class OwnCluster:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _end(self) -> None:
-        # they only read, and the folder is ours: there is nothing that they would have to tidy up
         if self._connected is not None:
             self._connected.close()
+        # before the workers, whose death it would report
+        if self._scheduler is not None:
+            self._scheduler.close()
+        # they only read, and the folder is ours: there is nothing that they would have to tidy up
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -130,8 +137,7 @@ class OwnCluster:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-        if self._scheduler is not None:
-            self._scheduler.close()
+        _LOGGER.setLevel(self._level)
         os.close(self._watched)
         os.close(self._held)
         self._folder.cleanup()
@@ -143,7 +149,7 @@ def work_for(scheduler: str, folder: str, watched: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     # blocked by the parent from before this process began
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    _LOGGER.setLevel(logging.ERROR)
     threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
     asyncio.run(_work(scheduler, folder))
 

@@ -25,13 +25,14 @@ class Backend(BackendBase):  # type: ignore[misc]
     """For `AnalysisBase.run(backend=Backend("dask"), unsupported_backend=True, n_parts=...)`.
 
     With it any analysis that MDAnalysis can split runs on processes, a Dask cluster or the ranks of an MPI program,
-    with a progress bar, which MDAnalysis has for its serial backend only. Workers send back frames, times and results of
-    their part, not the Universe.
+    with a progress bar, which MDAnalysis has for its serial backend only. Workers send back frames, times and results
+    of their part, not the Universe.
 
     Parameters
     ----------
     runner : {"serial", "processes", "dask"} or a runner
-        As in Kinema's own `run`; MPI as an object that leads, within its block. Threads are refused: all of them would move the one reader of the Universe.
+        As in Kinema's own `run`; MPI as an object that leads, within its block. Threads are refused: all of them would
+        move the one reader of the Universe.
     n_workers : int, optional
         Parts that are computed at a time; as many as the runner has by default. `run` makes as many parts unless it is
         given `n_parts`: several a worker even out their speeds, and move the bar more often.
