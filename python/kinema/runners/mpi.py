@@ -37,13 +37,14 @@ except ImportError as missing:
         "'kinema[mpi-local]' to bring one along"
     ) from None
 
+from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_calls import Compute, compute, lead
 from kinema.runners.mpi_gathering import bring_together
 from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
 from kinema.runners.mpi_round import Setup, WorkingRank
-from kinema.runners.mpi_sharing import KnownFiles, NodeBytes
+from kinema.runners.mpi_sharing import NodeBytes
 
 __all__ = ["MPIRunner"]
 

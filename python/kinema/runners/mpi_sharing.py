@@ -9,10 +9,9 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, sleep_between
 
-__all__ = ["KnownFiles", "NodeBytes"]
+__all__ = ["NodeBytes"]
 
 
 class NodeBytes:
