@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.progress import tell_slowest
 
 
 def all_analyses(traj):
@@ -84,7 +85,7 @@ def test_arguments_of_run(small):
         ({"workers": 0}, "workers"),
         ({"workers": 1.5}, "workers"),
         ({"memory": "much"}, "256 MiB"),
-        ({"runner": "mpi"}, "'serial', 'threads'"),
+        ({"runner": "magic"}, "'serial', 'threads'"),
         ({"runner": "serial", "workers": 2}, "one worker"),
         ({"progress": 3}, "progress"),
     ):
@@ -107,6 +108,28 @@ def test_an_error_in_progress_ends_the_run(small):
     with pytest.raises(RuntimeError, match="enough"):
         analysis.run(progress=fail)
     assert not analysis.results
+
+
+def test_the_slowest_worker_is_named_where_somebody_asks():
+    class Told:
+        def __init__(self):
+            self.said = []
+
+        def __call__(self, done, total):
+            pass
+
+        def slowest(self, worker, frames_per_second):
+            self.said.append((worker, frames_per_second))
+
+    told = Told()
+    tell_slowest(told, {"rank 0": 40, "rank 1": 10, "rank 2": 30}, 2.0)
+    assert told.said == [("rank 1", 5.0)]
+    # not before they have settled, not of one alone, not to a plain function
+    tell_slowest(told, {"rank 0": 40, "rank 1": 10}, 0.1)
+    tell_slowest(told, {"rank 0": 40}, 2.0)
+    tell_slowest(lambda done, total: None, {"rank 0": 40, "rank 1": 10}, 2.0)
+    tell_slowest(None, {"rank 0": 40, "rank 1": 10}, 2.0)
+    assert len(told.said) == 1
 
 
 def test_no_progress_bar_in_a_pipe(small, capfd):

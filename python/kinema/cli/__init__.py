@@ -9,7 +9,7 @@ import sys
 
 from kinema.cli.command_line import Command, prepare
 from kinema.cli.stopping import Terminated, stop_on_sigterm
-from kinema.runners.mpi_launch import launched
+from kinema.runners.mpi_launch import Launch, launched
 
 __all__ = ["main"]
 
@@ -26,9 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
         with stop_on_sigterm():
             launch = launched()
             if launch is not None and launch.size > 1:
-                from kinema.cli.ranks import run_on_ranks
-
-                code = run_on_ranks(command, launch, _run)
+                code = _run_on_ranks(command, launch)
             else:
                 code = _run(command)
             sys.stdout.flush()
@@ -37,6 +35,16 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
+
+
+def _run_on_ranks(command: Command, launch: Launch) -> int:
+    """The exit code of this rank of several."""
+    from kinema.cli.ranks import run_on_ranks, stopped_early
+
+    try:
+        return run_on_ranks(command, launch, _run)
+    except (KeyboardInterrupt, Terminated) as stop:
+        return stopped_early(launch, EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED)
 
 
 def _run(command: Command) -> int:

@@ -30,3 +30,10 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
         return EXIT_BAD_INPUT
     with ranks:
         return run(replace(command, ranks=ranks)) if ranks.leads else 0
+
+
+def stopped_early(launch: Launch, code: int) -> int:
+    """The exit code of a rank that was told to stop before the ranks were together, or after; rank 0 says so."""
+    if launch.rank == 0:
+        print("kinema: stopped", file=sys.stderr)
+    return code

@@ -191,15 +191,16 @@ class MPIRunner:
         """All ranks, each at this place."""
         try:
             return Ranks(self._comm)
-        except BaseException:
+        except BaseException as error:
             # the others wait for this one, which will not come
-            self._abort()
+            self._abort(error)
             raise
 
-    def _abort(self) -> None:
+    def _abort(self, error: BaseException) -> None:
         """Ends all ranks at once, where this one cannot go on and no other is told."""
         if self.size > 1:
-            traceback.print_exc()
+            if isinstance(error, Exception):
+                traceback.print_exception(error)
             self._comm.Abort(1)
 
     def _lead(self, ranks: Ranks, work: Callable[[], T]) -> T:
@@ -229,9 +230,9 @@ class MPIRunner:
                         return ended
                     case Quit():
                         return Ended()
-        except BaseException:
+        except BaseException as error:
             # what goes wrong in a round is told to rank 0; this is what cannot be told
-            self._abort()
+            self._abort(error)
             raise
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:

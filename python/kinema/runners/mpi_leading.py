@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 from kinema import _core
 from kinema.errors import InternalError
-from kinema.progress import Report
+from kinema.progress import Report, tell_slowest
 from kinema.runners.base import Job
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import insert_nodes
@@ -97,6 +97,8 @@ class LeadingRank(RankAtWork):
         if self._progress is not None:
             self._frames_of[0] = self._frames + running
             self._progress(self._gathering.restored + sum(self._frames_of), self._gathering.n_frames)
+            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.workers)}
+            tell_slowest(self._progress, frames, self.seconds())
 
     def _hear(self) -> None:
         """Takes in all messages that are there; raises what another rank has raised."""

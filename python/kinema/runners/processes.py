@@ -25,7 +25,7 @@ import numpy as np
 from kinema import _core
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
 from kinema.frames import ResolvedFrames
-from kinema.progress import Report
+from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
@@ -210,6 +210,7 @@ class _Member:
         self.tally = Tally(number)
         self.pieces: deque[Leaves] = deque()  # handed out and not done
         self.running = 0  # frames done of the first of them
+        self.frames = 0  # of the pieces that are done
         self.connection, other_end = Pipe()
         with other_end:
             self.process = _started(other_end, folder)
@@ -348,7 +349,7 @@ class _Round:
     def run(self, progress: Report | None) -> None:
         """Fills the tree."""
         members = {member.connection: member for member in self._team.members}
-        looked = time.monotonic()
+        began = looked = time.monotonic()
         wanted = self._hand_out.left
         while self._leaves_done < wanted:
             for connection in wait(list(members), timeout=_TICK):
@@ -360,6 +361,8 @@ class _Round:
                 if progress is not None:
                     running = sum(member.running for member in self._team.members)
                     progress(self._frames_done + running, self._plan.n_frames)
+                    frames = {str(member): member.frames + member.running for member in self._team.members}
+                    tell_slowest(progress, frames, time.monotonic() - began)
         if progress is not None:
             progress(self._frames_done, self._plan.n_frames)
 
@@ -393,7 +396,9 @@ class _Round:
         first, stop = member.pieces.popleft()
         member.running = 0
         self._leaves_done += stop - first
-        self._frames_done += self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
+        frames = self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
+        member.frames += frames
+        self._frames_done += frames
         self._hand_out.account(stop - first, done.timings["wall"], size)
         member.tally.cpu = done.cpu
         member.tally.add(done.timings)
