@@ -79,7 +79,7 @@ def test_lines_of_kinema(here: Path, line: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md", "docs/repair.md"]
+    "name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md", "docs/repair.md", "docs/dask.md"]
 )
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {}

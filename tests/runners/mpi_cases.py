@@ -5,12 +5,13 @@ Rank 0 runs the tests, the others work for it. `test_mpi.py` starts it; pytest a
 
 from __future__ import annotations
 
+import operator
 import sys
 
 import pytest
 
 import kinema as kn
-from kinema.runners import Runner
+from kinema.runners import Runner, TaskRunner
 from kinema.testing import RunnerTests
 
 RANKS: list[kn.runners.MPI] = []
@@ -25,6 +26,46 @@ class TestMPI(RunnerTests):
     def make(self) -> Runner:
         """On the ranks of this program."""
         return RANKS[0].configured(**self.options)
+
+    def test_map(self) -> None:
+        """Functions of others, MDAnalysis' analyses among them."""
+        runner = self.make()
+        assert isinstance(runner, TaskRunner)
+        seen: list[int] = []
+        assert runner.map(operator.neg, list(range(20)), progress=seen.append) == [-n for n in range(20)]
+        assert sorted(seen) == list(range(20))
+        assert runner.map(operator.neg, [3], workers=1) == [-3]
+        assert runner.map(operator.neg, []) == []
+        with pytest.raises(kn.ArgumentError, match="start mpiexec with more"):
+            runner.map(operator.neg, [3], workers=99)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError) as caught:
+                runner.map((1).__truediv__, [4, 2, 0, 1, 5, 6, 7, 8])
+            notes = "\n".join(caught.value.__notes__)
+            assert "part 3 of 8" in notes
+            assert "on rank " in notes
+
+        def stop(_number: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            runner.map(operator.neg, list(range(20)), progress=stop)
+        # and nothing is left that would disturb the next one
+        assert runner.map(operator.neg, list(range(20))) == [-n for n in range(20)]
+
+    def test_analyses_of_mdanalysis(self) -> None:
+        """The results of MDAnalysis' serial backend."""
+        import MDAnalysis
+        from MDAnalysis.analysis.rms import RMSD
+        from MDAnalysisTests.datafiles import DCD, PSF
+
+        from kinema.interop.mdanalysis import Backend
+
+        universe = MDAnalysis.Universe(PSF, DCD)
+        expected = RMSD(universe, select="name CA").run().results.rmsd
+        backend = Backend(self.make(), progress=False)
+        found = RMSD(universe, select="name CA").run(backend=backend, unsupported_backend=True, n_parts=7)
+        assert found.results.rmsd.tobytes() == expected.tobytes()
 
 
 def _run(words: list[str]) -> int:

@@ -99,6 +99,19 @@ def test_a_limit_is_heeded_as_soon_as_the_cost_is_known() -> None:
         assert 1 <= stop - first <= 3
 
 
+def test_pieces_take_a_least_time() -> None:
+    hand_out = HandOut(1000, [(0, 1000)], 2, oversubscribe=8, least_seconds=1.0)
+    first = hand_out.take(0)
+    # nothing is known yet
+    assert first == (0, 32)
+    hand_out.account(32, seconds=0.25, size=1)
+    pieces = hand_out.all_pieces()
+    # 128 leaves take a second; at the end there is still one for each worker
+    assert max(stop - start for start, stop in pieces) == 128
+    assert len(pieces) < 25
+    assert [leaf for start, stop in pieces for leaf in range(start, stop)] == list(range(32, 1000))
+
+
 def _simulated(schedule: Schedule, speeds: list[float], n_leaves: int, ahead: int) -> float:
     """When the last worker ends, as a multiple of the least possible; a leaf takes a worker 1/speed."""
     hand_out = HandOut(n_leaves, [(0, n_leaves)], len(speeds), schedule=schedule, ahead=ahead)

@@ -168,7 +168,7 @@ say("rmsf" in found)
 
 OPENS = """
 from kinema import _core
-from kinema.runners import mpi_sharing
+from kinema.runners import known_files
 opened = []
 def audit(event, arguments):
     if event == "open" and isinstance(arguments[0], str) and arguments[0].startswith(os.getcwd()):
@@ -179,10 +179,10 @@ def opening(self, data):
     import pickle
     found = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
     if found:
-        recipe["describe"] = mpi_sharing._Described(recipe["describe"], found)
+        recipe["describe"] = known_files._Described(recipe["describe"], found)
     trajectories.append(_core.Trajectory(**recipe, known=data[: self.core_bytes], record_reads=True))
     return trajectories[-1]
-mpi_sharing.KnownFiles.open = opening
+known_files.KnownFiles.open = opening
 import kinema.h5md.describing as describing
 described = describing._described
 def noting(found):
@@ -234,15 +234,15 @@ def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> Non
 
 def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> None:
     text = """
-from kinema.runners import mpi_sharing
-of = mpi_sharing.KnownFiles.of
+from kinema.runners import known_files
+of = known_files.KnownFiles.of
 def changing(trajectory):
     known = of(trajectory)
     with open("a.dcd", "r+b") as file:
         file.seek(-20, 2)
         file.write(b"1234")
     return known
-mpi_sharing.KnownFiles.of = changing
+known_files.KnownFiles.of = changing
 with kn.runners.MPI(schedule="static") as mpi:
     if mpi.leads:
         try:

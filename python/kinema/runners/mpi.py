@@ -27,6 +27,7 @@ from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import Tally, check_schedule, part_cuts
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.worker import pack
 
 try:
     from mpi4py import MPI as _MPI
@@ -36,12 +37,14 @@ except ImportError as missing:
         "'kinema[mpi-local]' to bring one along"
     ) from None
 
+from kinema.runners.known_files import KnownFiles
+from kinema.runners.mpi_calls import Compute, compute, lead
 from kinema.runners.mpi_gathering import bring_together
 from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
 from kinema.runners.mpi_round import Setup, WorkingRank
-from kinema.runners.mpi_sharing import KnownFiles, NodeBytes
+from kinema.runners.mpi_sharing import NodeBytes
 
 __all__ = ["MPIRunner"]
 
@@ -221,6 +224,8 @@ class MPIRunner:
                         self._work(ranks, setup)
                     case FindFrames() as command:
                         search(ranks, command)
+                    case Compute() as command:
+                        compute(ranks, command)
                     case Ended() as ended:
                         return ended
                     case Quit():
@@ -256,9 +261,7 @@ class MPIRunner:
         if ranks is None or not ranks.leads:
             raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
         began = time.monotonic()
-        wanted = ranks.size if workers is None else worker_count(workers)
-        if wanted > ranks.size:
-            raise ArgumentError(f"there are {ranks.size} ranks, asked for {wanted} workers; start mpiexec with more")
+        wanted = self.concurrency(workers)
         limit = memory or _DEFAULT_MEMORY
         plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted * self._threads)
         used = max(1, plan.workers // self._threads)
@@ -303,6 +306,30 @@ class MPIRunner:
             gathering.restored,
         )
         return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(ranks, used)}")
+
+    # -- functions of others ------------------------------------------------------------------------------------
+
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: the number of ranks; ArgumentError where more are asked for."""
+        wanted = self.size if workers is None else worker_count(workers)
+        if wanted > self.size:
+            raise ArgumentError(f"there are {self.size} ranks, asked for {wanted} workers; start mpiexec with more")
+        return wanted
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """See `TaskRunner.map`; called on rank 0 alone, where `map_reduce` is."""
+        ranks = self._ranks
+        if ranks is None or not ranks.leads:
+            raise ArgumentError("the MPI runner computes for rank 0, within `with` or `together`")
+        command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers))
+        return lead(ranks, command, progress)
 
     def _in_words(self, ranks: Ranks, used: int) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"

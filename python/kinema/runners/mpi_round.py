@@ -19,8 +19,8 @@ from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
+from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
-from kinema.runners.mpi_sharing import KnownFiles
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "WorkingRank"]
