@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from pathlib import Path
@@ -249,37 +248,3 @@ def test_exceptions_that_cannot_travel_send_their_text() -> None:
         assert type(found.error) is kind
         assert "Traceback" in found.text
         assert type(error).__name__ in found.text
-
-
-def test_pieces_are_subtrees_that_cover_all_leaves() -> None:
-    class Member:
-        def __init__(self) -> None:
-            self.pieces: list[tuple[int, int]] = []
-
-        def order(self, piece: tuple[int, int]) -> None:
-            self.pieces.append(piece)
-
-    class Plan:
-        n_leaves = 0
-
-    class Gathering:
-        limit = None
-
-    for n_leaves in (1, 2, 3, 7, 64, 100, 1001):
-        for n_workers in (1, 2, 5):
-            member = Member()
-            handing = processes._Round.__new__(processes._Round)
-            handing._missing = deque([(0, n_leaves)])
-            handing._leaves_left = n_leaves
-            handing._gathering = Gathering()  # type: ignore[assignment]
-            handing._plan = Plan()  # type: ignore[assignment]
-            handing._plan.n_leaves = n_leaves  # type: ignore[misc]
-            handing._team = processes._Team(n_workers, "")
-            handing._team.members = [member] * n_workers  # type: ignore[list-item]
-            for _ in range(n_leaves + 1):
-                handing._order(member)  # type: ignore[arg-type]
-            assert [leaf for first, stop in member.pieces for leaf in range(first, stop)] == list(range(n_leaves))
-            for first, stop in member.pieces:
-                size = stop - first
-                assert first % size == 0
-                assert size & (size - 1) == 0

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
     from kinema.checkpoint import Checkpoint
 
-__all__ = ["Analysis", "CheckpointChoice", "Found", "Results", "Round", "Rounds", "results_per_frame"]
+__all__ = [
+    "Analysis",
+    "CheckpointChoice",
+    "Found",
+    "Results",
+    "ResultsElsewhere",
+    "Round",
+    "Rounds",
+    "results_per_frame",
+]
 
 # what a kernel's partial gives when it is finished; arrays, which may stay in a file
 Found = dict[str, Any]
@@ -75,6 +84,39 @@ class Results:
 
     def __repr__(self) -> str:
         return f"<Results: {', '.join(self._found) or 'none yet'}>"
+
+
+class ResultsElsewhere(Results):
+    """What a rank has that was told no results: asking for any is an ArgumentError that says how to get them."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._not_here()
+
+    def __getitem__(self, name: str) -> Any:
+        raise self._not_here()
+
+    def __contains__(self, name: object) -> bool:
+        raise self._not_here()
+
+    def __iter__(self) -> Iterator[str]:
+        raise self._not_here()
+
+    def __len__(self) -> int:
+        raise self._not_here()
+
+    def keys(self) -> list[str]:
+        """ArgumentError."""
+        raise self._not_here()
+
+    def __repr__(self) -> str:
+        return "<Results: on rank 0>"
+
+    def _not_here(self) -> ArgumentError:
+        return ArgumentError(
+            "the results are on rank 0; ask for them there, or run with kinema.runners.MPI(results='all')"
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +201,7 @@ class Analysis(ABC):
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
             By default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "processes", "serial"} or Runner, optional
+        runner : {"threads", "processes", "serial", "mpi"} or Runner, optional
             What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.base import Analysis, CheckpointChoice, Results, Round, Rounds
+from kinema.analysis.base import Analysis, CheckpointChoice, Results, ResultsElsewhere, Round, Rounds
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
-from kinema.runners import Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
+from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
 from kinema.runners.base import Job
 from kinema.runners.timings import BLOCK_COLUMNS
 
@@ -58,24 +58,43 @@ def run(
     """
     chosen_runner = choose_runner(runner)
     _check_together(analyses)
-    chosen = analyses[0].trajectory.choose(start, stop, step, frames)
-    limit = 0 if memory is None else parse_memory(memory)
-    shown = verbose if progress is None else progress
-    keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
-    rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
-    if keeping is None:
-        results, outcomes = rounds.all(None)
-    else:
-        with keeping.watching():
-            results, outcomes = rounds.all(keeping)
-            keeping.finish()
-    timings = Timings(tuple(outcome.timings for outcome in outcomes))
-    for analysis, found in zip(analyses, results, strict=True):
-        analysis.results = found
-        analysis.timings = timings
-        analysis.plan = "\n".join(outcome.plan for outcome in outcomes)
-        analysis._frames = chosen
+
+    def whole() -> _Finished:
+        chosen = analyses[0].trajectory.choose(start, stop, step, frames)
+        limit = 0 if memory is None else parse_memory(memory)
+        shown = verbose if progress is None else progress
+        keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
+        rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
+        if keeping is None:
+            results, outcomes = rounds.all(None)
+        else:
+            with keeping.watching():
+                results, outcomes = rounds.all(keeping)
+                keeping.finish()
+        timings = Timings(tuple(outcome.timings for outcome in outcomes))
+        return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
+
+    # a runner that many processes call decides in which of them the run is led
+    finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
+    for number, analysis in enumerate(analyses):
+        if finished is None:
+            analysis.results = ResultsElsewhere()
+            continue
+        analysis.results = finished.results[number]
+        analysis.timings = finished.timings
+        analysis.plan = finished.plan
+        analysis._frames = finished.frames
     return list(analyses)
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """What a run gives to its analyses."""
+
+    frames: ResolvedFrames
+    results: list[Results]
+    timings: Timings
+    plan: str
 
 
 @dataclass

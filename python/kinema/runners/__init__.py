@@ -1,16 +1,23 @@
 """Runners spread the leaves of a plan over workers and merge what comes back.
 
-They know no analysis by name and choose no frames. `ProcessesRunner` is imported when it is chosen: most runs do
-without what it needs to start processes.
+They know no analysis by name and choose no frames. `ProcessesRunner` and `MPI` are imported when they are chosen: most
+runs do without what they need.
 """
 
-from kinema.runners.base import Outcome, Runner, choose_runner
+from typing import TYPE_CHECKING, Any
+
+from kinema.runners.base import CalledByAll, Outcome, Runner, choose_runner
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
 from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
 
+if TYPE_CHECKING:
+    from kinema.runners.mpi import MPIRunner as MPI  # noqa: N814
+
 __all__ = [
+    "MPI",
+    "CalledByAll",
     "Gathering",
     "Outcome",
     "PieceLimit",
@@ -22,3 +29,15 @@ __all__ = [
     "WorkerTimings",
     "choose_runner",
 ]
+
+# public names of runners that are imported when they are asked for
+_LATER = {"MPI": ("kinema.runners.mpi", "MPIRunner")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, class_name = _LATER[name]
+    return getattr(import_module(module), class_name)

@@ -6,9 +6,9 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -17,7 +17,9 @@ from kinema.progress import Report
 from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
-__all__ = ["Job", "Outcome", "Runner", "choose_runner"]
+__all__ = ["CalledByAll", "Job", "Outcome", "Runner", "choose_runner"]
+
+T = TypeVar("T")
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
@@ -59,16 +61,26 @@ class Runner(Protocol):
         ...
 
 
+@runtime_checkable
+class CalledByAll(Protocol):
+    """A runner that several processes call with the same arguments, of which one does what is done once."""
+
+    def together(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives, in the process that leads; elsewhere a copy, or None. Errors are raised in all."""
+        ...
+
+
 # where each runner is: only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
     "serial": ("kinema.runners.serial", "SerialRunner"),
     "threads": ("kinema.runners.threads", "ThreadsRunner"),
     "processes": ("kinema.runners.processes", "ProcessesRunner"),
+    "mpi": ("kinema.runners.mpi", "MPIRunner"),
 }
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes"), the runner itself, or for None the one with threads."""
+    """The runner of a name ("serial", "threads", "processes", "mpi"), the runner itself, or for None that with threads."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:

@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
@@ -29,7 +28,8 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
+from kinema.runners.hand_out import DEFAULT_PIECES, HandOut, Schedule, Tally, check_schedule, insert_nodes
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Message, Progress, Ready, Setup
 
 __all__ = ["ProcessesRunner"]
@@ -38,14 +38,10 @@ __all__ = ["ProcessesRunner"]
 _DEFAULT_MEMORY = 64 << 20
 # pieces of work that a worker holds: it goes on with the second while the parent takes in the first
 _PIECES_AHEAD = 2
-# a piece is about this share of what is left for each worker: large at first, small at the end
-_SHARES = 4
 # seconds between reports of progress
 _TICK = 0.1
 # seconds until a killed process is given up: it may hang in a call to a file server that does not answer
 _PATIENCE = 10.0
-# counts and times that add up over the pieces of a worker
-_SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
 
 
 class ProcessesRunner:
@@ -59,6 +55,13 @@ class ProcessesRunner:
     Processes get recipes (files, frames, kernels' arguments) and give back partials as bytes; frame indices go through
     a temporary folder. They end with the round, with an exception, and also when this process is killed.
 
+    Parameters
+    ----------
+    schedule : {"dynamic", "static"}
+        Whether whoever is free gets the next piece of work, or each a contiguous share.
+    oversubscribe : int, optional
+        Pieces of work that a worker gets at the least, where there are leaves enough.
+
     Raises
     ------
     WorkerError
@@ -67,6 +70,9 @@ class ProcessesRunner:
     """
 
     name = "processes"
+
+    def __init__(self, *, schedule: str = "dynamic", oversubscribe: int | None = None) -> None:
+        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
 
     def map_reduce(
         self,
@@ -98,14 +104,14 @@ class ProcessesRunner:
                 began=began,
             ).store(folder)
             with _Team(plan.workers, folder) as team:
-                _Round(plan, kernels, team, gathering).run(progress)
+                _Round(plan, kernels, team, gathering, self._schedule, self._oversubscribe).run(progress)
         wall = time.monotonic() - began
         members = team.members
-        blocks = [rows for member in members for rows in member.blocks]
+        blocks = [rows for member in members for rows in member.tally.blocks]
         timings = RoundTimings(
             wall,
             plan.n_frames,
-            tuple(member.timings(wall) for member in members),
+            tuple(member.tally.timings(wall) for member in members),
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
@@ -126,13 +132,9 @@ class _Member:
 
     def __init__(self, number: int, folder: str) -> None:
         self.number = number
-        self.start: float | None = None  # seconds from the beginning of the round until it was ready
+        self.tally = Tally(number)
         self.pieces: deque[Leaves] = deque()  # handed out and not done
         self.running = 0  # frames done of the first of them
-        self.blocks: list[NDArray[np.float64]] = []
-        self._sums = dict.fromkeys(_SUMS, 0.0)
-        self._busy = 0.0
-        self._cpu = 0.0
         self.connection, other_end = Pipe()
         with other_end:
             self.process = _started(other_end, folder)
@@ -153,45 +155,13 @@ class _Member:
             raise self.died() from None
         return message
 
-    def account(self, done: Done) -> None:
-        """Adds the timings of a piece."""
-        (found,) = done.timings["workers"]
-        for name in _SUMS:
-            self._sums[name] += found[name]  # type: ignore[literal-required]
-        self._busy += done.timings["wall"]
-        self._cpu = done.cpu
-        blocks = done.timings["blocks"]
-        blocks[:, BLOCK_COLUMNS.index("worker")] = self.number
-        self.blocks.append(blocks)
-
-    def timings(self, wall: float) -> WorkerTimings:
-        """Where its time went, in a round of `wall` seconds. A process that was never ready has but started."""
-        start = wall if self.start is None else self.start
-        sums = self._sums
-        idle = max(0.0, wall - start - self._busy)
-        return WorkerTimings(
-            worker=self.number,
-            open=sums["open"],
-            io=sums["io"],
-            decode=sums["decode"],
-            compute=sums["compute"],
-            wait=sums["wait"] + idle,
-            total=wall,
-            cpu=self._cpu,
-            frames=int(sums["frames"]),
-            blocks=int(sums["blocks"]),
-            bytes_read=int(sums["bytes_read"]),
-            reads=int(sums["reads"]),
-            start=start,
-        )
-
     def died(self) -> Error:
         """What is to be raised when the other end of the connection is closed."""
         try:
             code = self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return InternalError(f"{self} has closed its connection and does not end")
-        if self.start is None:
+        if self.tally.start is None:
             doing = "before it was ready"
         elif self.pieces:
             doing = f"while it had leaves {self.pieces[0][0]} to {self.pieces[-1][1] - 1}"
@@ -274,24 +244,36 @@ class _Team:
 class _Round:
     """Hands out the missing leaves of a plan and puts what comes back into the tree."""
 
-    def __init__(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], team: _Team, gathering: Gathering) -> None:
+    def __init__(
+        self,
+        plan: _core.Plan,
+        kernels: Sequence[_core.Kernel],
+        team: _Team,
+        gathering: Gathering,
+        schedule: Schedule = "dynamic",
+        oversubscribe: int = DEFAULT_PIECES,
+    ) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
         self._gathering = gathering
-        self._missing = deque(gathering.missing)
-        self._leaves_left = sum(stop - start for start, stop in gathering.missing)
+        self._hand_out = HandOut(
+            plan.n_leaves,
+            gathering.missing,
+            len(team.members),
+            schedule=schedule,
+            oversubscribe=oversubscribe,
+            ahead=_PIECES_AHEAD,
+            limit=gathering.limit,
+        )
         self._leaves_done = 0
         self._frames_done = gathering.restored
-        # of the pieces that came back
-        self._seconds = 0.0
-        self._bytes = 0
 
     def run(self, progress: Report | None) -> None:
         """Fills the tree."""
         members = {member.connection: member for member in self._team.members}
         looked = time.monotonic()
-        wanted = self._leaves_left
+        wanted = self._hand_out.left
         while self._leaves_done < wanted:
             for connection in wait(list(members), timeout=_TICK):
                 assert isinstance(connection, Connection)  # wait gives back some of what it was given
@@ -310,7 +292,7 @@ class _Round:
         message = member.receive()
         match message:
             case Ready():
-                member.start = message.start
+                member.tally.start = message.start
                 for _ in range(_PIECES_AHEAD):
                     self._order(member)
             case Progress():
@@ -325,50 +307,17 @@ class _Round:
                 raise message.error
 
     def _order(self, member: _Member) -> None:
-        """Hands out the next leaves, if any are left: a subtree, so that all of it merges in the worker."""
-        if not self._missing:
-            return
-        first, end = self._missing[0]
-        share = max(1, self._leaves_left // (_SHARES * len(self._team.members)))
-        size = _power_below(min(share, self._longest()))
-        if first:
-            size = min(size, first & -first)
-        # the tree's last nodes may lack leaves, others may not
-        while first + size > end != self._plan.n_leaves:
-            size //= 2
-        stop = min(first + size, end)
-        self._leaves_left -= stop - first
-        if stop == end:
-            self._missing.popleft()
-        else:
-            self._missing[0] = (stop, end)
-        member.order((first, stop))
-
-    def _longest(self) -> int:
-        """Leaves of a piece at the most, by what pieces have cost so far; one where nothing is known yet."""
-        limit = self._gathering.limit
-        if limit is None:
-            return self._plan.n_leaves
-        done = self._leaves_done
-        if not done:
-            return 1
-        by_time = limit.seconds * done / max(self._seconds, 1e-9)
-        by_size = limit.bytes * done / max(self._bytes, 1)
-        return int(max(1, min(by_time, by_size, self._plan.n_leaves)))
+        """Hands out the next leaves, if any are left."""
+        piece = self._hand_out.take(member.number)
+        if piece is not None:
+            member.order(piece)
 
     def _merge(self, member: _Member, done: Done) -> None:
-        for level, index, packed in done.nodes:
-            partials = [kernel.from_bytes(data) for kernel, data in zip(self._kernels, packed, strict=True)]
-            self._gathering.tree.insert(level, index, partials)
-            self._bytes += sum(map(len, packed))
+        size = insert_nodes(self._gathering, self._kernels, done.nodes)
         first, stop = member.pieces.popleft()
         member.running = 0
         self._leaves_done += stop - first
         self._frames_done += self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
-        self._seconds += done.timings["wall"]
-        member.account(done)
-
-
-def _power_below(number: int) -> int:
-    """The largest power of two that is not larger."""
-    return 1 << (number.bit_length() - 1)
+        self._hand_out.account(stop - first, done.timings["wall"], size)
+        member.tally.cpu = done.cpu
+        member.tally.add(done.timings)

@@ -16,7 +16,8 @@ from kinema import _core
 __all__ = ["BLOCK_COLUMNS", "RoundTimings", "Timings", "WorkerTimings"]
 
 BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
-_PHASES = ("start", "open", "io", "decode", "compute", "wait")
+_PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
+_WIDTH = 11  # of a column of seconds
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class WorkerTimings:
     """One worker of one round; seconds, frames, blocks, bytes.
 
     `total` is its wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process could
-    begin: interpreter, imports, headers and indices; a thread has none.
+    begin: interpreter, imports, headers and indices; a thread has none. `communicate` is the time in messages, without
+    waiting for them; `close` that in closing files; `node` the name of the machine where there are several.
     """
 
     worker: int
@@ -40,6 +42,9 @@ class WorkerTimings:
     bytes_read: int
     reads: int
     start: float = 0.0
+    communicate: float = 0.0
+    close: float = 0.0
+    node: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +137,8 @@ class Timings:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Seconds of all workers by phase: start, open, io, decode, compute, wait, other."""
+        """Seconds of all workers by phase: start, open, io, decode, compute, wait, communicate, close,
+        other."""
         found = {phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in _PHASES}
         whole = sum(worker.total for worker in self.workers)
         found["other"] = max(0.0, whole - sum(found.values()))
@@ -152,13 +158,13 @@ class Timings:
             f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
             f"{'worker':>6} {'frames':>9} {'blocks':>7} "
-            + " ".join(f"{name:>8}" for name in (*_PHASES, "total", "cpu")),
+            + " ".join(f"{name:>{_WIDTH}}" for name in (*_PHASES, "total", "cpu")),
         ]
         for worker in self.workers:
             seconds = [getattr(worker, name) for name in (*_PHASES, "total", "cpu")]
             lines.append(
                 f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
-                + " ".join(f"{value:>8.3f}" for value in seconds)
+                + " ".join(f"{value:>{_WIDTH}.3f}" for value in seconds)
             )
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
         return "\n".join(lines)

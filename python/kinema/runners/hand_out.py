@@ -1,0 +1,280 @@
+"""Which leaves which worker gets, and what became of them: pieces, their sizes, sums of their timings.
+
+It sends nothing and waits for nobody: a runner asks for pieces and tells what they cost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.frames import ResolvedFrames
+from kinema.runners.gathering import Gathering, Leaves, PieceLimit
+from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
+
+__all__ = [
+    "DEFAULT_PIECES",
+    "HandOut",
+    "Pace",
+    "PackedNode",
+    "Schedule",
+    "Tally",
+    "aligned_piece",
+    "check_schedule",
+    "insert_nodes",
+    "part_cuts",
+]
+
+# "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
+Schedule = Literal["dynamic", "static"]
+
+# level and index in the merge tree, and a partial of each job as bytes
+PackedNode = tuple[int, int, list[bytes]]
+
+# pieces a worker gets at the least where each has the same speed
+DEFAULT_PIECES = 4
+# counts and times that add up over the pieces of a worker
+_SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
+
+
+def check_schedule(schedule: str, oversubscribe: int | None) -> tuple[Schedule, int]:
+    """Both as they are used; ArgumentError for another name, and for less than one piece a worker."""
+    if schedule not in get_args(Schedule):
+        raise ArgumentError(f"schedule must be 'dynamic' or 'static', found {schedule!r}")
+    if oversubscribe is None:
+        oversubscribe = DEFAULT_PIECES
+    if isinstance(oversubscribe, bool) or not isinstance(oversubscribe, int) or oversubscribe < 1:
+        raise ArgumentError(f"oversubscribe is a number of pieces a worker, from 1 on, found {oversubscribe!r}")
+    return ("static" if schedule == "static" else "dynamic"), oversubscribe
+
+
+class HandOut:
+    """Deals out the missing leaves of a plan, in pieces that are subtrees of the merge tree.
+
+    With "dynamic" a piece is the next one of all leaves, and its size a share of what is left (guided
+    self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. 36, 1425 (1987)): large at first, small at the
+    end, so that nobody waits long for a slow worker. With "static" each worker has a contiguous share, as in the
+    publications on parallel MDAnalysis.
+
+    Parameters
+    ----------
+    n_leaves : int
+        Of the whole plan.
+    missing : list of (start, stop)
+        Leaves that are to be run.
+    n_workers : int
+    schedule : {"dynamic", "static"}
+    oversubscribe : int
+        Pieces that a worker gets at the least, where there are leaves enough.
+    ahead : int
+        Pieces that a worker holds at a time: one that is slow keeps all of them.
+    limit : PieceLimit, optional
+        How much a worker may gather before it hands it over.
+    cuts : list of int
+        Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
+
+    Attributes
+    ----------
+    left : int
+        Leaves that have not been handed out.
+    """
+
+    def __init__(
+        self,
+        n_leaves: int,
+        missing: Sequence[Leaves],
+        n_workers: int,
+        *,
+        schedule: Schedule = "dynamic",
+        oversubscribe: int = DEFAULT_PIECES,
+        ahead: int = 1,
+        limit: PieceLimit | None = None,
+        cuts: Sequence[int] = (),
+    ) -> None:
+        self.left = sum(stop - start for start, stop in missing)
+        self._n_leaves = n_leaves
+        self._pace = Pace(limit)
+        self._shares = oversubscribe * ahead
+        self._n_workers = n_workers
+        self._static = schedule == "static"
+        if self._static:
+            self._queues = _contiguous_shares(missing, n_workers, cuts)
+        else:
+            self._queues = [deque(missing)]
+        # "static": small pieces would gain nothing but news of what is done
+        self._even = [sum(stop - start for start, stop in queue) // oversubscribe for queue in self._queues]
+
+    def take(self, worker: int) -> Leaves | None:
+        """The next piece of a worker, or None where none is left for it."""
+        number = worker if self._static else 0
+        queue = self._queues[number]
+        if not queue:
+            return None
+        first, end = queue[0]
+        share = self._even[number] if self._static else self.left // (self._shares * self._n_workers)
+        piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
+        self.left -= piece[1] - first
+        if piece[1] == end:
+            queue.popleft()
+        else:
+            queue[0] = (piece[1], end)
+        return piece
+
+    def account(self, leaves: int, seconds: float, size: int) -> None:
+        """What a piece of so many leaves has cost: wall time, bytes that came back."""
+        self._pace.account(leaves, seconds, size)
+
+    def all_pieces(self) -> list[Leaves]:
+        """All that are left, in the order of "dynamic"; for runners whose workers take them by number."""
+        found: list[Leaves] = []
+        while (piece := self.take(0)) is not None:
+            found.append(piece)
+        return found
+
+
+class Pace:
+    """How many leaves cost as much as a limit allows, by what those before have cost."""
+
+    def __init__(self, limit: PieceLimit | None) -> None:
+        self._limit = limit
+        self._leaves = 0
+        self._seconds = 0.0
+        self._bytes = 0
+
+    def account(self, leaves: int, seconds: float, size: int) -> None:
+        """What a piece has cost: wall time, bytes of its nodes."""
+        self._leaves += leaves
+        self._seconds += seconds
+        self._bytes += size
+
+    def longest(self) -> int | None:
+        """Leaves of a piece at the most: one where nothing is known yet, None where there is no limit."""
+        if self._limit is None:
+            return None
+        if not self._leaves:
+            return 1
+        by_time = self._limit.seconds * self._leaves / max(self._seconds, 1e-9)
+        by_size = self._limit.bytes * self._leaves / max(self._bytes, 1)
+        return int(max(1, min(by_time, by_size, 1 << 62)))
+
+
+def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
+    """The largest subtree of the merge tree that begins with a leaf, has `most` leaves or fewer and ends by `end`."""
+    size = 1 << (max(1, most).bit_length() - 1)
+    if first:
+        size = min(size, first & -first)
+    # the tree's last nodes may lack leaves, others may not
+    while first + size > end != n_leaves:
+        size //= 2
+    return first, min(first + size, end)
+
+
+def part_cuts(trajectory: _core.Trajectory, frames: ResolvedFrames, leaf_frames: int) -> list[int]:
+    """The leaves with which files begin, where frames are chosen in order; none for frames in any order."""
+    if not isinstance(frames, tuple) or frames[1] < 1:
+        return []
+    start, step, count = frames
+    positions = [-(-(part["first_frame"] - start) // step) for part in trajectory.parts()]
+    return sorted({round(position / leaf_frames) for position in positions if 0 < position < count})
+
+
+def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: Sequence[int]) -> list[deque[Leaves]]:
+    """The missing leaves, divided among the workers in order; a cut is moved by half a share to one of `cuts`."""
+    total = sum(stop - start for start, stop in missing)
+    share = total / n_workers
+    queues: list[deque[Leaves]] = [deque() for _ in range(n_workers)]
+    # as numbers among the missing leaves
+    before = 0
+    positions: list[int] = []
+    for start, stop in missing:
+        positions += [before + cut - start for cut in cuts if start <= cut < stop]
+        before += stop - start
+    bounds = [0]
+    for worker in range(1, n_workers):
+        wanted = round(worker * share)
+        near = min(positions, key=lambda at: abs(at - wanted), default=wanted)
+        bounds.append(max(bounds[-1], near if abs(near - wanted) <= share / 4 else wanted))
+    bounds.append(total)
+    for worker, queue in enumerate(queues):
+        before = 0
+        for start, stop in missing:
+            first = max(start, start + bounds[worker] - before)
+            last = min(stop, start + bounds[worker + 1] - before)
+            if first < last:
+                queue.append((first, last))
+            before += stop - start
+    return queues
+
+
+def insert_nodes(gathering: Gathering, kernels: Sequence[_core.Kernel], nodes: Iterable[PackedNode]) -> int:
+    """Puts nodes that came as bytes into the tree; gives their size. ValueError for bytes of other kernels."""
+    size = 0
+    for level, index, packed in nodes:
+        partials = [kernel.from_bytes(data) for kernel, data in zip(kernels, packed, strict=True)]
+        gathering.tree.insert(level, index, partials)
+        size += sum(map(len, packed))
+    return size
+
+
+class Tally:
+    """Where the time of one worker of a round went, summed over its pieces.
+
+    A worker with several threads counts seconds of threads: all of its times are up to `threads` times the wall time.
+
+    Attributes
+    ----------
+    start : float or None
+        Seconds from the beginning of the round until the worker was ready.
+    """
+
+    def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
+        self.worker = worker
+        self.threads = threads
+        self.node = node
+        self.start: float | None = None
+        self.close = 0.0
+        self.communicate = 0.0
+        self.cpu = 0.0
+        self.blocks: list[NDArray[np.float64]] = []
+        self._sums = dict.fromkeys(_SUMS, 0.0)
+        self._busy = 0.0
+
+    def add(self, timings: _core.RunTimings) -> None:
+        """Adds what the core measured of a piece; block rows get this worker's number."""
+        for found in timings["workers"]:
+            for name in _SUMS:
+                self._sums[name] += found[name]  # type: ignore[literal-required]
+        self._busy += timings["wall"]
+        blocks = timings["blocks"]
+        blocks[:, BLOCK_COLUMNS.index("worker")] = self.worker
+        self.blocks.append(blocks)
+
+    def timings(self, wall: float) -> WorkerTimings:
+        """Where its time went, in a round of `wall` seconds. A worker that was never ready has but started."""
+        start = wall if self.start is None else min(self.start, wall)
+        sums = self._sums
+        idle = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        return WorkerTimings(
+            worker=self.worker,
+            open=sums["open"],
+            io=sums["io"],
+            decode=sums["decode"],
+            compute=sums["compute"],
+            wait=sums["wait"] + idle * self.threads,
+            total=wall * self.threads,
+            cpu=self.cpu,
+            frames=int(sums["frames"]),
+            blocks=int(sums["blocks"]),
+            bytes_read=int(sums["bytes_read"]),
+            reads=int(sums["reads"]),
+            start=start * self.threads,
+            communicate=self.communicate * self.threads,
+            close=self.close * self.threads,
+            node=self.node,
+        )

@@ -1,0 +1,328 @@
+"""The runner with MPI: the ranks of a program that `mpiexec` has started run the leaves; rank 0 alone opens and writes.
+
+It starts no process. What the ranks say to each other is in `mpi_round`, `mpi_leading` and `mpi_gathering`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, get_args
+
+import numpy as np
+
+from kinema import _core
+from kinema.errors import ArgumentError, InternalError
+from kinema.frames import ResolvedFrames
+from kinema.progress import Report
+from kinema.resources import worker_count
+from kinema.runners.base import Job, Outcome
+from kinema.runners.gathering import Gathering
+from kinema.runners.hand_out import Tally, check_schedule, part_cuts
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+
+try:
+    from mpi4py import MPI as _MPI
+except ImportError as missing:
+    raise ArgumentError(
+        f"the MPI runner needs mpi4py and an MPI library ({missing}); pip install 'kinema[mpi]' for the site's MPI, "
+        "'kinema[mpi-local]' to bring one along"
+    ) from None
+
+from kinema.runners.mpi_gathering import bring_together
+from kinema.runners.mpi_leading import LeadingRank
+from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
+from kinema.runners.mpi_round import Setup, WorkingRank
+
+__all__ = ["MPIRunner"]
+
+T = TypeVar("T")
+Gather = Literal["collective", "one-sided"]
+Where = Literal["root", "all"]
+
+# bytes for all ranks of a machine together where the caller states no limit, as with threads
+_DEFAULT_MEMORY = 64 << 20
+# bytes of all ranks from which on they merge on a tree of ranks
+_TREE_FROM = 8 << 20
+# what reaches every rank of a job, and is for rank 0 to decide on
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+class MPIRunner:
+    """Runs on the ranks of an MPI program; results are the same to the bit as those of threads.
+
+    Three ways to use it, in a script that `mpiexec -n 96 python script.py` starts:
+
+    - Rank 0 runs the script's body, the others work for it, and open nothing but what they read of the files:
+
+          with kn.runners.MPI() as mpi:
+              if mpi.leads:
+                  traj = kn.open("md.xtc", "top.psf")
+                  kn.analysis.RMSD(traj, select="name CA").run(runner=mpi).save("rmsd.csv")
+
+    - A function that rank 0 runs, and whose value all ranks get:
+
+          results = kn.runners.MPI(results="all").together(lambda: analyse().results)
+
+    - All ranks run the same script: `analysis.run(runner="mpi")` is called by every rank. Each opens the trajectory
+      (its first header) and the topology, and rank 0 alone has the results, or all with `results="all"`.
+
+    Parameters
+    ----------
+    comm : mpi4py communicator, optional
+        COMM_WORLD by default.
+    schedule : {"dynamic", "static"}
+        Whether ranks take the next piece of work when they are free, or each has a contiguous share.
+    oversubscribe : int, optional
+        Pieces of work that a rank gets at the least, where there are leaves enough.
+    gather : {"collective", "one-sided"}
+        How results come to rank 0: with Gatherv (partials that do not grow: merged on a tree of ranks), or through an
+        array in an MPI window. With a checkpoint or a file of rows they are sent while the round lasts.
+    results : {"root", "all"}
+        Which ranks have results, where all ranks call `run` or `together`.
+    threads_per_worker : int
+        Threads of a rank. Their times add up.
+
+    Raises
+    ------
+    ArgumentError
+        Without mpi4py; where the launcher has started another number of ranks than MPI knows; for other values.
+    """
+
+    name = "mpi"
+
+    def __init__(
+        self,
+        comm: Any = None,
+        *,
+        schedule: str = "dynamic",
+        oversubscribe: int | None = None,
+        gather: str = "collective",
+        results: str = "root",
+        threads_per_worker: int = 1,
+    ) -> None:
+        if gather not in get_args(Gather):
+            raise ArgumentError(f"gather must be 'collective' or 'one-sided', found {gather!r}")
+        if results not in get_args(Where):
+            raise ArgumentError(f"results must be 'root' or 'all', found {results!r}")
+        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._gather = gather
+        self._results = results
+        self._threads = worker_count(threads_per_worker)
+        self._comm = _MPI.COMM_WORLD if comm is None else comm
+        self._ranks: Ranks | None = None
+        self._tree_from = _TREE_FROM
+        check_size()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which opens, writes and has results."""
+        return int(self._comm.Get_rank()) == 0
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return int(self._comm.Get_size())
+
+    # -- who does what ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """On rank 0 at once; on the others when rank 0 has left the block. All that they do is work for it."""
+        if self._ranks is not None:
+            raise ArgumentError("this MPI runner is at work already; leave its block first")
+        self._ranks = Ranks(self._comm, self._schedule == "dynamic")
+        if not self._ranks.leads:
+            with _heedless():
+                self._serve(self._ranks)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ranks, self._ranks = self._ranks, None
+        if ranks is None:
+            raise InternalError("an MPI runner is left that was not entered")
+        if ranks.leads:
+            ranks.broadcast(Quit())
+        ranks.free()
+
+    def together(self, work: Callable[[], T]) -> T | None:
+        """Calls `work` on rank 0, while the others work for what it runs; called by all ranks together.
+
+        Gives what `work` gave; on other ranks None, with `results="all"` a copy of it. What it raises is raised on all
+        ranks. Within a block or a call of this runner it is just called.
+        """
+        if self._ranks is not None:
+            return work()
+        self._ranks = Ranks(self._comm, self._schedule == "dynamic")
+        try:
+            if self._ranks.leads:
+                return self._lead(self._ranks, work)
+            with _heedless():
+                ended = self._serve(self._ranks)
+            if ended.error is not None:
+                raise ended.error.arrived()
+            value: T | None = pickle.loads(ended.value)
+            return value
+        finally:
+            ranks, self._ranks = self._ranks, None
+            ranks.free()
+
+    def _lead(self, ranks: Ranks, work: Callable[[], T]) -> T:
+        try:
+            found = work()
+            told = pickle.dumps(found if self._results == "all" else None)
+        except BaseException as error:
+            ranks.broadcast(
+                Ended(error=Travelling.of(error, 0, told=isinstance(error, Exception) and _has_rank(error)))
+            )
+            raise
+        ranks.broadcast(Ended(told))
+        return found
+
+    def _serve(self, ranks: Ranks) -> Ended:
+        """Takes part in rounds until rank 0 says that there are no more."""
+        while True:
+            match ranks.broadcast():
+                case Setup() as setup:
+                    self._work(ranks, setup)
+                case Ended() as ended:
+                    return ended
+                case Quit():
+                    return Ended()
+
+    # -- a round ------------------------------------------------------------------------------------------------
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+        gathering: Gathering | None = None,
+    ) -> Outcome:
+        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
+
+        `workers` is a number of ranks, by default all; `memory` is divided among them.
+        """
+        ranks = self._ranks
+        if ranks is None or not ranks.leads:
+            raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
+        began = time.monotonic()
+        wanted = ranks.size if workers is None else worker_count(workers)
+        if wanted > ranks.size:
+            raise ArgumentError(f"there are {ranks.size} ranks, asked for {wanted} workers; start mpiexec with more")
+        limit = memory or _DEFAULT_MEMORY
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted * self._threads)
+        used = max(1, plan.workers // self._threads)
+        own = _core.Plan(trajectory, frames, jobs, memory=limit // used, workers=self._threads)
+        kernels = [kernel for kernel, _ in jobs]
+        streamed = gathering is not None
+        if gathering is None:
+            gathering = Gathering(plan, kernels)
+        with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
+            trajectory.store_indices(folder)
+            if ranks.counter is not None:
+                ranks.counter.reset()
+            setup = Setup(
+                recipe=trajectory.recipe() | {"index_folder": folder},
+                frames=frames,
+                jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in jobs]),
+                n_leaves=plan.n_leaves,
+                missing=gathering.missing,
+                workers=used,
+                threads=self._threads,
+                memory=limit // used,
+                schedule=self._schedule,
+                oversubscribe=self._oversubscribe,
+                cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+                limit=gathering.limit,
+                streamed=streamed,
+                reported=progress is not None,
+                gather=self._gather,
+                tree_from=self._tree_from,
+                before=time.monotonic() - began,
+            )
+            ranks.broadcast(setup)
+            leading = LeadingRank(ranks, setup, gathering, kernels, progress)
+            leading.run(trajectory, own, jobs)
+        tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
+        wall = leading.seconds()
+        blocks = [rows for tally in tallies for rows in tally.blocks]
+        timings = RoundTimings(
+            wall,
+            plan.n_frames,
+            tuple(tally.timings(wall) for tally in tallies),
+            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
+            gathering.restored,
+        )
+        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(ranks, used)}")
+
+    def _in_words(self, ranks: Ranks, used: int) -> str:
+        threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
+        return (
+            f"each worker is an MPI rank with {threads}, {used} of {ranks.size} ranks, {self._schedule} schedule, "
+            f"{self._gather} gathering"
+        )
+
+    def _work(self, ranks: Ranks, setup: Setup) -> None:
+        """A round on a rank other than 0."""
+        working = WorkingRank(ranks, setup)
+        if working.run(_opened):
+            tally = working.tally if working.takes_part else None
+            _finish(ranks, setup, working.kernels, working.tree, None, tally)
+
+
+def _opened(setup: Setup) -> _core.Trajectory:
+    trajectory = _core.Trajectory(**setup.recipe)
+    trajectory.scan(workers=1)
+    return trajectory
+
+
+def _finish(
+    ranks: Ranks,
+    setup: Setup,
+    kernels: Sequence[_core.Kernel],
+    own: _core.MergeTree | None,
+    into: _core.MergeTree | None,
+    tally: Tally | None,
+) -> list[Tally]:
+    """What all ranks do together after a round that went well: nodes and sums of timings come to rank 0."""
+    failed: BaseException | None = None
+    if not setup.streamed:
+        try:
+            bring_together(ranks, setup.gather, setup.tree_from, setup.n_leaves, kernels, own, into)
+        except Exception as error:
+            # the others go on to the next step, and so must this one
+            failed = error
+    found = ranks.comm.gather(tally, 0)
+    if failed is not None:
+        raise failed
+    return [one for one in found or [] if one is not None]
+
+
+def _has_rank(error: BaseException) -> bool:
+    return any(note.startswith("on rank ") for note in getattr(error, "__notes__", []))
+
+
+@contextmanager
+def _heedless() -> Iterator[None]:
+    """Within the block signals that reach all ranks are left to rank 0, which saves and ends the round everywhere."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

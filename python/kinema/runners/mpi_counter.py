@@ -1,0 +1,97 @@
+"""A counter that the ranks of an MPI program share: each number goes to one of them, whatever its owner is doing.
+
+It knows nothing of leaves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from mpi4py import MPI
+
+from kinema.errors import ArgumentError
+
+__all__ = ["Counter"]
+
+# seconds between two looks of the thread that serves other nodes: what they wait for a number, at the most
+_TICK = 0.0005
+
+
+class Counter:
+    """Numbers from 0 on, by MPI's `Fetch_and_op` on a window of one integer, which is rank 0's.
+
+    On one node the window is shared memory, and nobody needs the owner. Between nodes most MPI libraries carry out
+    one-sided operations only when the owner calls MPI, which a rank that computes does ten times a second: then a
+    thread of rank 0 calls MPI every half millisecond while a round lasts (`serving`).
+
+    Made, and freed, by all ranks together.
+
+    Raises
+    ------
+    ArgumentError
+        For several nodes and an MPI library that was not started with MPI_THREAD_MULTIPLE.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, node: MPI.Intracomm) -> None:
+        self._comm = comm
+        self._one_node = node.Get_size() == comm.Get_size()
+        if not self._one_node and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise ArgumentError(
+                "the dynamic schedule on several nodes needs an MPI library with MPI_THREAD_MULTIPLE; use "
+                "schedule='static', or leave mpi4py.rc.thread_level as it is"
+            )
+        size = 8 if comm.Get_rank() == 0 else 0
+        # ranks of the node communicator are in the order of the other: its first one is the owner there, too
+        make = MPI.Win.Allocate_shared if self._one_node else MPI.Win.Allocate
+        self._window = make(size, 8, comm=node if self._one_node else comm)
+        self._window.Lock_all()
+        self._one = np.ones(1, np.int64)
+        self._found = np.zeros(1, np.int64)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins with 0 again; for rank 0, before the others are told that there are numbers to be had."""
+        if self._comm.Get_rank() == 0:
+            zero = np.zeros(1, np.int64)
+            self._window.Accumulate(zero, 0, op=MPI.REPLACE)
+            self._window.Flush(0)
+
+    def next(self) -> int:
+        """A number that no other rank has."""
+        self._window.Fetch_and_op(self._one, self._found, 0, op=MPI.SUM)
+        self._window.Flush(0)
+        return int(self._found[0])
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Within the block other ranks get their numbers soon; does something on rank 0 of several nodes only."""
+        if self._one_node or self._comm.Get_rank() != 0:
+            yield
+            return
+        ended = threading.Event()
+
+        def serve() -> None:
+            while not ended.is_set():
+                # any call makes progress; there are no messages of this tag
+                self._comm.Iprobe(source=0, tag=_NO_TAG)
+                time.sleep(_TICK)
+
+        thread = threading.Thread(target=serve, daemon=True, name="kinema-mpi-progress")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def free(self) -> None:
+        """Gives the window back; called by all ranks together."""
+        self._window.Unlock_all()
+        self._window.Free()
+
+
+_NO_TAG = 32_000

@@ -1,0 +1,130 @@
+"""What rank 0 does in a round besides its own pieces: hears of those of the others, shows progress, ends the round.
+
+It takes part in the work like every rank (`mpi_round`); messages are looked at between pieces and ten times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from mpi4py import MPI
+
+from kinema import _core
+from kinema.errors import InternalError
+from kinema.progress import Report
+from kinema.runners.base import Job
+from kinema.runners.gathering import Gathering
+from kinema.runners.hand_out import insert_nodes
+from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup
+
+__all__ = ["LeadingRank"]
+
+# seconds between two looks at the gathering, and two reports to the user
+_TICK = 0.1
+
+
+class LeadingRank(RankAtWork):
+    """Rank 0 in a round.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    setup : Setup
+    gathering : Gathering
+        Its tree takes in what this rank gathers, and what others send while the round lasts.
+    kernels : list of Kernel
+    progress : function, optional
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        setup: Setup,
+        gathering: Gathering,
+        kernels: Sequence[_core.Kernel],
+        progress: Report | None,
+    ) -> None:
+        super().__init__(ranks, setup)
+        self._gathering = gathering
+        self._kernels = kernels
+        self._progress = progress
+        self._at_work = set(range(1, ranks.size))
+        self._frames_of = [0] * ranks.size
+        self._looked = 0.0
+
+    def run(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
+        """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
+        serving = nullcontext() if self.ranks.counter is None else self.ranks.counter.serving()
+        try:
+            with serving:
+                self.run_pieces(trajectory, plan, jobs)
+                while self._at_work:
+                    self._tick(0, 0)
+                    time.sleep(PAUSE)
+                self._look(0, now=True)
+        except BaseException as error:
+            self._end_all(error)
+            raise
+        self._tell(True)
+        self.tally.cpu = self.cpu_seconds()
+
+    def _take(self, nodes: list[_core.Node]) -> int:
+        for level, index, partials in nodes:
+            self._gathering.tree.insert(level, index, partials)
+        self._tick(0, 0)
+        return 0
+
+    def _tick(self, done: int, total: int) -> None:
+        self._hear()
+        if time.monotonic() - self._looked >= _TICK:
+            self._look(done)
+
+    def _look(self, running: int, *, now: bool = False) -> None:
+        self._looked = time.monotonic()
+        self._gathering.look()
+        if self._progress is not None:
+            self._frames_of[0] = self._frames + running
+            self._progress(self._gathering.restored + sum(self._frames_of), self._gathering.n_frames)
+
+    def _hear(self) -> None:
+        """Takes in all messages that are there; raises what another rank has raised."""
+        while (
+            message := self.ranks.comm.improbe(source=MPI.ANY_SOURCE, tag=NEWS, status=(found := MPI.Status()))
+        ) is not None:
+            began = time.monotonic()
+            self._take_in(found.Get_source(), message.recv())
+            self.tally.communicate += time.monotonic() - began
+
+    def _take_in(self, rank: int, news: object) -> None:
+        match news:
+            case Frames(frames):
+                self._frames_of[rank] = frames
+            case Nodes(nodes, frames):
+                insert_nodes(self._gathering, self._kernels, nodes)
+                self._frames_of[rank] = frames
+            case Last(frames, failed):
+                self._at_work.discard(rank)
+                self._frames_of[rank] = frames
+                if failed is not None:
+                    raise failed.arrived()
+            case _:
+                raise InternalError(f"rank {rank} has sent what no rank sends, a {type(news).__name__}")
+
+    def _end_all(self, error: BaseException) -> None:
+        """Tells all ranks to end their round, and takes in what they have sent until then, which may be saved."""
+        self._tell(False)
+        while self._at_work:
+            try:
+                self._hear()
+            except Exception as another:
+                # of several errors the first is raised; the others are told
+                if str(another) != str(error):
+                    error.add_note(f"and then: {another}")
+            time.sleep(PAUSE)
+
+    def _tell(self, well: bool) -> None:
+        requests = [self.ranks.comm.isend(well, rank, tag=VERDICT) for rank in range(1, self.ranks.size)]
+        MPI.Request.Waitall(requests)

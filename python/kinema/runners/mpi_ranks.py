@@ -1,0 +1,148 @@
+"""The ranks that work together in a run: communicators, broadcasts that leave others the processor, errors that travel.
+
+It runs nothing; what the ranks do is in `mpi_round`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from kinema.errors import ArgumentError, CancelledError, Error, InternalError
+from kinema.runners.mpi_counter import Counter
+from kinema.runners.mpi_launch import launched
+
+__all__ = ["Ended", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
+
+# seconds between two looks at a request that is not done: short at first, long where nothing happens for a while
+_SHORTEST, _LONGEST = 0.00005, 0.002
+
+
+@dataclass(frozen=True)
+class Travelling:
+    """An exception with its notes, as bytes can carry it."""
+
+    error: BaseException
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, error: BaseException, rank: int, *, told: bool = False) -> Travelling:
+        """What others are told of an error; `told`: its rank is among its notes already."""
+        notes = tuple(getattr(error, "__notes__", ()))
+        if not told:
+            where = f"on rank {rank} ({MPI.Get_processor_name()})"
+            text = "" if isinstance(error, Error) else ":\n" + "".join(traceback.format_exception(error))
+            notes = (*notes, f"{where}{text}")
+        if not isinstance(error, Exception):
+            # Ctrl-C and its like end one process; for the others it is the run that ended
+            error = CancelledError(f"the run was ended on rank {rank} by {type(error).__name__}")
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            # an exception of somebody else's that cannot travel; its text can
+            error = InternalError(f"{type(error).__name__} on rank {rank}: {error}")
+        return cls(error, notes)
+
+    def arrived(self) -> BaseException:
+        """The exception, to be raised."""
+        there = getattr(self.error, "__notes__", [])
+        for note in self.notes:
+            if note not in there:
+                self.error.add_note(note)
+        return self.error
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run is over: what it gave, where that is told to all ranks, or why it failed."""
+
+    value: Any = None
+    error: Travelling | None = None
+
+
+@dataclass(frozen=True)
+class Quit:
+    """Nothing more is to be done."""
+
+
+class Ranks:
+    """The ranks of a run, with messages of their own: a duplicate of the user's communicator.
+
+    Made and freed by all ranks together.
+
+    Attributes
+    ----------
+    comm, node : communicators
+        All ranks, and those of this node, in the same order.
+    leaders : communicator or None
+        The first rank of each node; MPI's null on the others.
+    counter : Counter or None
+        For the dynamic schedule.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, dynamic: bool) -> None:
+        self.comm: MPI.Intracomm = comm.Dup()
+        self.rank = self.comm.Get_rank()
+        self.size = self.comm.Get_size()
+        self.node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
+        first = self.node.Get_rank() == 0
+        self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
+        self.counter = Counter(self.comm, self.node) if dynamic else None
+        self.name = MPI.Get_processor_name()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    def broadcast(self, message: Any = None) -> Any:
+        """What rank 0 says, to all; those who wait leave their processor to others."""
+        packed = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL) if self.leads else b""
+        return pickle.loads(broadcast_bytes(self.comm, packed))
+
+    def free(self) -> None:
+        """Gives everything back; called by all ranks together."""
+        if self.counter is not None:
+            self.counter.free()
+        if self.leaders != MPI.COMM_NULL:
+            self.leaders.Free()
+        self.node.Free()
+        self.comm.Free()
+
+
+def broadcast_bytes(comm: MPI.Intracomm, data: bytes) -> bytes:
+    """The bytes of the communicator's first rank."""
+    size = np.array([len(data)], np.int64)
+    sleep_between(comm.Ibcast(size, 0))
+    buffer = np.frombuffer(data, np.uint8) if comm.Get_rank() == 0 else np.empty(int(size[0]), np.uint8)
+    sleep_between(comm.Ibcast(buffer, 0))
+    return data if comm.Get_rank() == 0 else buffer.tobytes()
+
+
+def sleep_between(request: MPI.Request) -> None:
+    """Waits for a request. MPI's own wait takes a whole processor, which may be that of a rank with work to do."""
+    pause = _SHORTEST
+    while not request.Test():
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
+
+
+def check_size() -> None:
+    """ArgumentError where the launcher started more ranks than MPI knows: each would do all the work."""
+    launch = launched()
+    if launch is not None and launch.size != MPI.COMM_WORLD.Get_size():
+        raise ArgumentError(
+            f"the number of ranks differs, expected {launch.size} from the launcher ({launch.variable}), found "
+            f"{MPI.COMM_WORLD.Get_size()} in MPI: launcher and MPI library ({_library()}) do not belong together; use the mpiexec of this library, or build mpi4py for the "
+            "launcher's. To run as a program of its own, set KINEMA_MPI=off"
+        )
+
+
+def _library() -> str:
+    return MPI.Get_library_version().split("\n")[0].split(",")[0].strip("\0 ").replace("\t", " ")

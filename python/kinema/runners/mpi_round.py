@@ -1,0 +1,261 @@
+"""One round on the ranks of an MPI program: every rank takes pieces and runs them, and rank 0 hears of it.
+
+What rank 0 does besides is in `mpi_leading`, how nodes come together at the end in `mpi_gathering`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpi4py import MPI
+
+from kinema import _core
+from kinema.errors import InternalError
+from kinema.frames import ResolvedFrames
+from kinema.runners.base import Job
+from kinema.runners.gathering import Leaves, PieceLimit
+from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
+from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.timings import BLOCK_COLUMNS
+
+__all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "WorkingRank"]
+
+# tags of messages to rank 0, and of rank 0's word that a round is over or has failed
+NEWS, VERDICT = 1, 2
+# seconds between two looks where there is nothing to do
+PAUSE = 0.0005
+# seconds between two reports of frames to rank 0
+_REPORT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What all ranks need to know of a round. No handle is in it.
+
+    `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
+    that of one rank, `before` the seconds that rank 0 has spent before it told the others.
+    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, in the way that
+    `gather` names, on a tree of ranks from `tree_from` bytes on.
+    """
+
+    recipe: dict[str, Any]
+    frames: ResolvedFrames
+    jobs: bytes
+    n_leaves: int
+    missing: list[Leaves]
+    workers: int
+    threads: int
+    memory: int
+    schedule: Schedule
+    oversubscribe: int
+    cuts: list[int]
+    limit: PieceLimit | None
+    streamed: bool
+    reported: bool
+    gather: str
+    tree_from: int
+    before: float
+
+    def pieces(self) -> HandOut:
+        """The hand-out: the same on every rank."""
+        return HandOut(
+            self.n_leaves,
+            self.missing,
+            self.workers,
+            schedule=self.schedule,
+            oversubscribe=self.oversubscribe,
+            cuts=self.cuts,
+        )
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames that a rank has done in this round."""
+
+    frames: int
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes that a rank has gathered, and the frames that it has done in this round."""
+
+    nodes: list[PackedNode]
+    frames: int
+
+
+@dataclass(frozen=True)
+class Last:
+    """A rank's last message of a round: it has no more pieces, or has failed, or was told to stop."""
+
+    frames: int
+    failed: Travelling | None = None
+
+
+class _Stopped(Exception):
+    """Rank 0 says that the round has failed."""
+
+
+class RankAtWork(ABC):
+    """A rank that takes pieces and runs them; subclasses say what becomes of the nodes.
+
+    Attributes
+    ----------
+    tally : Tally
+        Where its time went.
+    """
+
+    def __init__(self, ranks: Ranks, setup: Setup) -> None:
+        self.ranks = ranks
+        self.setup = setup
+        self.tally = Tally(ranks.rank, setup.threads, ranks.name)
+        self._pace = Pace(setup.limit)
+        self._zero = time.monotonic() - setup.before
+        self._cpu = time.process_time()
+        self._frames = 0  # of the pieces that are done
+
+    def seconds(self) -> float:
+        """Since the beginning of the round."""
+        return time.monotonic() - self._zero
+
+    def cpu_seconds(self) -> float:
+        """CPU time of this process since the beginning of the round."""
+        return time.process_time() - self._cpu
+
+    def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
+        """Runs pieces until none is left for this rank."""
+        self.tally.start = self.seconds()
+        for first, stop in self._pieces():
+            while first < stop:
+                # in parts where not all of it may be held
+                _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
+                begun = self.seconds()
+                nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
+                timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
+                self.tally.add(timings)
+                self._frames += plan.leaf(until - 1)[1] - plan.leaf(first)[0]
+                began = time.monotonic()
+                size = self._take(nodes)
+                self.tally.communicate += time.monotonic() - began
+                self._pace.account(until - first, timings["wall"], size)
+                first = until
+
+    def _pieces(self) -> Iterator[Leaves]:
+        """The pieces of this rank, each when the last is done."""
+        hand_out = self.setup.pieces()
+        if self.setup.schedule == "static":
+            while (piece := hand_out.take(self.ranks.rank)) is not None:
+                yield piece
+            return
+        if self.ranks.counter is None:
+            raise InternalError("the dynamic schedule has no counter")
+        # the same on every rank: to be told a number is to be told a piece
+        pieces = hand_out.all_pieces()
+        while True:
+            began = time.monotonic()
+            number = self.ranks.counter.next()
+            self.tally.communicate += time.monotonic() - began
+            if number >= len(pieces):
+                return
+            yield pieces[number]
+
+    @abstractmethod
+    def _take(self, nodes: list[_core.Node]) -> int:
+        """Takes what a piece gave; gives its size in bytes where that is known."""
+
+    @abstractmethod
+    def _tick(self, done: int, total: int) -> None:
+        """Called about ten times a second while leaves are run, with the frames done of these."""
+
+
+class WorkingRank(RankAtWork):
+    """A rank other than 0.
+
+    Attributes
+    ----------
+    tree : MergeTree or None
+        What this rank has gathered, where it is not sent while the round lasts.
+    kernels : list of Kernel
+    """
+
+    def __init__(self, ranks: Ranks, setup: Setup) -> None:
+        super().__init__(ranks, setup)
+        self.tree: _core.MergeTree | None = None
+        self.kernels: list[_core.Kernel] = []
+        self._sending: list[MPI.Request] = []
+        self._verdict: bool | None = None
+        self._reported = 0.0
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this rank is given leaves."""
+        return self.ranks.rank < self.setup.workers
+
+    def run(self, open_trajectory: Callable[[Setup], _core.Trajectory]) -> bool:
+        """All that this rank does until rank 0 says how the round ended: well or not."""
+        failed = None
+        try:
+            if self.takes_part:
+                jobs = pickle.loads(self.setup.jobs)
+                trajectory = open_trajectory(self.setup)
+                self._check_and_run(trajectory, jobs)
+        except _Stopped:
+            pass  # rank 0 knows why
+        except BaseException as error:
+            failed = Travelling.of(error, self.ranks.rank)
+        self._post(Last(self._frames, failed))
+        while self._verdict is None:
+            self._listen()
+            time.sleep(PAUSE)
+        for request in self._sending:
+            request.Wait()
+        self.tally.cpu = self.cpu_seconds()
+        return self._verdict
+
+    def _check_and_run(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
+        plan = _core.Plan(trajectory, self.setup.frames, jobs, memory=self.setup.memory, workers=self.setup.threads)
+        if plan.n_leaves != self.setup.n_leaves:
+            raise InternalError(
+                f"rank {self.ranks.rank} plans otherwise, expected {self.setup.n_leaves} leaves, found {plan.n_leaves}"
+            )
+        self.kernels = [kernel for kernel, _ in jobs]
+        if not self.setup.streamed:
+            self.tree = _core.MergeTree(plan.n_leaves, self.kernels)
+        self.run_pieces(trajectory, plan, jobs)
+
+    def _take(self, nodes: list[_core.Node]) -> int:
+        size = 0
+        if self.tree is None:
+            packed = [(level, index, [partial.to_bytes() for partial in found]) for level, index, found in nodes]
+            size = sum(len(data) for _, _, one in packed for data in one)
+            self._post(Nodes(packed, self._frames))
+        else:
+            for level, index, partials in nodes:
+                self.tree.insert(level, index, partials)
+        self._heed()
+        return size
+
+    def _tick(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self.setup.reported and now - self._reported >= _REPORT:
+            self._reported = now
+            self._post(Frames(self._frames + done))
+        self._heed()
+
+    def _heed(self) -> None:
+        self._listen()
+        if self._verdict is not None:
+            raise _Stopped
+
+    def _listen(self) -> None:
+        self._sending = [request for request in self._sending if not request.Test()]
+        message = self.ranks.comm.improbe(source=0, tag=VERDICT) if self._verdict is None else None
+        if message is not None:
+            self._verdict = message.recv()
+
+    def _post(self, news: Frames | Nodes | Last) -> None:
+        self._sending.append(self.ranks.comm.isend(news, 0, tag=NEWS))
