@@ -75,8 +75,14 @@ class Trajectory:
         max_open_files: int = 64,
         index_folder: str | None = None,  # where indices are stored, instead of beside the files
         describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.h5md.H5mdDescription; picklable
+        known: NDArray[np.uint8] | None = None,  # what `pack` gave in another process, for the same other arguments
         record_reads: bool = False,
     ) -> None: ...
+    def pack(self) -> NDArray[np.uint8]:
+        """What is known of all files after a scan, (bytes,): with it other processes open the same trajectory without
+        touching a file. Each part is checked against its fingerprint when it is first read there."""
+    def take_opens(self) -> list[str]:
+        """The files opened since the last call, where record_reads was asked for; those of `describe` are not among them."""
     def take_reads(self) -> list[tuple[str, int, int]]:
         """Path, offset and length of every read since the last call, where record_reads was asked for."""
     @property

@@ -2,6 +2,8 @@
 //!
 //! Reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
 
+mod known;
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -145,6 +147,8 @@ pub struct Trajectory {
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
+    /// Parts that another process has opened, until they are read here; none where this process has opened them.
+    unchecked: Vec<OnceLock<()>>,
 }
 
 impl Trajectory {
@@ -159,7 +163,15 @@ impl Trajectory {
         let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
         let source = handles.get((0, 0), path)?;
         let first = open_decoder(&*source, &options)?;
-        Ok(Self { paths, options, handles, first, scanned: OnceLock::new(), scanning: Mutex::new(()) })
+        Ok(Self {
+            paths,
+            options,
+            handles,
+            first,
+            scanned: OnceLock::new(),
+            scanning: Mutex::new(()),
+            unchecked: Vec::new(),
+        })
     }
 
     /// The files.
@@ -371,10 +383,12 @@ impl Trajectory {
     /// As [`FileSource::open`].
     pub fn source(&self, part: usize) -> Result<Arc<dyn Source>> {
         let first = self.handles.get((part, 0), &self.paths[part])?;
-        Ok(match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
+        let source = match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
             Some(known) => self.stacked(part, first, &*known.decoder),
             None => first,
-        })
+        };
+        self.check_known(part, &*source)?;
+        Ok(source)
     }
 
     /// The file of a part with those that it names.
@@ -446,6 +460,9 @@ impl Handles {
         }
         // opened outside the lock: on a parallel file system this can take long
         let file = FileSource::open(path)?;
+        if let Some(log) = &self.log {
+            log.opened(path);
+        }
         let source: Arc<dyn Source> = match &self.log {
             Some(log) => Arc::new(RecordingSource::logging(file, log.clone())),
             None => Arc::new(file),

@@ -13,7 +13,7 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::source::ReadLog;
 use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions, Scanned, Trajectory};
 use numpy::ndarray::Array;
-use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -52,7 +52,7 @@ impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64,
-        index_folder=None, describe=None, record_reads=false))]
+        index_folder=None, describe=None, known=None, record_reads=false))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -63,6 +63,7 @@ impl PyTrajectory {
         max_open_files: usize,
         index_folder: Option<PathBuf>,
         describe: Option<Py<PyAny>>,
+        known: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
     ) -> PyResult<Self> {
         let format = format
@@ -98,7 +99,11 @@ impl PyTrajectory {
             index_folder,
             max_open_files,
         };
-        let inner = watched(py, None, 0, |_| Trajectory::open(paths, options))?;
+        let known = known.as_ref().map(|array| array.as_slice()).transpose()?;
+        let inner = watched(py, None, 0, |_| match known {
+            Some(bytes) => Trajectory::open_known(paths, options, bytes),
+            None => Trajectory::open(paths, options),
+        })?;
         Ok(Self {
             inner: Arc::new(inner),
             stated_format: format.map(|format| format.info().name),
@@ -115,6 +120,19 @@ impl PyTrajectory {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
         Ok(reads.map(|(path, extent)| (path.display().to_string(), extent.offset, extent.len)).collect())
+    }
+
+    /// The files opened since the last call, where `record_reads` was asked for.
+    fn take_opens(&self) -> PyResult<Vec<String>> {
+        let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
+        Ok(log.take_opens().iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// What is known of the files, for `known` in other processes.
+    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        self.scanned(py)?;
+        let bytes = py.detach(|| self.inner.pack()).map_err(|error| to_python(&error))?;
+        Ok(bytes.into_pyarray(py))
     }
 
     /// The arguments with which another process opens the same trajectory.

@@ -80,7 +80,7 @@ _RUNNERS = {
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "mpi"), the runner itself, or for None that with threads."""
+    """The runner of a name ("serial", "threads", "processes", "mpi"), that runner itself, or for None the threads."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:

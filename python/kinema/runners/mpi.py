@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, InternalError
@@ -39,6 +39,7 @@ from kinema.runners.mpi_gathering import bring_together
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
 from kinema.runners.mpi_round import Setup, WorkingRank
+from kinema.runners.mpi_sharing import KnownFiles, NodeBytes
 
 __all__ = ["MPIRunner"]
 
@@ -229,30 +230,30 @@ class MPIRunner:
         streamed = gathering is not None
         if gathering is None:
             gathering = Gathering(plan, kernels)
-        with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
-            trajectory.store_indices(folder)
-            if ranks.counter is not None:
-                ranks.counter.reset()
-            setup = Setup(
-                recipe=trajectory.recipe() | {"index_folder": folder},
-                frames=frames,
-                jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in jobs]),
-                n_leaves=plan.n_leaves,
-                missing=gathering.missing,
-                workers=used,
-                threads=self._threads,
-                memory=limit // used,
-                schedule=self._schedule,
-                oversubscribe=self._oversubscribe,
-                cuts=part_cuts(trajectory, frames, plan.leaf_frames),
-                limit=gathering.limit,
-                streamed=streamed,
-                reported=progress is not None,
-                gather=self._gather,
-                tree_from=self._tree_from,
-                before=time.monotonic() - began,
-            )
-            ranks.broadcast(setup)
+        known, data = KnownFiles.of(trajectory)
+        if ranks.counter is not None:
+            ranks.counter.reset()
+        setup = Setup(
+            files=known,
+            frames=frames,
+            jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in jobs]),
+            n_leaves=plan.n_leaves,
+            missing=gathering.missing,
+            workers=used,
+            threads=self._threads,
+            memory=limit // used,
+            schedule=self._schedule,
+            oversubscribe=self._oversubscribe,
+            cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+            limit=gathering.limit,
+            streamed=streamed,
+            reported=progress is not None,
+            gather=self._gather,
+            tree_from=self._tree_from,
+            before=time.monotonic() - began,
+        )
+        ranks.broadcast(setup)
+        with _shared(ranks, setup, data):
             leading = LeadingRank(ranks, setup, gathering, kernels, progress)
             leading.run(trajectory, own, jobs)
         tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
@@ -277,15 +278,21 @@ class MPIRunner:
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
         working = WorkingRank(ranks, setup)
-        if working.run(_opened):
+        with _shared(ranks, setup, None) as data:
+            well = working.run(lambda: setup.files.open(data))
+        if well:
             tally = working.tally if working.takes_part else None
             _finish(ranks, setup, working.kernels, working.tree, None, tally)
 
 
-def _opened(setup: Setup) -> _core.Trajectory:
-    trajectory = _core.Trajectory(**setup.recipe)
-    trajectory.scan(workers=1)
-    return trajectory
+@contextmanager
+def _shared(ranks: Ranks, setup: Setup, data: NDArray[np.uint8] | None) -> Iterator[NDArray[np.uint8]]:
+    """What rank 0 knows of the files, while a round lasts."""
+    shared = NodeBytes(ranks, setup.files.size, data)
+    try:
+        yield shared.array
+    finally:
+        shared.free()
 
 
 def _finish(

@@ -87,13 +87,15 @@ class Ranks:
     """
 
     def __init__(self, comm: MPI.Intracomm, dynamic: bool) -> None:
-        self.comm: MPI.Intracomm = comm.Dup()
+        self.comm = comm.Dup()
         self.rank = self.comm.Get_rank()
         self.size = self.comm.Get_size()
-        self.node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
+        node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
+        assert isinstance(node, MPI.Intracomm)  # what is split off an intracommunicator is one
+        self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
-        self.counter = Counter(self.comm, self.node) if dynamic else None
+        self.counter = Counter(self.comm, node) if dynamic else None
         self.name = MPI.Get_processor_name()
 
     @property
@@ -139,8 +141,9 @@ def check_size() -> None:
     if launch is not None and launch.size != MPI.COMM_WORLD.Get_size():
         raise ArgumentError(
             f"the number of ranks differs, expected {launch.size} from the launcher ({launch.variable}), found "
-            f"{MPI.COMM_WORLD.Get_size()} in MPI: launcher and MPI library ({_library()}) do not belong together; use the mpiexec of this library, or build mpi4py for the "
-            "launcher's. To run as a program of its own, set KINEMA_MPI=off"
+            f"{MPI.COMM_WORLD.Get_size()} in MPI: launcher and MPI library ({_library()}) do not belong together; use "
+            "the mpiexec of this library, or build mpi4py for the launcher's. To run as a program of its own, set "
+            "KINEMA_MPI=off"
         )
 
 

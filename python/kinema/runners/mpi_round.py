@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mpi4py import MPI
 
@@ -21,6 +20,7 @@ from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
 from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi_sharing import KnownFiles
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "WorkingRank"]
@@ -43,7 +43,7 @@ class Setup:
     `gather` names, on a tree of ranks from `tree_from` bytes on.
     """
 
-    recipe: dict[str, Any]
+    files: KnownFiles
     frames: ResolvedFrames
     jobs: bytes
     n_leaves: int
@@ -195,13 +195,13 @@ class WorkingRank(RankAtWork):
         """Whether this rank is given leaves."""
         return self.ranks.rank < self.setup.workers
 
-    def run(self, open_trajectory: Callable[[Setup], _core.Trajectory]) -> bool:
+    def run(self, open_trajectory: Callable[[], _core.Trajectory]) -> bool:
         """All that this rank does until rank 0 says how the round ended: well or not."""
         failed = None
         try:
             if self.takes_part:
                 jobs = pickle.loads(self.setup.jobs)
-                trajectory = open_trajectory(self.setup)
+                trajectory = open_trajectory()
                 self._check_and_run(trajectory, jobs)
         except _Stopped:
             pass  # rank 0 knows why

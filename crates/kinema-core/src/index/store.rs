@@ -149,7 +149,8 @@ pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32)
     Ok(outcome)
 }
 
-fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str, n_atoms: u32) -> Vec<u8> {
+/// The bytes of a stored index.
+pub(crate) fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str, n_atoms: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(96 + 20 * table.words.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -202,7 +203,12 @@ impl<'a> Rest<'a> {
     }
 }
 
-fn decode(bytes: &[u8], format: &str, n_atoms: u32) -> std::result::Result<(TableIndex, Fingerprint), String> {
+/// Back from [`encode`], or in words why not.
+pub(crate) fn decode(
+    bytes: &[u8],
+    format: &str,
+    n_atoms: u32,
+) -> std::result::Result<(TableIndex, Fingerprint), String> {
     let (content, checksum) = bytes.split_last_chunk::<8>().ok_or("it ends early")?;
     let mut rest = Rest(content);
     if rest.take(8)? != MAGIC {

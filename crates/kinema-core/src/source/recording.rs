@@ -6,14 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Extent, Source};
 use crate::error::Result;
 
-/// Reads in their order, of several sources.
+/// Reads in their order, of several sources, and files in the order in which they were opened.
 #[derive(Debug, Default, Clone)]
-pub struct ReadLog(Arc<Mutex<Vec<(PathBuf, Extent)>>>);
+pub struct ReadLog(Arc<Mutex<Vec<(PathBuf, Extent)>>>, Arc<Mutex<Vec<PathBuf>>>);
 
 impl ReadLog {
     /// The reads since the last call.
     pub fn take(&self) -> Vec<(PathBuf, Extent)> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The files opened since the last call; one that was closed and opened again is there twice.
+    pub fn take_opens(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that a file was opened.
+    pub(crate) fn opened(&self, path: &Path) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
     }
 
     fn push(&self, path: &Path, extent: Extent) {

@@ -1,0 +1,296 @@
+//! What one process knows of the files, as bytes: others open the same trajectory with it and touch no file.
+//!
+//! It holds what opening has read, sizes, fingerprints and indices that took a scan; no frame. A part's content is
+//! checked against its fingerprint when the part is first read.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::{Handles, IndexOrigin, OpenOptions, Part, Scanned, Trajectory, not_scanned, open_decoder};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Decoder, Format, ScanOptions};
+use crate::index::fingerprint::Fingerprint;
+use crate::index::{Index, store};
+use crate::join;
+use crate::source::{Source, ends_early};
+
+const MAGIC: &[u8; 8] = b"KINEMAKN";
+
+/// What was read of a file.
+type Reads = Vec<(u64, Vec<u8>)>;
+
+impl Trajectory {
+    /// What is known of all parts; [`Trajectory::open_known`] opens the same trajectory with it.
+    ///
+    /// # Errors
+    /// `Internal` before the scan; those of reading the headers once more.
+    pub fn pack(&self) -> Result<Vec<u8>> {
+        let scanned = self.scanned().ok_or_else(not_scanned)?;
+        let mut bytes = MAGIC.to_vec();
+        put(&mut bytes, scanned.parts.len() as u64);
+        for (number, part) in scanned.parts.iter().enumerate() {
+            let place = |error: Error| error.at_path(&part.path);
+            let tap = Tap { inner: &*self.source(number)?, reads: Mutex::default() };
+            let (_, decoder) = open_decoder(&tap, &self.options)?;
+            let table = match &part.index {
+                Index::Table(table) => store::encode(table, &part.fingerprint, part.format.info().name, self.n_atoms()),
+                Index::Uniform(_) | Index::Chunked(_) => {
+                    decoder.scan(&tap, &quiet_scan()).map_err(place)?;
+                    Vec::new()
+                }
+            };
+            put(&mut bytes, part.size);
+            bytes.extend_from_slice(&part.fingerprint.to_bytes());
+            put(&mut bytes, table.len() as u64);
+            bytes.extend_from_slice(&table);
+            let reads = tap.reads.into_inner().unwrap_or_else(PoisonError::into_inner);
+            put(&mut bytes, reads.len() as u64);
+            for (offset, read) in &reads {
+                put(&mut bytes, *offset);
+                put(&mut bytes, read.len() as u64);
+                bytes.extend_from_slice(read);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A trajectory of the same files, scanned already, without touching any of them.
+    ///
+    /// # Errors
+    /// `Corrupt` for other bytes than those of [`Trajectory::pack`] with the same paths and options.
+    pub fn open_known(paths: Vec<PathBuf>, options: OpenOptions, known: &[u8]) -> Result<Self> {
+        let wrong = || Error::new(ErrorKind::Corrupt, "what is known of the files cannot be used: it ends early");
+        let mut rest = known.strip_prefix(MAGIC).ok_or_else(wrong)?;
+        if take(&mut rest) != Some(paths.len() as u64) {
+            return Err(Error::new(ErrorKind::Corrupt, "what is known is of another number of files"));
+        }
+        let mut parts = Vec::new();
+        for path in &paths {
+            let (size, fingerprint, table, reads) = take_part(&mut rest).ok_or_else(wrong)?;
+            let source = KnownSource { path: path.clone(), size, reads };
+            let opened = open_decoder(&source, &options)?;
+            let part = known_part(path, opened, &source, fingerprint, table, parts.first());
+            parts.push(part.map_err(|error| error.at_path(path))?);
+        }
+        let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
+        };
+        let indices: Vec<&Index> = parts.iter().map(|part| &part.index).collect();
+        let joined = join::join(&indices, options.overlap)?;
+        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let unchecked = parts.iter().map(|_| OnceLock::new()).collect();
+        let scanned = OnceLock::from(Scanned { parts, joined });
+        Ok(Self { paths, options, handles, first, scanned, scanning: Mutex::default(), unchecked })
+    }
+
+    /// Checks a part that another process has opened, when it is first read here.
+    pub(super) fn check_known(&self, number: usize, source: &dyn Source) -> Result<()> {
+        let Some(cell) = self.unchecked.get(number).filter(|cell| cell.get().is_none()) else { return Ok(()) };
+        let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
+        let found = Fingerprint::of(source, part.size, &part.index).map_err(|error| error.at_path(&part.path))?;
+        if found != part.fingerprint {
+            let (expected, found) = (part.fingerprint.to_hex(), found.to_hex());
+            let what =
+                format!("the file has changed since it was opened, expected fingerprint {expected}, found {found}");
+            return Err(Error::new(ErrorKind::Corrupt, what).in_format(part.format.info().name).at_path(&part.path));
+        }
+        // another thread may have found the same
+        let _ = cell.set(());
+        Ok(())
+    }
+}
+
+fn known_part(
+    path: &Path,
+    (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
+    source: &KnownSource,
+    fingerprint: Fingerprint,
+    table: &[u8],
+    first: Option<&Part>,
+) -> Result<Part> {
+    let name = format.info().name;
+    let n_atoms = decoder.header().n_atoms;
+    if let Some(expected) = first.map(|part| part.header().n_atoms).filter(|&expected| expected != n_atoms) {
+        return Err(Error::corrupt("number of atoms differs from the first file", expected, n_atoms).in_format(name));
+    }
+    let (index, origin) = if table.is_empty() {
+        let index = decoder.scan(source, &quiet_scan())?.index;
+        let chunked = matches!(index, Index::Chunked(_));
+        (index, if chunked { IndexOrigin::Structure } else { IndexOrigin::Arithmetic })
+    } else {
+        let (table, _) = store::decode(table, name, n_atoms)
+            .map_err(|reason| Error::new(ErrorKind::Corrupt, format!("the index cannot be used: {reason}")))?;
+        (Index::Table(table), IndexOrigin::Stored)
+    };
+    let (path, size) = (path.to_path_buf(), source.size);
+    let (index_path, index_note, truncation) = (None, None, None);
+    Ok(Part { path, format, decoder, index, size, fingerprint, origin, index_path, index_note, truncation })
+}
+
+fn quiet_scan() -> ScanOptions<'static> {
+    ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) }
+}
+
+fn put(bytes: &mut Vec<u8>, value: u64) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let (front, behind) = rest.split_first_chunk::<8>()?;
+    *rest = behind;
+    Some(u64::from_le_bytes(*front))
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
+    let (front, behind) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    *rest = behind;
+    Some(front)
+}
+
+/// Size, fingerprint, stored index and reads of a part; `None` where the bytes end early.
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, Fingerprint, &'a [u8], Reads)> {
+    let size = take(rest)?;
+    let (fingerprint, behind) = rest.split_first_chunk::<{ Fingerprint::LEN }>()?;
+    *rest = behind;
+    let len = take(rest)?;
+    let table = take_bytes(rest, len)?;
+    let mut reads = Reads::new();
+    for _ in 0..take(rest)? {
+        let (offset, len) = (take(rest)?, take(rest)?);
+        reads.push((offset, take_bytes(rest, len)?.to_vec()));
+    }
+    Some((size, Fingerprint::from_bytes(*fingerprint), table, reads))
+}
+
+/// Passes reads on and keeps what they gave.
+struct Tap<'a> {
+    inner: &'a dyn Source,
+    reads: Mutex<Reads>,
+}
+
+impl Source for Tap<'_> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.inner.read_exact_at(offset, buffer)?;
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push((offset, buffer.to_vec()));
+        Ok(())
+    }
+}
+
+/// A file of which some bytes are known.
+struct KnownSource {
+    path: PathBuf,
+    size: u64,
+    reads: Reads,
+}
+
+impl Source for KnownSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > self.size {
+            return Err(ends_early(&self.path, offset, buffer.len(), self.size));
+        }
+        let found = self.reads.iter().find_map(|(start, bytes)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            bytes.get(from..from.checked_add(buffer.len())?)
+        });
+        let what = "bytes are asked for that were not read when the file was opened elsewhere";
+        let found = found.ok_or_else(|| Error::new(ErrorKind::Internal, what).at_byte(offset).at_path(&self.path))?;
+        buffer.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dcd_like(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden").join(name)
+    }
+
+    fn opened(paths: &[PathBuf]) -> Trajectory {
+        let options = OpenOptions { index: super::super::IndexPolicy::Memory, ..OpenOptions::default() };
+        let trajectory = Trajectory::open(paths.to_vec(), options).unwrap();
+        trajectory.scan(1, &|_| Ok(())).unwrap();
+        trajectory
+    }
+
+    fn golden() -> Vec<PathBuf> {
+        let folder = dcd_like("");
+        let mut found: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        found.retain(|path| path.extension().is_some_and(|end| end == "xtc" || end == "dcd"));
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_known_trajectory_is_the_same_and_touches_no_file() {
+        let mut compared = 0;
+        for path in golden() {
+            let options = OpenOptions { index: super::super::IndexPolicy::Memory, ..OpenOptions::default() };
+            let Ok(trajectory) = Trajectory::open(vec![path.clone()], options.clone()) else { continue };
+            if trajectory.scan(1, &|_| Ok(())).is_err() {
+                continue;
+            }
+            let packed = trajectory.pack().unwrap();
+            // the path of a file that is not there
+            let nowhere = vec![PathBuf::from("/nowhere").join(path.file_name().unwrap())];
+            let known = Trajectory::open_known(nowhere.clone(), options, &packed).unwrap();
+            let (one, other) = (&trajectory.scanned().unwrap().parts[0], &known.scanned().unwrap().parts[0]);
+            assert_eq!(one.index, other.index, "{}", path.display());
+            assert_eq!(one.header(), other.header());
+            assert_eq!((one.size, &one.fingerprint), (other.size, &other.fingerprint));
+            assert_eq!(known.source(0).err().unwrap().kind(), ErrorKind::NotFound);
+            compared += 1;
+        }
+        assert!(compared >= 2);
+    }
+
+    #[test]
+    fn a_file_that_has_changed_is_refused_when_it_is_read() {
+        let path =
+            golden().into_iter().find(|path| Trajectory::open(vec![path.clone()], OpenOptions::default()).is_ok());
+        let bytes = std::fs::read(path.unwrap()).unwrap();
+        let copy = std::env::temp_dir().join(format!("kinema-known-{}", std::process::id()));
+        std::fs::write(&copy, &bytes).unwrap();
+        let packed = opened(&[copy.clone()]).pack().unwrap();
+        let known = || Trajectory::open_known(vec![copy.clone()], OpenOptions::default(), &packed).unwrap();
+        assert!(known().source(0).is_ok());
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        std::fs::write(&copy, &changed).unwrap();
+        assert_eq!(known().source(0).err().unwrap().kind(), ErrorKind::Corrupt);
+        std::fs::write(&copy, &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(known().source(0).err().unwrap().kind(), ErrorKind::Truncated);
+        std::fs::remove_file(&copy).unwrap();
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let path =
+            golden().into_iter().find(|path| Trajectory::open(vec![path.clone()], OpenOptions::default()).is_ok());
+        let path = vec![path.unwrap()];
+        let packed = opened(&path).pack().unwrap();
+        for len in 0..packed.len() {
+            assert!(Trajectory::open_known(path.clone(), OpenOptions::default(), &packed[..len]).is_err());
+        }
+        let two = vec![path[0].clone(), path[0].clone()];
+        assert!(Trajectory::open_known(two, OpenOptions::default(), &packed).is_err());
+    }
+}
