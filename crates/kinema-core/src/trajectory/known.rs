@@ -203,7 +203,7 @@ impl Source for KnownSource {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.size {
-            return Err(ends_early(&self.path, offset, buffer.len(), self.size));
+            return Err(ends_early(&self.path, offset, buffer.len() as u64, self.size));
         }
         let found = self.reads.iter().find_map(|(start, bytes)| {
             let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
