@@ -68,8 +68,9 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "output": {"provenance"},
     "checkpoint": {"output"},
     "result_file": {"frames", "output"},
+    "profile": {"frames", "output", "resources", "runners"},
     "analysis": {
-        "blocks", "checkpoint", "frames", "output", "progress", "provenance", "resources", "result_file", "runners",
+        "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources", "result_file", "runners",
         "selection", "topology", "trajectory",
     },
     "checking": {"progress", "trajectory"},

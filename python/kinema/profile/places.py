@@ -29,7 +29,7 @@ class Place:
     first, last : numbers of frames in the trajectory, `last` is one of them
     offset, length : bytes from the beginning of the first to the end of the last; of HDF5, whose frames need not lie in
         order, one chunk near the first and the size of a frame (`exact` is False)
-    times : how many times as slow as is usual
+    times : how many times as slow as is usual; None where it usually takes no time
     """
 
     path: str
@@ -38,12 +38,13 @@ class Place:
     offset: int
     length: int
     exact: bool
-    times: float
+    times: float | None
 
     def __str__(self) -> str:
         frames = f"frames {self.first:,} to {self.last:,}" if self.last > self.first else f"frame {self.first:,}"
         at = f"bytes {self.offset:,} to {self.offset + self.length:,}" if self.exact else f"near byte {self.offset:,}"
-        return f"{frames} in {self.path}, {at} ({self.times:.1f} times the usual)"
+        slow = "" if self.times is None else f" ({self.times:.1f} times the usual)"
+        return f"{frames} in {self.path}, {at}{slow}"
 
 
 class Places:
@@ -87,7 +88,7 @@ class Places:
         at: NDArray[np.int64] = self._kept[np.searchsorted(self._firsts, numbers, side="right") - 1]
         return at
 
-    def place(self, position: int, n_frames: int, times: float) -> Place:
+    def place(self, position: int, n_frames: int, times: float | None) -> Place:
         """Where a block is that begins there; of several files that of its first frame."""
         first = self._number(position)
         path, _, offset, length = self._core.locate(first)

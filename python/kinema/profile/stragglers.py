@@ -50,8 +50,8 @@ class Straggler:
     Attributes
     ----------
     round, worker, node : who
-    times : how many times the median of the others: of seconds a frame, or for phases that do not depend on frames, and
-        "frames", of seconds in all
+    times : how many times the median of the others, of seconds a frame; for phases that do not depend on frames, and
+        for "frames", of seconds in all; None where the others took no time
     phase : in which most of the loss is, a key of `PHASE_NAMES`; "frames": it is as fast as others and had more to do
     seconds, usual : what the phase took, and would have with the others' median
     slow_blocks, blocks : how many of its blocks took 1.5 times the others' median or more in that phase
@@ -61,7 +61,7 @@ class Straggler:
     round: int
     worker: int
     node: str
-    times: float
+    times: float | None
     phase: str
     seconds: float
     usual: float
@@ -71,6 +71,8 @@ class Straggler:
 
     def __str__(self) -> str:
         who = f"worker {self.worker}" + (f" on {self.node}" if self.node else "")
+        if self.times is None:
+            return f"{who}: {self.seconds:.3f} s in {PHASE_NAMES[self.phase]}, where the others (median) took no time"
         if self.phase == "frames":
             return f"{who}: {self.times:.1f} times the work of the others (median), at the same speed"
         said = (
@@ -138,7 +140,7 @@ def _judge(
     for name in _ONCE:
         spent = getattr(worker, name)
         if spent >= threshold * usual[name] and spent - usual[name] >= worth:
-            times = spent / usual[name] if usual[name] > 0 else float("inf")
+            times = spent / usual[name] if usual[name] > 0 else None
             return Straggler(number, worker.worker, worker.node, times, name, spent, usual[name])
     busy = median(other.busy for other in others)
     if busy > 0 and worker.busy >= threshold * busy and worker.busy - busy >= worth:
@@ -170,7 +172,7 @@ def _located(made: Straggler, one: RoundTimings, places: Places, threshold: floa
     worst = slow[np.argsort(-cost[slow], kind="stable")][:_PLACES]
     positions = places.positions(one.blocks)
     located = tuple(
-        places.place(int(positions[at]), int(one.blocks[at, 2]), float(cost[at] / usual) if usual > 0 else float("inf"))
+        places.place(int(positions[at]), int(one.blocks[at, 2]), float(cost[at] / usual) if usual > 0 else None)
         for at in worst
     )
     return Straggler(
