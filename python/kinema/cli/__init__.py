@@ -9,6 +9,7 @@ import sys
 
 from kinema.cli.command_line import Command, prepare
 from kinema.cli.stopping import Terminated, stop_on_sigterm
+from kinema.runners.mpi_launch import launched
 
 __all__ = ["main"]
 
@@ -23,7 +24,13 @@ def main(arguments: list[str] | None = None) -> None:
     command = prepare(sys.argv[1:] if arguments is None else arguments)
     try:
         with stop_on_sigterm():
-            code = _run(command)
+            launch = launched()
+            if launch is not None and launch.size > 1:
+                from kinema.cli.ranks import run_on_ranks
+
+                code = run_on_ranks(command, launch, _run)
+            else:
+                code = _run(command)
             sys.stdout.flush()
     except BrokenPipeError:
         # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit

@@ -14,7 +14,8 @@ import numpy as np
 import kinema as kn
 from kinema.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
 from kinema.cli.command_line import Command
-from kinema.cli.options import OnTruncated, Overlap, RunnerName
+from kinema.cli.options import OnTruncated, Overlap
+from kinema.cli.runner_choice import Workers
 from kinema.errors import ArgumentError
 from kinema.output import check_folder, check_plot_path, check_writable
 from kinema.peak_memory import peak_memory
@@ -46,15 +47,6 @@ class Window:
     start: int | None
     stop: int | None
     step: int | None
-
-
-@dataclass(frozen=True)
-class Workers:
-    """How many, with how much memory together, and what they are."""
-
-    number: int | None
-    memory: str | None
-    runner: RunnerName
 
 
 @dataclass(frozen=True)
@@ -143,6 +135,7 @@ def run(
 ) -> None:
     """Runs the analysis on the frames of the window, writes what is to be written and tells the user."""
     progress = False if command.quiet else None
+    runner = workers.chosen(command)
     trajectory.scan(workers=workers.number, progress=progress)
     notes = notes_on(trajectory)
     if not command.quiet:
@@ -153,7 +146,7 @@ def run(
     analysis.run(
         **_frames(trajectory, window),
         workers=workers.number,
-        runner=workers.runner.value,
+        runner=runner,
         memory=workers.memory,
         progress=progress,
         checkpoint=kept,

@@ -3,8 +3,14 @@
 It knows the names of a few options, not their meaning.
 """
 
+from __future__ import annotations
+
 import shlex
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kinema.runners.mpi import MPIRunner
 
 # allowed at any place of the line, and known to the function above all commands only
 ANYWHERE = {"--debug", "--json", "--quiet", "-q"}
@@ -14,13 +20,14 @@ WITH_MANY_VALUES = {"-f", "--trajectory"}
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `kinema`: what was typed, what typer is given, and how to talk."""
+    """One call of `kinema`: what was typed, what typer is given, how to talk, and the MPI ranks that work for it."""
 
     typed: str
     arguments: list[str]
     debug: bool
     json: bool
     quiet: bool
+    ranks: MPIRunner | None = None
 
 
 def prepare(words: list[str]) -> Command:

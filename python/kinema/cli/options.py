@@ -30,7 +30,22 @@ class RunnerName(StrEnum):
 
     threads = "threads"
     processes = "processes"
+    mpi = "mpi"
     serial = "serial"
+
+
+class Schedule(StrEnum):
+    """Which worker gets which piece of work."""
+
+    dynamic = "dynamic"
+    static = "static"
+
+
+class Gather(StrEnum):
+    """How results come together."""
+
+    collective = "collective"
+    one_sided = "one-sided"
 
 
 _FRAMES = "Frames"
@@ -78,8 +93,49 @@ Workers = Annotated[
     ),
 ]
 Runner = Annotated[
-    RunnerName,
-    typer.Option("--runner", help="What the workers are; results are the same.", rich_help_panel=_READING),
+    RunnerName | None,
+    typer.Option(
+        "--runner",
+        help="What the workers are; results are the same. Threads, or the ranks that mpiexec has started.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+ThreadsPerWorker = Annotated[
+    int | None,
+    typer.Option(
+        "--threads-per-worker",
+        help="Threads of an MPI rank; 1 by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+ScheduleOption = Annotated[
+    Schedule | None,
+    typer.Option(
+        "--schedule",
+        help="Work goes to whoever is free, or in equal shares; dynamic by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Oversubscribe = Annotated[
+    int | None,
+    typer.Option(
+        "--oversubscribe",
+        help="Pieces of work that a worker gets at the least; 4 by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+GatherOption = Annotated[
+    Gather | None,
+    typer.Option(
+        "--gather",
+        help="How results of MPI ranks come together; collective by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
 ]
 Memory = Annotated[
     str | None,

@@ -38,8 +38,12 @@ def rgyr(
     stop: options.Stop = None,
     step: options.Step = None,
     workers: options.Workers = None,
-    runner: options.Runner = options.RunnerName.threads,
+    runner: options.Runner = None,
     memory: options.Memory = None,
+    threads_per_worker: options.ThreadsPerWorker = None,
+    schedule: options.ScheduleOption = None,
+    oversubscribe: options.Oversubscribe = None,
+    gather: options.GatherOption = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.SeriesOutput = None,
@@ -49,7 +53,8 @@ def rgyr(
 ) -> None:
     """Radius of gyration of the atoms, for each frame."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, Workers, open_inputs, run
+    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
+    from kinema.cli.runner_choice import Workers
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
@@ -67,5 +72,5 @@ def rgyr(
         Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather),
     )

@@ -40,8 +40,12 @@ def rmsf(
     stop: options.Stop = None,
     step: options.Step = None,
     workers: options.Workers = None,
-    runner: options.Runner = options.RunnerName.threads,
+    runner: options.Runner = None,
     memory: options.Memory = None,
+    threads_per_worker: options.ThreadsPerWorker = None,
+    schedule: options.ScheduleOption = None,
+    oversubscribe: options.Oversubscribe = None,
+    gather: options.GatherOption = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.Output = None,
@@ -51,8 +55,9 @@ def rmsf(
 ) -> None:
     """Root-mean-square fluctuation of each atom."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, Workers, open_inputs, run
+    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
     from kinema.cli.reference import reference_arguments
+    from kinema.cli.runner_choice import Workers
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
@@ -74,5 +79,5 @@ def rmsf(
         Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom"),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather),
     )

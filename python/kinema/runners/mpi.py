@@ -9,6 +9,7 @@ import pickle
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -121,6 +122,12 @@ class MPIRunner:
         self._tree_from = _TREE_FROM
         check_size()
 
+    def configured(self, **options: Any) -> MPIRunner:
+        """A runner with other options, on the ranks of this one: within its block or call of `together`."""
+        made = MPIRunner(self._comm, **options)
+        made._ranks = self._ranks
+        return made
+
     @property
     def leads(self) -> bool:
         """Whether this is rank 0, which opens, writes and has results."""
@@ -137,7 +144,7 @@ class MPIRunner:
         """On rank 0 at once; on the others when rank 0 has left the block. All that they do is work for it."""
         if self._ranks is not None:
             raise ArgumentError("this MPI runner is at work already; leave its block first")
-        self._ranks = Ranks(self._comm, self._schedule == "dynamic")
+        self._ranks = self._met()
         if not self._ranks.leads:
             with _heedless():
                 self._serve(self._ranks)
@@ -161,7 +168,7 @@ class MPIRunner:
         """
         if self._ranks is not None:
             return work()
-        self._ranks = Ranks(self._comm, self._schedule == "dynamic")
+        self._ranks = self._met()
         try:
             if self._ranks.leads:
                 return self._lead(self._ranks, work)
@@ -174,6 +181,21 @@ class MPIRunner:
         finally:
             ranks, self._ranks = self._ranks, None
             ranks.free()
+
+    def _met(self) -> Ranks:
+        """All ranks, each at this place."""
+        try:
+            return Ranks(self._comm)
+        except BaseException:
+            # the others wait for this one, which will not come
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        """Ends all ranks at once, where this one cannot go on and no other is told."""
+        if self.size > 1:
+            traceback.print_exc()
+            self._comm.Abort(1)
 
     def _lead(self, ranks: Ranks, work: Callable[[], T]) -> T:
         try:
@@ -189,14 +211,19 @@ class MPIRunner:
 
     def _serve(self, ranks: Ranks) -> Ended:
         """Takes part in rounds until rank 0 says that there are no more."""
-        while True:
-            match ranks.broadcast():
-                case Setup() as setup:
-                    self._work(ranks, setup)
-                case Ended() as ended:
-                    return ended
-                case Quit():
-                    return Ended()
+        try:
+            while True:
+                match ranks.broadcast():
+                    case Setup() as setup:
+                        self._work(ranks, setup)
+                    case Ended() as ended:
+                        return ended
+                    case Quit():
+                        return Ended()
+        except BaseException:
+            # what goes wrong in a round is told to rank 0; this is what cannot be told
+            self._abort()
+            raise
 
     # -- a round ------------------------------------------------------------------------------------------------
 
@@ -231,8 +258,7 @@ class MPIRunner:
         if gathering is None:
             gathering = Gathering(plan, kernels)
         known, data = KnownFiles.of(trajectory)
-        if ranks.counter is not None:
-            ranks.counter.reset()
+        ranks.counter.reset(used=self._schedule == "dynamic")
         setup = Setup(
             files=known,
             frames=frames,
@@ -254,7 +280,7 @@ class MPIRunner:
         )
         ranks.broadcast(setup)
         with _shared(ranks, setup, data):
-            leading = LeadingRank(ranks, setup, gathering, kernels, progress)
+            leading = LeadingRank(ranks, setup, gathering, kernels, progress, began)
             leading.run(trajectory, own, jobs)
         tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()

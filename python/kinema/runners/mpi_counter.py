@@ -29,21 +29,11 @@ class Counter:
     thread of rank 0 calls MPI every half millisecond while a round lasts (`serving`).
 
     Made, and freed, by all ranks together.
-
-    Raises
-    ------
-    ArgumentError
-        For several nodes and an MPI library that was not started with MPI_THREAD_MULTIPLE.
     """
 
     def __init__(self, comm: MPI.Intracomm, node: MPI.Intracomm) -> None:
         self._comm = comm
         self._one_node = node.Get_size() == comm.Get_size()
-        if not self._one_node and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
-            raise ArgumentError(
-                "the dynamic schedule on several nodes needs an MPI library with MPI_THREAD_MULTIPLE; use "
-                "schedule='static', or leave mpi4py.rc.thread_level as it is"
-            )
         size = 8 if comm.Get_rank() == 0 else 0
         # ranks of the node communicator are in the order of the other: its first one is the owner there, too
         make = MPI.Win.Allocate_shared if self._one_node else MPI.Win.Allocate
@@ -51,14 +41,21 @@ class Counter:
         self._window.Lock_all()
         self._one = np.ones(1, np.int64)
         self._found = np.zeros(1, np.int64)
-        self.reset()
+        if comm.Get_rank() == 0:
+            self.reset(used=False)
 
-    def reset(self) -> None:
-        """Begins with 0 again; for rank 0, before the others are told that there are numbers to be had."""
-        if self._comm.Get_rank() == 0:
-            zero = np.zeros(1, np.int64)
-            self._window.Accumulate(zero, 0, op=MPI.REPLACE)
-            self._window.Flush(0)
+    def reset(self, *, used: bool = True) -> None:
+        """Begins with 0 again; for rank 0, before the others are told that there are numbers to be had.
+
+        ArgumentError where it is to be `used` on several nodes and MPI was not started with MPI_THREAD_MULTIPLE.
+        """
+        if used and not self._one_node and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise ArgumentError(
+                "the dynamic schedule on several nodes needs an MPI library with MPI_THREAD_MULTIPLE; use "
+                "schedule='static', or leave mpi4py.rc.thread_level as it is"
+            )
+        self._window.Accumulate(np.zeros(1, np.int64), 0, op=MPI.REPLACE)
+        self._window.Flush(0)
 
     def next(self) -> int:
         """A number that no other rank has."""

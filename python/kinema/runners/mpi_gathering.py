@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from mpi4py import MPI
@@ -21,15 +20,6 @@ from kinema.runners.mpi_ranks import Ranks, Travelling, sleep_between
 __all__ = ["GlobalBytes", "bring_together"]
 
 _TREE = 3  # tag of messages between ranks that merge
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """What a rank has: its size, whether merging makes it smaller, or what went wrong when it was packed."""
-
-    size: int
-    shrinks: bool
-    failed: Travelling | None
 
 
 def bring_together(
@@ -61,37 +51,63 @@ def bring_together(
     Exception
         On rank 0, what went wrong on any rank; others return.
     """
-    failed, nodes, data, shrinks = None, [], b"", True
+    failed: Travelling | None = None
+    nodes: list[_core.Node] = []
+    packed: list[PackedNode] = []
+    data = b""
     try:
         nodes = [] if own is None else own.take_nodes()
         packed = _pack(nodes)
-        shrinks = _shrinks(packed, kernels)
         data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         failed = Travelling.of(error, ranks.rank)
-    told = ranks.comm.allgather(_Packed(len(data), shrinks, failed))
-    for one in told:
-        if one.failed is not None:
-            if into is not None:
-                raise one.failed.arrived()
-            return
-    sizes = [one.size for one in told]
+    if not _all_well(ranks, failed, into):
+        return
+    sizes = ranks.comm.allgather(len(data))
     if gather == "one-sided":
         _one_sided(ranks, data, sizes, kernels, into)
-    elif sum(sizes) >= tree_from and all(one.shrinks for one in told):
+        return
+    shrink = False
+    if sum(sizes) >= tree_from:
+        try:
+            shrink = _shrink(packed, kernels)
+        except BaseException as error:
+            failed = Travelling.of(error, ranks.rank)
+        if not _all_well(ranks, failed, into):
+            return
+        shrink = ranks.comm.allreduce(shrink, MPI.LAND)
+    if shrink:
         _on_a_tree(ranks, n_leaves, kernels, nodes, into)
     else:
         _gatherv(ranks, data, sizes, kernels, into)
+
+
+def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | None) -> bool:
+    """Whether no rank has failed; on rank 0 the first error is raised."""
+    for one in ranks.comm.allgather(failed):
+        if one is not None:
+            if into is not None:
+                raise one.arrived()
+            return False
+    return True
 
 
 def _pack(nodes: Sequence[_core.Node]) -> list[PackedNode]:
     return [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
 
 
-def _shrinks(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> bool:
-    """Whether nodes are no larger than empty ones, as sums and averages are: then merging leaves fewer bytes."""
-    empty = sum(len(kernel.empty().to_bytes()) for kernel in kernels)
-    return all(sum(map(len, packed)) <= 2 * empty for _, _, packed in nodes)
+def _shrink(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> bool:
+    """Whether two merged nodes need fewer bytes than the two: sums and averages do, values per frame do not."""
+    for _, _, packed in nodes[:1]:
+        before = after = 0
+        for kernel, data in zip(kernels, packed, strict=True):
+            merged = kernel.from_bytes(data)
+            merged.merge(kernel.from_bytes(data))
+            before += 2 * len(data)
+            after += len(merged.to_bytes())
+        return 4 * after < 3 * before
+    # a rank without nodes is no hindrance
+    return True
 
 
 def _insert(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], data: bytes | memoryview) -> None:

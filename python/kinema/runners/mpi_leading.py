@@ -37,6 +37,8 @@ class LeadingRank(RankAtWork):
         Its tree takes in what this rank gathers, and what others send while the round lasts.
     kernels : list of Kernel
     progress : function, optional
+    began : float
+        When the round began, by `time.monotonic`.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class LeadingRank(RankAtWork):
         gathering: Gathering,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
+        began: float,
     ) -> None:
-        super().__init__(ranks, setup)
+        super().__init__(ranks, setup, began)
         self._gathering = gathering
         self._kernels = kernels
         self._progress = progress
@@ -57,14 +60,17 @@ class LeadingRank(RankAtWork):
 
     def run(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
-        serving = nullcontext() if self.ranks.counter is None else self.ranks.counter.serving()
+        serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
         try:
             with serving:
                 self.run_pieces(trajectory, plan, jobs)
                 while self._at_work:
-                    self._tick(0, 0)
+                    began = time.monotonic()
+                    self._hear()
+                    self.tally.communicate += time.monotonic() - began
+                    self._look_now_and_then(0)
                     time.sleep(PAUSE)
-                self._look(0, now=True)
+                self._look(0)
         except BaseException as error:
             self._end_all(error)
             raise
@@ -79,10 +85,13 @@ class LeadingRank(RankAtWork):
 
     def _tick(self, done: int, total: int) -> None:
         self._hear()
-        if time.monotonic() - self._looked >= _TICK:
-            self._look(done)
+        self._look_now_and_then(done)
 
-    def _look(self, running: int, *, now: bool = False) -> None:
+    def _look_now_and_then(self, running: int) -> None:
+        if time.monotonic() - self._looked >= _TICK:
+            self._look(running)
+
+    def _look(self, running: int) -> None:
         self._looked = time.monotonic()
         self._gathering.look()
         if self._progress is not None:
@@ -94,9 +103,7 @@ class LeadingRank(RankAtWork):
         while (
             message := self.ranks.comm.improbe(source=MPI.ANY_SOURCE, tag=NEWS, status=(found := MPI.Status()))
         ) is not None:
-            began = time.monotonic()
             self._take_in(found.Get_source(), message.recv())
-            self.tally.communicate += time.monotonic() - began
 
     def _take_in(self, rank: int, news: object) -> None:
         match news:

@@ -82,11 +82,10 @@ class Ranks:
         All ranks, and those of this node, in the same order.
     leaders : communicator or None
         The first rank of each node; MPI's null on the others.
-    counter : Counter or None
-        For the dynamic schedule.
+    counter : Counter
     """
 
-    def __init__(self, comm: MPI.Intracomm, dynamic: bool) -> None:
+    def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm.Dup()
         self.rank = self.comm.Get_rank()
         self.size = self.comm.Get_size()
@@ -95,7 +94,7 @@ class Ranks:
         self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
-        self.counter = Counter(self.comm, node) if dynamic else None
+        self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
 
     @property
@@ -110,8 +109,7 @@ class Ranks:
 
     def free(self) -> None:
         """Gives everything back; called by all ranks together."""
-        if self.counter is not None:
-            self.counter.free()
+        self.counter.free()
         if self.leaders != MPI.COMM_NULL:
             self.leaders.Free()
         self.node.Free()
@@ -148,4 +146,4 @@ def check_size() -> None:
 
 
 def _library() -> str:
-    return MPI.Get_library_version().split("\n")[0].split(",")[0].strip("\0 ").replace("\t", " ")
+    return " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].strip("\0").split())

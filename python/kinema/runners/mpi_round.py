@@ -109,18 +109,18 @@ class RankAtWork(ABC):
         Where its time went.
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, began: float) -> None:
         self.ranks = ranks
         self.setup = setup
         self.tally = Tally(ranks.rank, setup.threads, ranks.name)
         self._pace = Pace(setup.limit)
-        self._zero = time.monotonic() - setup.before
+        self._began = began
         self._cpu = time.process_time()
         self._frames = 0  # of the pieces that are done
 
     def seconds(self) -> float:
         """Since the beginning of the round."""
-        return time.monotonic() - self._zero
+        return time.monotonic() - self._began
 
     def cpu_seconds(self) -> float:
         """CPU time of this process since the beginning of the round."""
@@ -151,8 +151,6 @@ class RankAtWork(ABC):
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
             return
-        if self.ranks.counter is None:
-            raise InternalError("the dynamic schedule has no counter")
         # the same on every rank: to be told a number is to be told a piece
         pieces = hand_out.all_pieces()
         while True:
@@ -183,7 +181,8 @@ class WorkingRank(RankAtWork):
     """
 
     def __init__(self, ranks: Ranks, setup: Setup) -> None:
-        super().__init__(ranks, setup)
+        # clocks of other machines may tell another time; the message itself takes none that matters
+        super().__init__(ranks, setup, time.monotonic() - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []

@@ -1,0 +1,452 @@
+"""The MPI runner, under `mpiexec` with 1, 2, 3 and 5 ranks: same bits, one opening, errors and deaths, the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinema.checkpoint.file import load
+from kinema.testing import random_walk, write_dcd, write_xtc
+
+HERE = Path(__file__).parent
+# MPICH takes every second rank for one of another node
+TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
+
+MODULE = """
+import time
+from mpi4py import MPI
+
+def corner(frame):
+    time.sleep(0.003)
+    return frame.positions[0].astype(float)
+
+def failing(frame):
+    # on any rank but the first, so that it has to be told
+    if MPI.COMM_WORLD.Get_rank() == 1 and frame.frame > 40:
+        raise ZeroDivisionError("as was to be shown")
+    time.sleep(0.001)
+    return frame.positions[0].astype(float)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a trajectory and a module of functions."""
+    write_dcd(tmp_path / "a.dcd", random_walk(400, 12))
+    (tmp_path / "slow.py").write_text(MODULE)
+    return tmp_path
+
+
+# -- the suite of every runner ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_ranks", "options"),
+    [
+        (1, []),
+        (2, ["schedule=static", "gather=one-sided"]),
+        (3, []),
+        (5, ["gather=one-sided", "oversubscribe=9"]),
+    ],
+)
+def test_the_suite_of_every_runner(mpi: Any, n_ranks: int, options: list[str], tmp_path: Path) -> None:
+    words = [str(HERE / "mpi_cases.py"), *options, f"--basetemp={tmp_path / 'cases'}"]
+    code, out, err = mpi.ended(mpi.started(n_ranks, words, tmp_path))
+    assert code == 0, out + err
+    assert " passed" in out
+
+
+# -- the same bits ---------------------------------------------------------------------------------------------------
+
+SAME = """
+def bits(analysis):
+    return [np.asarray(analysis.results[name]).tobytes() for name in analysis.results]
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        traj = kn.open("a.dcd")
+        make = [lambda: kn.analysis.RMSD(traj, groups=[[0, 3]]), lambda: kn.analysis.RMSF(traj, align="average")]
+        expected = [bits(one().run(runner="serial")) for one in make]
+        for schedule in ("dynamic", "static"):
+            for gather in ("collective", "one-sided"):
+                for tree_from in (0, 1 << 40):
+                    for threads in (1, 2):
+                        runner = mpi.configured(schedule=schedule, gather=gather, threads_per_worker=threads)
+                        runner._tree_from = tree_from
+                        found = [one().run(runner=runner) for one in make]
+                        assert [bits(one) for one in found] == expected, (schedule, gather, tree_from, threads)
+                        for worker in found[0].timings.workers:
+                            assert worker.node and worker.total <= threads * found[0].timings.wall + 1e-6
+        say("all the same")
+"""
+
+
+@pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (2, {}), (3, {}), (5, TWO_NODES)])
+def test_same_bits_in_every_way(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
+    assert mpi.script(n_ranks, SAME, folder, **more) == "all the same\n"
+
+
+def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
+    # sums of many atoms: as many bytes from each rank, merged by ranks on the way to rank 0
+    write_dcd(folder / "wide.dcd", random_walk(80, 3000))
+    text = """
+from kinema.runners import mpi_gathering
+on_a_tree = mpi_gathering._on_a_tree
+def noted(*arguments):
+    say("merges", rank)
+    return on_a_tree(*arguments)
+mpi_gathering._on_a_tree = noted
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        traj = kn.open("wide.dcd")
+        mpi._tree_from = 1
+        found = kn.analysis.RMSF(traj).run(runner=mpi).results.rmsf
+        kn.analysis.RMSD(traj).run(runner=mpi)
+        assert found.tobytes() == kn.analysis.RMSF(traj).run(runner="serial").results.rmsf.tobytes()
+"""
+    # one round: values per frame would only be sent several times
+    assert sorted(mpi.script(5, text, folder).split()) == sorted(["merges"] * 5 + list("01234"))
+
+
+# -- who has results -------------------------------------------------------------------------------------------------
+
+SPMD = """
+results = sys.argv[1] if len(sys.argv) > 1 else os.environ["RESULTS"]
+rmsd = kn.analysis.RMSD(kn.open("a.dcd"))
+rmsd.run(runner=kn.runners.MPI(results=results))
+expected = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="serial").results.rmsd
+try:
+    same = rmsd.results.rmsd.tobytes() == expected.tobytes()
+    rmsd.table()
+    said = f"same {same}"
+except kn.ArgumentError as error:
+    said = str(error)
+    for ask in (lambda: rmsd.results["rmsd"], lambda: len(rmsd.results), lambda: list(rmsd.results), rmsd.table,
+                lambda: "rmsd" in rmsd.results, lambda: rmsd.save("x.csv")):
+        try:
+            ask()
+        except kn.ArgumentError as again:
+            assert str(again) == said
+        else:
+            said = "no error"
+MPI.COMM_WORLD.Barrier()
+for one in range(MPI.COMM_WORLD.Get_size()):
+    MPI.COMM_WORLD.Barrier()
+    if one == rank:
+        say(rank, said)
+"""
+
+
+def test_results_on_rank_0_or_on_all(mpi: Any, folder: Path) -> None:
+    lines = sorted(mpi.script(3, SPMD, folder, RESULTS="root").splitlines())
+    assert lines[0] == "0 same True"
+    assert len(lines) == 3
+    assert all("the results are on rank 0" in line and "results='all'" in line for line in lines[1:])
+    assert not (folder / "x.csv").exists()
+    lines = sorted(mpi.script(3, SPMD, folder, RESULTS="all").splitlines())
+    assert lines == ["0 same True", "1 same True", "2 same True"]
+
+
+def test_by_name_and_by_function(mpi: Any, folder: Path) -> None:
+    text = """
+rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi")
+found = kn.runners.MPI(results="all").together(lambda: kn.analysis.RMSF(kn.open("a.dcd")).run(runner="serial").results)
+say("rmsf" in found)
+"""
+    assert mpi.script(2, text, folder).split() == ["True", "True"]
+
+
+# -- opening once ----------------------------------------------------------------------------------------------------
+
+OPENS = """
+from kinema import _core
+from kinema.runners import mpi_sharing
+opened = []
+def audit(event, arguments):
+    if event == "open" and isinstance(arguments[0], str) and arguments[0].startswith(os.getcwd()):
+        opened.append(os.path.basename(arguments[0]))
+trajectories = []
+def opening(self, data):
+    recipe = dict(self.recipe)
+    import pickle
+    found = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
+    if found:
+        recipe["describe"] = mpi_sharing._Described(recipe["describe"], found)
+    trajectories.append(_core.Trajectory(**recipe, known=data[: self.core_bytes], record_reads=True))
+    return trajectories[-1]
+mpi_sharing.KnownFiles.open = opening
+import kinema.h5md.describing as describing
+described = describing._described
+def noting(found):
+    opened.append("described")
+    return described(found)
+describing._described = noting
+names = os.environ["NAMES"].split()
+with kn.runners.MPI(schedule="static") as mpi:
+    if mpi.leads:
+        traj = kn.open([os.path.join(os.getcwd(), name) for name in names], overlap="all")
+        found = kn.analysis.RMSD(traj).run(runner=mpi)
+        assert found.results.rmsd.tobytes() == kn.analysis.RMSD(traj).run(runner="serial").results.rmsd.tobytes()
+    else:
+        sys.addaudithook(audit)
+        opened.clear()
+if rank:
+    for trajectory in trajectories:
+        opened += [os.path.basename(path) for path in trajectory.take_opens()]
+for one in range(MPI.COMM_WORLD.Get_size()):
+    MPI.COMM_WORLD.Barrier()
+    if rank == one and rank:
+        say(rank, *opened)
+"""
+
+
+def _lines(text: str) -> dict[int, list[str]]:
+    return {int(line.split()[0]): line.split()[1:] for line in text.splitlines()}
+
+
+@pytest.mark.parametrize("kind", ["dcd", "xtc"])
+def test_each_rank_opens_only_the_parts_that_it_reads(mpi: Any, kind: str, tmp_path: Path) -> None:
+    write = write_dcd if kind == "dcd" else write_xtc
+    for name in "abc":
+        write(tmp_path / f"{name}.{kind}", random_walk(320, 5))
+    found = _lines(mpi.script(3, OPENS, tmp_path, NAMES=f"a.{kind} b.{kind} c.{kind}"))
+    # shares begin with files, so that each has one; nothing else is opened or looked at
+    assert found == {1: [f"b.{kind}"], 2: [f"c.{kind}"]}
+
+
+def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["positions"] = random_walk(200, 4)
+    text = OPENS.replace('overlap="all")', 'overlap="all", dataset="positions", units={"length": "angstrom"})')
+    found = _lines(mpi.script(2, text, tmp_path, NAMES="a.h5"))
+    assert found == {1: ["a.h5"]}
+
+
+def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> None:
+    text = """
+from kinema.runners import mpi_sharing
+of = mpi_sharing.KnownFiles.of
+def changing(trajectory):
+    known = of(trajectory)
+    with open("a.dcd", "r+b") as file:
+        file.seek(-20, 2)
+        file.write(b"1234")
+    return known
+mpi_sharing.KnownFiles.of = changing
+with kn.runners.MPI(schedule="static") as mpi:
+    if mpi.leads:
+        try:
+            kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
+        except kn.CorruptFileError as error:
+            say(error, *error.__notes__)
+"""
+    said = mpi.script(2, text, folder)
+    assert "a.dcd: DCD" in said
+    assert "the file has changed since it was opened" in said
+    assert "on rank 1" in said
+
+
+# -- failure ---------------------------------------------------------------------------------------------------------
+
+FAILING = """
+from slow import failing
+try:
+    kn.analysis.from_function(failing, kn.open("a.dcd")).run(runner=kn.runners.MPI(), **KEPT)
+except ZeroDivisionError as error:
+    say(rank, str(error), "on rank 1" in " ".join(error.__notes__))
+rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all"))
+assert len(rmsd.results.rmsd) == 400
+"""
+
+
+@pytest.mark.parametrize("kept", ["{}", "dict(checkpoint='run.ckpt', checkpoint_interval=0)"])
+@pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
+def test_an_exception_of_one_rank_is_raised_on_all(
+    mpi: Any, n_ranks: int, more: dict[str, str], kept: str, folder: Path
+) -> None:
+    out = mpi.script(n_ranks, FAILING.replace("KEPT", kept), folder, **more)
+    assert sorted(out.splitlines()) == [f"{rank} as was to be shown True" for rank in range(n_ranks)]
+
+
+def test_an_error_of_rank_0_is_raised_on_all(mpi: Any, folder: Path) -> None:
+    text = """
+for arguments in (dict(frames=[1000]), dict(workers=9)):
+    try:
+        kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi", **arguments)
+    except kn.Error as error:
+        say(rank, type(error).__name__, error)
+"""
+    lines = sorted(mpi.script(2, text, folder).splitlines())
+    assert len(lines) == 4
+    assert [line.split()[:2] for line in lines] == [
+        [rank, name] for rank in "01" for name in ("ArgumentError", "OutOfRangeError")
+    ]
+    assert "there are 2 ranks, asked for 9 workers" in lines[0]
+
+
+def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
+    text = """
+traj = kn.open("a.dcd")
+traj.scan()
+try:
+    kn.runners.MPI().map_reduce(traj.core, (0, 1, 3), [], workers=None, memory=0, progress=None)
+except kn.ArgumentError as error:
+    say(error)
+for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
+    try:
+        kn.runners.MPI(**wrong)
+    except kn.ArgumentError as error:
+        say(error)
+"""
+    out = mpi.script(1, text, folder)
+    assert "runs rounds on rank 0, within" in out
+    assert "gather must be 'collective' or 'one-sided', found 'x'" in out
+    assert "results must be 'root' or 'all', found 'x'" in out
+
+
+# -- ranks that die, signals, going on -------------------------------------------------------------------------------
+
+KEPT = """
+from slow import corner
+def run(mpi):
+    traj = kn.open("a.dcd")
+    said = []
+    def progress(done, total):
+        if done > 40 and not said and "WAIT" in os.environ:
+            said.append(True)
+            say("at work")
+    return kn.run([kn.analysis.from_function(corner, traj), kn.analysis.RMSF(traj, align="average")], runner=mpi,
+                  checkpoint="run.ckpt", checkpoint_interval=0, progress=progress)
+def save(made):
+    np.savez("found.npz", **{f"{i}-{name}": one.results[name] for i, one in enumerate(made) for name in one.results})
+"""
+ON_RANKS = """
+open(f"pid-{rank}", "w").write(str(os.getpid()))
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        save(run(mpi))
+"""
+ON_THREADS = """
+save(run("threads"))
+"""
+
+
+def _at_work(mpi: Any, n_ranks: int, folder: Path) -> subprocess.Popen[str]:
+    (folder / "script.py").write_text(mpi.begin + KEPT + ON_RANKS)
+    process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "at work\n"
+    return process
+
+
+def _results(folder: Path) -> dict[str, bytes]:
+    with np.load(folder / "found.npz") as found:
+        return {name: found[name].tobytes() for name in found}
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victim: int, folder: Path) -> None:
+    mpi.script(1, KEPT + ON_THREADS, folder)
+    expected = _results(folder)
+    for again in (ON_RANKS, ON_THREADS):
+        (folder / "found.npz").unlink()
+        process = _at_work(mpi, 3, folder)
+        time.sleep(0.2)
+        os.kill(int((folder / f"pid-{victim}").read_text()), signal.SIGKILL)
+        code, _, _ = mpi.ended(process)
+        assert code != 0
+        assert not (folder / "found.npz").exists()
+        content = load(str(folder / "run.ckpt"))
+        assert content is not None
+        assert content.rounds[0].nodes
+        # with another number of ranks, or with threads
+        mpi.script(2 if again is ON_RANKS else 1, KEPT + again, folder)
+        assert _results(folder) == expected
+        assert not (folder / "run.ckpt").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
+    process = _at_work(mpi, 3, folder)
+    process.send_signal(number)
+    code, _, _ = mpi.ended(process)
+    assert code != 0
+    content = load(str(folder / "run.ckpt"))
+    assert content is not None
+    assert content.rounds[0].nodes
+    for one in range(3):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((folder / f"pid-{one}").read_text()), 0)
+    mpi.script(3, KEPT + ON_RANKS, folder)
+    found = _results(folder)
+    mpi.script(1, KEPT + ON_THREADS, folder)
+    assert _results(folder) == found
+
+
+# -- the command line ------------------------------------------------------------------------------------------------
+
+
+def _values(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("n_ranks", [2, 5])
+def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path) -> None:
+    words = ["-m", "kinema", "rmsd", "-f", "a.dcd"]
+    code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "-o", "ranks.csv", "--schedule", "static"], folder))
+    assert (code, err) == (0, "")
+    assert out.count("written: ranks.csv") == 1
+    assert len(out.splitlines()) == 3
+    assert f"on {n_ranks} workers" in out
+    subprocess.run([sys.executable, *words, "-o", "threads.csv"], cwd=folder, env=mpi.environment(), check=True)
+    assert _values(folder / "ranks.csv") == _values(folder / "threads.csv")
+    code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "--json", "--gather", "one-sided"], folder))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["workers"] == n_ranks
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rmsd", "-f", "none.dcd"], "kinema: none.dcd: no such file; check the name"),
+        (["rmsd", "-f", "a.dcd", "--runner", "threads", "--gather", "collective"], "--gather is for the runner mpi"),
+        (["rmsd", "-f", "a.dcd", "--wrong"], "--wrong"),
+    ],
+)
+def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], said: str, folder: Path) -> None:
+    code, out, err = mpi.ended(mpi.started(3, ["-m", "kinema", *words], folder))
+    assert (code, out) == (2, "")
+    assert err.count("kinema:") == 1
+    assert said in err
+
+
+def test_a_launcher_of_another_library_is_refused(mpi: Any, folder: Path) -> None:
+    # as each of four ranks sees it that Open MPI's mpiexec has started and that are alone in MPICH
+    for rank in range(4):
+        environment = mpi.environment(OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_RANK=str(rank))
+        words = [sys.executable, "-m", "kinema", "rmsd", "-f", "a.dcd", "-o", "x.csv"]
+        found = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+        assert found.returncode == 2
+        assert found.stdout == ""
+        assert not (folder / "x.csv").exists()
+        if rank:
+            assert found.stderr == ""
+        else:
+            assert "expected 4 from the launcher (OMPI_COMM_WORLD_SIZE), found 1 in MPI" in found.stderr
+            assert "KINEMA_MPI=off" in found.stderr
+    found = subprocess.run(words, cwd=folder, env=environment | {"KINEMA_MPI": "off"}, capture_output=True, text=True)
+    assert found.returncode == 0
+    script = "import kinema as kn; kn.runners.MPI()"
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert "ArgumentError" in found.stderr
