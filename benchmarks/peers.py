@@ -104,6 +104,60 @@ def mdanalysis_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict
     return watch.stop(frames)
 
 
+def mdanalysis_read(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """A loop over frames, all atoms, as users write it."""
+    import MDAnalysis
+
+    universe = _universe(MDAnalysis, path)
+    watch = _Stopwatch()
+    for timestep in universe.trajectory[:frames]:
+        timestep.positions  # noqa: B018
+    return watch.stop(frames)
+
+
+def kinema_read(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """The same into one array of a megabyte or two, as h5py gets one."""
+    import kinema as kn
+
+    trajectory = kn.open(path)
+    trajectory.scan()
+    # chunks that hold many frames are decoded once
+    chunks = _h5md_chunks(path)
+    step = min(frames, chunks[0] if chunks else max(1, 1_000_000 // (12 * trajectory.n_atoms)))
+    slab = np.empty((step, trajectory.n_atoms, 3), np.float32)
+    watch = _Stopwatch()
+    for start in range(0, frames - step + 1, step):
+        trajectory.read(slice(start, start + step), out=slab, workers=1)
+    return watch.stop(frames)
+
+
+def _h5md_chunks(path: str) -> tuple[int, ...] | None:
+    if not path.endswith(".h5md"):
+        return None
+    from importlib import import_module
+
+    # a function below has the package's name
+    with import_module("h5py").File(path, "r") as file:
+        chunks: tuple[int, ...] | None = file["particles/trajectory/position/value"].chunks
+        return chunks
+
+
+def h5py(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """Reading alone: slabs as long as a chunk, into one array, without a chunk cache that would hide the decoding."""
+    from importlib import import_module
+
+    # this function has the package's name
+    with import_module("h5py").File(path, "r", rdcc_nbytes=0) as file:
+        positions = file["particles/trajectory/position/value"]
+        step = positions.chunks[0] if positions.chunks else max(1, 1_000_000 // positions[0].nbytes)
+        step = min(step, frames)
+        slab = np.empty((step, *positions.shape[1:]), positions.dtype)
+        watch = _Stopwatch()
+        for start in range(0, frames - step + 1, step):
+            positions.read_direct(slab, np.s_[start : start + step])
+        return watch.stop(frames)
+
+
 def mdtraj(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
     """`mdtraj.rmsd` on chunks, reading the chosen atoms only."""
     import mdtraj as md
@@ -158,6 +212,9 @@ PROGRAMS: dict[str, Callable[[str, NDArray[np.int64], int], dict[str, Any]]] = {
     "interpreter": interpreter,
     "mdanalysis": mdanalysis,
     "mdanalysis-decode": mdanalysis_decode,
+    "mdanalysis-read": mdanalysis_read,
+    "kinema-read": kinema_read,
+    "h5py": h5py,
     "mdtraj": mdtraj,
     "chemfiles": chemfiles,
 }

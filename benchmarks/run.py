@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import os
 import platform
@@ -26,6 +27,7 @@ from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
+from serial_io import plot, serial_io
 
 HERE = Path(__file__).resolve().parent
 # a peer gets as many frames as it does in about a second; Kinema and the plain read get all
@@ -42,8 +44,13 @@ class Bench:
         self.tries = 2 if quick else TRIES
         small, large = (9_800, 200) if quick else (98_000, 1_000)
         self.files: Files = make_files(folder / "files", small, large)
-        self.molly = _build_molly()
+        self.interpreter = sys.executable
         self.rows: list[dict[str, Any]] = []
+
+    @functools.cached_property
+    def molly(self) -> Path | None:
+        """The program that reads with molly."""
+        return _build_molly()
 
     def best(self, command: list[str]) -> dict[str, Any]:
         """The run with the least CPU time."""
@@ -66,7 +73,7 @@ class Bench:
         said = f"{figure:>14,.3f}" if abs(figure) < 100 else f"{figure:>14,.0f}"
         more = "" if goal is None else f"   goal {goal:g}: {'reached' if figures['reached'] else 'not reached'}"
         ratio = f"  {figures['ratio']:8.2f} x mdanalysis" if "ratio" in figures else ""
-        print(f"{case:54} {kind:4} {program:24} {said} {unit}{ratio}{more}", flush=True)
+        print(f"{case:54} {kind:13} {program:24} {said} {unit}{ratio}{more}", flush=True)
 
 
 def rmsd_case(bench: Bench, case: RmsdCase) -> None:
@@ -240,6 +247,8 @@ def main() -> None:
     for case in RMSD_CASES:
         rmsd_case(bench, case)
     figures(bench)
+    serial_io(bench)
+    plot(bench.rows, options.folder / "serial_io.png")
     target = options.folder / f"bench-{facts['date'].replace(':', '')}.json"
     target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")
     print(f"written: {target}")

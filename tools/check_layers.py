@@ -75,7 +75,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
-    "interop": {"blocks", "files", "registry", "resources", "trajectory", "writer"},
+    "interop": {"blocks", "files", "progress", "registry", "resources", "runners", "trajectory", "writer"},
     "demo": {"peak_memory", "progress", "resources"},
     "testing": {
         "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",

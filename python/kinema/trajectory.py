@@ -473,7 +473,7 @@ class Trajectory:
 
     def blocks(
         self,
-        memory: int | str = "256 MiB",
+        memory: int | str = "64 MiB",
         select: AtomChoice = None,
         frames: FrameChoice = None,
         fields: str | Sequence[str] = "positions",
@@ -483,8 +483,9 @@ class Trajectory:
     ) -> Iterator[Block]:
         """Yields the frames in blocks that keep within `memory`; every block has arrays of its own.
 
-        `memory` covers the block in use, the next one while it is read, and the reader's working memory. The other
-        arguments are those of `read`. Raises MemoryLimitError where not even one frame fits.
+        `memory` covers the block in use, the next one while it is read, and the reader's working memory; blocks that
+        are much larger than the processor's caches are read more slowly. The other arguments are those of `read`.
+        Raises MemoryLimitError where not even one frame fits.
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self._check_fields(names)

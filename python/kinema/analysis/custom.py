@@ -22,6 +22,7 @@ from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames, numbers
 from kinema.output import Column, Table
 from kinema.result_file import Quantity
+from kinema.runners.base import sends_code_by_value
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -267,6 +268,8 @@ class Adapter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to worker processes, which import modules but not the script that runs: says so if that is needed."""
+        if sends_code_by_value():
+            return Adapter, (self.kernel, self.columns)
         own = getattr(self.kernel, "function", type(self.kernel))
         try:
             if getattr(own, "__module__", None) == "__main__":

@@ -20,7 +20,7 @@ from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
 from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
-from kinema.runners.base import Job
+from kinema.runners.base import Job, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ def run(
         shown = verbose if progress is None else progress
         keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
         rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
-        if keeping is None:
-            results, outcomes = rounds.all(None)
-        else:
-            with keeping.watching():
-                results, outcomes = rounds.all(keeping)
-                keeping.finish()
+        with session(chosen_runner):
+            if keeping is None:
+                results, outcomes = rounds.all(None)
+            else:
+                with keeping.watching():
+                    results, outcomes = rounds.all(keeping)
+                    keeping.finish()
         timings = Timings(
             tuple(outcome.timings for outcome in outcomes),
             whole=time.perf_counter() - began,

@@ -30,6 +30,7 @@ class RunnerName(StrEnum):
 
     threads = "threads"
     processes = "processes"
+    dask = "dask"
     mpi = "mpi"
     serial = "serial"
 
@@ -105,7 +106,16 @@ ThreadsPerWorker = Annotated[
     int | None,
     typer.Option(
         "--threads-per-worker",
-        help="Threads of an MPI rank; 1 by default.",
+        help="Threads of an MPI rank or of a Dask task; 1 by default.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        help="Dask scheduler: tcp://host:port or its file; without one the runner dask starts workers here.",
         show_default=False,
         rich_help_panel=_READING,
     ),

@@ -44,6 +44,7 @@ def rgyr(
     schedule: options.ScheduleOption = None,
     oversubscribe: options.Oversubscribe = None,
     gather: options.GatherOption = None,
+    scheduler: options.Scheduler = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.SeriesOutput = None,
@@ -61,7 +62,7 @@ def rgyr(
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
     outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True, report=report)
     traj, atoms = open_inputs(inputs, outputs)
-    if topology is None and weights is not Weights.none:
+    if traj.topology_name is None and weights is not Weights.none:
         raise ArgumentError("masses come from a topology: give one with -s, or --weights none")
     analysis = kn.analysis.RadiusOfGyration(
         traj, select=atoms, weights=None if weights is Weights.none else "mass", axes=axes
@@ -73,5 +74,5 @@ def rgyr(
         Quantity(f"radius of gyration of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler),
     )

@@ -49,6 +49,7 @@ def rmsd(
     schedule: options.ScheduleOption = None,
     oversubscribe: options.Oversubscribe = None,
     gather: options.GatherOption = None,
+    scheduler: options.Scheduler = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.SeriesOutput = None,
@@ -86,5 +87,5 @@ def rmsd(
         Quantity(f"RMSD of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler),
     )

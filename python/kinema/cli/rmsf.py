@@ -46,6 +46,7 @@ def rmsf(
     schedule: options.ScheduleOption = None,
     oversubscribe: options.Oversubscribe = None,
     gather: options.GatherOption = None,
+    scheduler: options.Scheduler = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     output: options.Output = None,
@@ -80,5 +81,5 @@ def rmsf(
         Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom"),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler),
     )

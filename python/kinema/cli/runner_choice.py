@@ -25,20 +25,24 @@ class Workers:
     schedule: Schedule | None = None
     oversubscribe: int | None = None
     gather: Gather | None = None
+    scheduler: str | None = None
 
     def chosen(self, command: Command) -> str | Runner:
         """The runner; ArgumentError for an option that is none of its own.
 
-        By default threads, or where the command was started by an MPI launcher its ranks.
+        By default threads; where the command was started by an MPI launcher its ranks; Dask where a scheduler is named.
         """
         name = self.runner
         if name is None:
             name = RunnerName.threads if command.ranks is None else RunnerName.mpi
+            if self.scheduler is not None:
+                name = RunnerName.dask
         given: dict[str, Any] = {
             "threads_per_worker": self.threads_per_worker,
             "schedule": None if self.schedule is None else self.schedule.value,
             "oversubscribe": self.oversubscribe,
             "gather": None if self.gather is None else self.gather.value,
+            "scheduler": self.scheduler,
         }
         options = {option: value for option, value in given.items() if value is not None}
         for option in options:
@@ -49,6 +53,10 @@ class Workers:
                 )
         if name is RunnerName.mpi:
             return _on_ranks(command, options)
+        if name is RunnerName.dask:
+            from kinema.runners.dask import Dask
+
+            return Dask(options.pop("scheduler", None), **options)
         if name is RunnerName.processes and options:
             from kinema.runners.processes import ProcessesRunner
 
@@ -59,6 +67,7 @@ class Workers:
 # what each runner can be told
 _OPTIONS = {
     RunnerName.processes: ("schedule", "oversubscribe"),
+    RunnerName.dask: ("schedule", "oversubscribe", "threads_per_worker", "scheduler"),
     RunnerName.mpi: ("schedule", "oversubscribe", "threads_per_worker", "gather"),
 }
 

@@ -53,7 +53,7 @@ _NAMES = {
 _SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vP*"
 # shares of all time below which a phase has no entry in the legend
-_VISIBLE = 1e-4
+_VISIBLE = 2e-3
 _MANY_WORKERS = 24
 
 
@@ -99,7 +99,7 @@ def _bars(
     bottom = np.zeros(n)
     total = sum(values.sum() for values in sums.values())
     for phase, values in sums.items():
-        if values.sum() > _VISIBLE * total:
+        if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
             label = _NAMES[phase]
             axes.bar(np.arange(n), values, bottom=bottom, width=0.9 if n > _MANY_WORKERS else 0.7, color=_COLOURS[phase],
                      label=label, linewidth=0)  # fmt: skip
@@ -149,7 +149,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers; white: waiting",
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers; white: waiting or not accounted for",
         fontsize=10, loc="left",
     )  # fmt: skip
     _plain(axes)
@@ -174,7 +174,7 @@ def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dic
 def draw_scaling(scaling: Scaling) -> Figure:
     """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line."""
     figure = Figure(figsize=(11.0, 4.3), layout="constrained")
-    time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3)
+    time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
     numbers: set[int] = set()
     for number, (label, points) in enumerate(scaling.series.items()):
         n = [point.n_workers for point in points]

@@ -162,8 +162,21 @@ class Published:
         return (
             f"stragglers: {n_ranks} ranks, repeat {repeat}: {len(slow)} of {n_ranks} took "
             f"{median(one.seconds for one in slow):.1f} s (median), the fast ranks {usual:.1f} s; most of the difference "
-            f"in {phase}; slowest: rank {slow[0].rank}"
+            f"in {phase}" + self._waited_for(n_ranks, repeat)
         )
+
+    def _waited_for(self, n_ranks: int, repeat: int) -> str:
+        """The ranks whose own work, without communication, took long: what communication may have waited for."""
+        run = self.runs[n_ranks, repeat]
+        own = run[self.total] - run["t_comm"] - run.get("t_wait", 0.0)
+        usual = float(np.median(own))
+        slow = [rank for rank in np.argsort(-own) if own[rank] >= THRESHOLD * usual][:3]
+        told = []
+        for rank in slow:
+            excess = {name: run[name][rank] - np.median(run[name]) for name in self.phases if "comm" not in name}
+            phase = max(excess, key=lambda name: float(excess[name]))
+            told.append(f"rank {rank} ({phase} {run[phase][rank]:.1f} s)")
+        return f"; slow but for communication: {', '.join(told)}" if told else ""
 
     def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
         return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])

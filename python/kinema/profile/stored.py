@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.profile.stragglers import SlowFile, Straggler
+from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ def _summary(values: NDArray[np.float64]) -> dict[str, float]:
 
 def _round(one: RoundTimings) -> dict[str, Any]:
     kept = np.sort(np.argsort(-one.blocks[:, 4:7].sum(axis=1), kind="stable")[:MOST_BLOCKS])
-    tasks = getattr(one, "tasks", None)
     return {
         "wall": one.wall,
         "frames": one.frames,
@@ -102,13 +102,20 @@ def _round(one: RoundTimings) -> dict[str, Any]:
         "blocks": [[int(n) for n in row[:3]] + [round(float(s), _DIGITS) for s in row[3:]] for row in one.blocks[kept]],
         "blocks_left_out": len(one.blocks) - len(kept),
         # no transitions: these are thousands, and the runner keeps them
-        "tasks": None if tasks is None else _tasks(tasks),
+        "tasks": None if one.tasks is None else _tasks(one.tasks),
     }
 
 
-def _tasks(tasks: Any) -> dict[str, Any]:
+def _tasks(tasks: TaskTimes) -> dict[str, Any]:
+    """Function time, task time and job time beside what they follow from."""
     told = {name: getattr(tasks, name) for name in ("function", "task", "job", "redone", "note")}
-    return told | {"workers": [asdict(one) for one in tasks.workers], "text": str(tasks)}
+    return told | {"workers": [asdict(one) for one in tasks.workers], "lost_workers": list(tasks.lost_workers)}
+
+
+def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:
+    workers = tuple(WorkerTaskTimes(**one) for one in found["workers"])
+    lost = tuple(map(str, found["lost_workers"]))
+    return TaskTimes(float(found["job"]), workers, (), lost, int(found["redone"]), str(found["note"]))
 
 
 def report_from_dict(found: Any, path: str) -> dict[str, Any]:
@@ -138,4 +145,5 @@ def _round_from(found: Mapping[str, Any]) -> RoundTimings:
     names = {one.name for one in fields(WorkerTimings)}
     workers = tuple(WorkerTimings(**{k: v for k, v in one.items() if k in names}) for one in found["workers"])
     blocks = np.array(found["blocks"], dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
-    return RoundTimings(float(found["wall"]), int(found["frames"]), workers, blocks, int(found["restored"]))
+    tasks = None if found["tasks"] is None else _tasks_from(found["tasks"])
+    return RoundTimings(float(found["wall"]), int(found["frames"]), workers, blocks, int(found["restored"]), tasks)

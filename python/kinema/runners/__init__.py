@@ -1,29 +1,32 @@
 """Runners spread the leaves of a plan over workers and merge what comes back.
 
-They know no analysis by name and choose no frames. `ProcessesRunner` and `MPI` are imported when they are chosen: most
-runs do without what they need.
+They know no analysis by name and choose no frames. `ProcessesRunner`, `Dask` and `MPI` are imported when they are
+chosen: most runs do without what they need.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from kinema.runners.base import CalledByAll, Outcome, Runner, choose_runner
+from kinema.runners.base import CalledByAll, Outcome, Runner, TaskRunner, choose_runner
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
 from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
+    from kinema.runners.dask import Dask
     from kinema.runners.mpi import MPIRunner as MPI  # noqa: N814
 
 __all__ = [
     "MPI",
     "CalledByAll",
+    "Dask",
     "Gathering",
     "Outcome",
     "PieceLimit",
     "RoundTimings",
     "Runner",
     "SerialRunner",
+    "TaskRunner",
     "ThreadsRunner",
     "Timings",
     "WorkerTimings",
@@ -31,7 +34,7 @@ __all__ = [
 ]
 
 # public names of runners that are imported when they are asked for
-_LATER = {"MPI": ("kinema.runners.mpi", "MPIRunner")}
+_LATER = {"Dask": ("kinema.runners.dask", "Dask"), "MPI": ("kinema.runners.mpi", "MPIRunner")}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,9 +6,11 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -17,7 +19,17 @@ from kinema.progress import Report
 from kinema.runners.gathering import Gathering
 from kinema.runners.timings import RoundTimings
 
-__all__ = ["CalledByAll", "Job", "Outcome", "Runner", "choose_runner"]
+__all__ = [
+    "CalledByAll",
+    "Job",
+    "Outcome",
+    "Runner",
+    "TaskRunner",
+    "choose_runner",
+    "code_by_value",
+    "sends_code_by_value",
+    "session",
+]
 
 T = TypeVar("T")
 
@@ -62,6 +74,60 @@ class Runner(Protocol):
 
 
 @runtime_checkable
+class TaskRunner(Protocol):
+    """A runner that can also call any function on its workers, as other libraries' engines want it."""
+
+    name: str
+
+    def concurrency(self, workers: int | None) -> int:
+        """How many computations run at a time where so many workers are asked for; None: as many as there are."""
+        ...
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """`function` of each computation, in their order; both are pickled where workers are other processes.
+
+        `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
+        the function ends the call and is raised, with a note that says which computation it was.
+        """
+        ...
+
+
+# whether what is being pickled goes by a pickler that sends the code of functions and classes along
+_BY_VALUE: ContextVar[bool] = ContextVar("kinema_code_by_value", default=False)
+
+
+@contextmanager
+def code_by_value() -> Iterator[None]:
+    """While it lasts, functions of the script or session itself may be pickled: the pickler sends their code."""
+    token = _BY_VALUE.set(True)
+    try:
+        yield
+    finally:
+        _BY_VALUE.reset(token)
+
+
+def sends_code_by_value() -> bool:
+    """Whether `code_by_value` is in force."""
+    return _BY_VALUE.get()
+
+
+def session(runner: Runner) -> AbstractContextManager[object]:
+    """The context in which all rounds of a run take place: what the runner's `session()` starts lasts for all of them.
+
+    Nothing for runners without that method.
+    """
+    begun: Callable[[], AbstractContextManager[object]] | None = getattr(runner, "session", None)
+    return nullcontext() if begun is None else begun()
+
+
+@runtime_checkable
 class CalledByAll(Protocol):
     """A runner that several processes call with the same arguments, of which one does what is done once."""
 
@@ -75,12 +141,13 @@ _RUNNERS = {
     "serial": ("kinema.runners.serial", "SerialRunner"),
     "threads": ("kinema.runners.threads", "ThreadsRunner"),
     "processes": ("kinema.runners.processes", "ProcessesRunner"),
+    "dask": ("kinema.runners.dask", "Dask"),
     "mpi": ("kinema.runners.mpi", "MPIRunner"),
 }
 
 
 def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "mpi"), that runner itself, or for None the threads."""
+    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None."""
     name = "threads" if runner is None else runner
     if isinstance(name, str):
         if name not in _RUNNERS:

@@ -76,6 +76,9 @@ class HandOut:
         Pieces that a worker holds at a time: one that is slow keeps all of them.
     limit : PieceLimit, optional
         How much a worker may gather before it hands it over.
+    least_seconds : float
+        What a piece of "dynamic" should take at the least, by what pieces have cost so far: for workers that cost a
+        while to talk to. Each worker still gets one, as long as there are enough.
     cuts : list of int
         Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
 
@@ -95,11 +98,13 @@ class HandOut:
         oversubscribe: int = DEFAULT_PIECES,
         ahead: int = 1,
         limit: PieceLimit | None = None,
+        least_seconds: float = 0.0,
         cuts: Sequence[int] = (),
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
         self._n_leaves = n_leaves
         self._pace = Pace(limit)
+        self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
         self._static = schedule == "static"
@@ -117,7 +122,7 @@ class HandOut:
         if not queue:
             return None
         first, end = queue[0]
-        share = self._even[number] if self._static else self.left // (self._shares * self._n_workers)
+        share = self._even[number] if self._static else self._share()
         piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
         self.left -= piece[1] - first
         if piece[1] == end:
@@ -125,6 +130,11 @@ class HandOut:
         else:
             queue[0] = (piece[1], end)
         return piece
+
+    def _share(self) -> int:
+        """Leaves of the next piece of "dynamic"."""
+        least = min(self._pace.leaves_in(self._least_seconds), self.left // self._n_workers)
+        return max(least, self.left // (self._shares * self._n_workers))
 
     def account(self, leaves: int, seconds: float, size: int) -> None:
         """What a piece of so many leaves has cost: wall time, bytes that came back."""
@@ -152,6 +162,10 @@ class Pace:
         self._leaves += leaves
         self._seconds += seconds
         self._bytes += size
+
+    def leaves_in(self, seconds: float) -> int:
+        """Leaves that take so long; none where nothing is known yet."""
+        return int(min(seconds * self._leaves / max(self._seconds, 1e-9), 1 << 62))
 
     def longest(self) -> int | None:
         """Leaves of a piece at the most: one where nothing is known yet, None where there is no limit."""

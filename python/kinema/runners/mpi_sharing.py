@@ -1,82 +1,18 @@
-"""What rank 0 knows of the files, once on each node: headers, indices, structures of HDF5 files.
+"""Bytes of rank 0 once on each node, in memory that its ranks share.
 
-With it the other ranks open the same trajectory and touch no file but the parts that they read.
+It does not know what the bytes say; see `known_files`.
 """
 
 from __future__ import annotations
-
-import os
-import pickle
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema import _core
+from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, sleep_between
 
 __all__ = ["KnownFiles", "NodeBytes"]
-
-
-class _Described:
-    """The function that describes HDF5 files, with what it has said already."""
-
-    def __init__(self, describe: Callable[[str], Any], found: dict[str, Any]) -> None:
-        self._describe = describe
-        self._found = found
-
-    def __call__(self, path: str | os.PathLike[str]) -> Any:
-        found = self._found.get(os.fspath(path))
-        return self._describe(os.fspath(path)) if found is None else found
-
-
-@dataclass(frozen=True)
-class KnownFiles:
-    """What is broadcast of a trajectory: its recipe, and the sizes of the two runs of bytes that each node is given."""
-
-    recipe: dict[str, Any]
-    core_bytes: int
-    described_bytes: int
-
-    @property
-    def size(self) -> int:
-        """Bytes that each node is given."""
-        return self.core_bytes + self.described_bytes
-
-    @classmethod
-    def of(cls, trajectory: _core.Trajectory) -> tuple[KnownFiles, NDArray[np.uint8]]:
-        """What is known, and the bytes for `NodeBytes`."""
-        packed = trajectory.pack()
-        recipe = trajectory.recipe()
-        described = np.frombuffer(pickle.dumps(_descriptions(trajectory, recipe["describe"]), protocol=5), np.uint8)
-        return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
-
-    def open(self, data: NDArray[np.uint8]) -> _core.Trajectory:
-        """The trajectory, opened with the bytes of this node; no file is touched."""
-        recipe = dict(self.recipe)
-        found = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
-        if found:
-            recipe["describe"] = _Described(recipe["describe"], found)
-        return _core.Trajectory(**recipe, known=data[: self.core_bytes])
-
-
-def _descriptions(trajectory: _core.Trajectory, describe: Callable[[str], Any] | None) -> dict[str, Any]:
-    """What is said of each HDF5 file, where it can travel: what reads through h5py opens the file on its rank."""
-    found: dict[str, Any] = {}
-    for part in trajectory.parts():
-        if part["format"] != "H5MD" or describe is None:
-            continue
-        said = describe(part["path"])
-        try:
-            pickle.dumps(said)
-        except Exception:
-            # pickle raises what it likes; the rank asks libhdf5 itself
-            continue
-        found[part["path"]] = said
-    return found
 
 
 class NodeBytes:

@@ -6,6 +6,7 @@ Nothing outlives the round, and no process shares memory with another; what each
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,11 +14,11 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,7 +31,18 @@ from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import DEFAULT_PIECES, HandOut, Schedule, Tally, check_schedule, insert_nodes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
-from kinema.runners.worker import PARENTS_SIGNALS, Done, Failed, Message, Progress, Ready, Setup
+from kinema.runners.worker import (
+    PARENTS_SIGNALS,
+    Calls,
+    Done,
+    Failed,
+    Message,
+    Progress,
+    Ready,
+    Returned,
+    Setup,
+    pack,
+)
 
 __all__ = ["ProcessesRunner"]
 
@@ -119,6 +131,68 @@ class ProcessesRunner:
             gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
         )
 
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
+        return worker_count(workers)
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """See `TaskRunner.map`; results come back pickled."""
+        if not computations:
+            return []
+        calls = Calls(pack(function), [pack(one) for one in computations])
+        with _temporary_folder() as folder:
+            calls.store(folder)
+            with _Team(min(worker_count(workers), len(computations)), folder, "computations") as team:
+                return _Mapping(team, len(computations), progress).run()
+
+
+class _Mapping:
+    """Hands out the arguments of a function one by one."""
+
+    def __init__(self, team: _Team, total: int, progress: Callable[[int], None] | None) -> None:
+        self._team = team
+        self._total = total
+        self._progress = progress
+        self._next = 0
+        self._values: dict[int, Any] = {}
+
+    def run(self) -> list[Any]:
+        """What the function returned, in the order of its arguments."""
+        members = {member.connection: member for member in self._team.members}
+        while len(self._values) < self._total:
+            for connection in wait(list(members), timeout=_TICK):
+                assert isinstance(connection, Connection)  # wait gives back some of what it was given
+                self._take(members[connection])
+        return [self._values[number] for number in range(self._total)]
+
+    def _take(self, member: _Member) -> None:
+        match member.receive():
+            case Ready(start):
+                member.tally.start = start
+                self._order(member)
+            case Returned([value]):
+                number, _ = member.pieces.popleft()
+                self._order(member)
+                self._values[number] = pickle.loads(value)
+                if self._progress is not None:
+                    self._progress(number)
+            case Failed(error, text):
+                part = f", part {member.pieces[0][0] + 1} of {self._total}" if member.pieces else ""
+                error.add_note(f"on {member}{part}:\n{text}")
+                raise error
+
+    def _order(self, member: _Member) -> None:
+        if self._next < self._total:
+            self._next += 1
+            member.order((self._next - 1, self._next))
+
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     try:
@@ -130,8 +204,9 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 class _Member:
     """One worker process as the parent sees it."""
 
-    def __init__(self, number: int, folder: str) -> None:
+    def __init__(self, number: int, folder: str, work: str = "leaves") -> None:
         self.number = number
+        self._work = work
         self.tally = Tally(number)
         self.pieces: deque[Leaves] = deque()  # handed out and not done
         self.running = 0  # frames done of the first of them
@@ -164,7 +239,7 @@ class _Member:
         if self.tally.start is None:
             doing = "before it was ready"
         elif self.pieces:
-            doing = f"while it had leaves {self.pieces[0][0]} to {self.pieces[-1][1] - 1}"
+            doing = f"while it had {self._work} {self.pieces[0][0]} to {self.pieces[-1][1] - 1}"
         else:
             doing = "while it waited for work"
         if code >= 0:
@@ -209,15 +284,16 @@ def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
 class _Team:
     """The processes of a round; leaving the context ends them all, whatever they do."""
 
-    def __init__(self, n_workers: int, folder: str) -> None:
+    def __init__(self, n_workers: int, folder: str, work: str = "leaves") -> None:
         self.members: list[_Member] = []
+        self._work = work
         self._n_workers = n_workers
         self._folder = folder
 
     def __enter__(self) -> Self:
         try:
             for number in range(self._n_workers):
-                self.members.append(_Member(number, self._folder))
+                self.members.append(_Member(number, self._folder, self._work))
         except BaseException:
             self._end()
             raise

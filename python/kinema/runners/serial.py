@@ -5,7 +5,8 @@ It differs from threads in the number of workers alone, so that both share one t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -41,3 +42,30 @@ class SerialRunner:
         return ThreadsRunner().map_reduce(
             trajectory, frames, jobs, workers=1, memory=memory, progress=progress, gathering=gathering
         )
+
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: 1."""
+        if workers is not None and worker_count(workers) != 1:
+            raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='processes'")
+        return 1
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """See `TaskRunner.map`; nothing is pickled."""
+        self.concurrency(workers)
+        values = []
+        for number, one in enumerate(computations):
+            try:
+                values.append(function(one))
+            except Exception as error:
+                error.add_note(f"part {number + 1} of {len(computations)}")
+                raise
+            if progress is not None:
+                progress(number)
+        return values

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.runners.task_times import TaskTimes
 
 __all__ = ["BLOCK_COLUMNS", "PHASES", "UNACCOUNTED", "RoundTimings", "Timings", "WorkerTimings"]
 
@@ -72,6 +73,8 @@ class RoundTimings:
         Of the round; `restored` of them came from a checkpoint and were not read.
     workers : tuple of WorkerTimings
     blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the round
+    tasks : TaskTimes or None
+        What a scheduler of tasks saw of it, where there was one.
     """
 
     wall: float
@@ -79,6 +82,7 @@ class RoundTimings:
     workers: tuple[WorkerTimings, ...]
     blocks: NDArray[np.float64]
     restored: int = 0
+    tasks: TaskTimes | None = None
 
     @classmethod
     def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> RoundTimings:
@@ -193,5 +197,6 @@ class Timings:
                 f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
                 + " ".join(f"{value:>{_WIDTH}.3f}" for value in seconds)
             )
+        lines += [str(one.tasks) for one in self.rounds if one.tasks is not None]
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
         return "\n".join(lines)

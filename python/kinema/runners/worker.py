@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,11 +22,25 @@ from typing import Any
 from kinema import _core
 from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
-from kinema.runners.base import Job
+from kinema.runners.base import Job, code_by_value
 from kinema.runners.gathering import Leaves
 from kinema.runners.timings import BLOCK_COLUMNS
 
-__all__ = ["PARENTS_SIGNALS", "Done", "Failed", "Message", "Progress", "Ready", "Setup", "main"]
+__all__ = [
+    "PARENTS_SIGNALS",
+    "Calls",
+    "Done",
+    "Failed",
+    "Message",
+    "Progress",
+    "Ready",
+    "Returned",
+    "Setup",
+    "main",
+    "open_and_plan",
+    "pack",
+    "planned",
+]
 
 # Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
 PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
@@ -53,19 +67,50 @@ class Setup:
 
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
-        path = Path(folder) / _SETUP_NAME
-        try:
-            path.write_bytes(pickle.dumps(self))
-        except OSError as error:
-            raise from_os("cannot store what worker processes need", error, str(path)) from None
+        _store(self, folder)
 
     @staticmethod
     def load(folder: str) -> Setup:
         """What the parent has stored."""
-        found = pickle.loads((Path(folder) / _SETUP_NAME).read_bytes())
+        found = _load(folder)
         if not isinstance(found, Setup):
             raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
         return found
+
+    def begin(self, connection: Connection, folder: str) -> _Worker:
+        """Opens and plans, says so, and gives what runs leaves."""
+        return _Worker(connection, folder, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The same for workers that call a function, as in `TaskRunner.map`: pickled, with its arguments."""
+
+    function: bytes
+    arguments: Sequence[bytes]
+
+    def store(self, folder: str) -> None:
+        """Writes it for the workers of `folder`; FileIOError where the disk is full."""
+        _store(self, folder)
+
+    def begin(self, connection: Connection, _folder: str) -> _Caller:
+        """Unpickles the function, says so, and gives what calls it."""
+        return _Caller(connection, pickle.loads(self.function), self.arguments)
+
+
+def _store(content: Setup | Calls, folder: str) -> None:
+    path = Path(folder) / _SETUP_NAME
+    try:
+        path.write_bytes(pickle.dumps(content))
+    except OSError as error:
+        raise from_os("cannot store what worker processes need", error, str(path)) from None
+
+
+def _load(folder: str) -> Setup | Calls:
+    found = pickle.loads((Path(folder) / _SETUP_NAME).read_bytes())
+    if not isinstance(found, Setup | Calls):
+        raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -99,7 +144,14 @@ class Failed:
     text: str
 
 
-Message = Ready | Progress | Done | Failed
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """What calls of a function have returned, each pickled."""
+
+    values: list[bytes]
+
+
+Message = Ready | Progress | Done | Returned | Failed
 
 
 def main(descriptor: int, folder: str, parent: int) -> None:
@@ -112,7 +164,7 @@ def main(descriptor: int, folder: str, parent: int) -> None:
     orders: SimpleQueue[Leaves] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
     try:
-        worker = _Worker(connection, folder, Setup.load(folder))
+        worker = _load(folder).begin(connection, folder)
         while True:
             worker.run(*orders.get())
     except BaseException as error:
@@ -156,15 +208,7 @@ class _Worker:
         self._connection = connection
         self._jobs = setup.jobs
         self._began = setup.began
-        # the parent has put the indices there, so that none is built again and none is stored elsewhere
-        self._trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
-        self._trajectory.scan(workers=1)
-        self._refuse_changed_files(setup.fingerprints)
-        self._plan = _core.Plan(self._trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=1)
-        if self._plan.n_leaves != setup.n_leaves:
-            raise InternalError(
-                f"a worker process plans otherwise, expected {setup.n_leaves} leaves, found {self._plan.n_leaves}"
-            )
+        self._trajectory, self._plan = open_and_plan(setup, folder)
         connection.send(Ready(time.monotonic() - self._began))
 
     def run(self, start: int, stop: int) -> None:
@@ -180,12 +224,62 @@ class _Worker:
     def _report_frames(self, done: int, _total: int) -> None:
         self._connection.send(Progress(done))
 
-    def _refuse_changed_files(self, expected: Sequence[str]) -> None:
-        for part, fingerprint in zip(self._trajectory.parts(), expected, strict=True):
-            if part["fingerprint"] != fingerprint:
-                raise CorruptFileError(
-                    f"{part['path']}: the file has changed since it was opened, expected fingerprint {fingerprint}, "
-                    f"found {part['fingerprint']}",
-                    path=part["path"],
-                    format=part["format"],
-                )
+
+class _Caller:
+    """A function and what it is to be called with."""
+
+    def __init__(self, connection: Connection, function: Callable[[Any], Any], arguments: Sequence[bytes]) -> None:
+        self._connection = connection
+        self._function = function
+        self._arguments = arguments
+        connection.send(Ready(0.0))
+
+    def run(self, start: int, stop: int) -> None:
+        """Calls it with the arguments `start` to `stop` and sends what it returned."""
+        values = [pack(self._function(pickle.loads(packed))) for packed in self._arguments[start:stop]]
+        self._connection.send(Returned(values))
+
+
+def pack(content: object) -> bytes:
+    """As bytes; code of a script or session goes along where the package cloudpickle is there, as it is with Dask.
+
+    Whatever pickle raises for what cannot be sent.
+    """
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
+    with code_by_value():
+        packed: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
+    return packed
+
+
+def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
+    """The trajectory, opened anew, and the same plan as the parent's.
+
+    `folder` holds the indices. CorruptFileError for a file that is not the one that the parent has opened.
+    """
+    # the parent has put the indices there, so that none is built again and none is stored elsewhere
+    trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
+    trajectory.scan(workers=1)
+    _refuse_changed_files(trajectory, setup.fingerprints)
+    return trajectory, planned(trajectory, setup, 1)
+
+
+def planned(trajectory: _core.Trajectory, setup: Setup, threads: int) -> _core.Plan:
+    """The same plan as the parent's for a worker with so many threads, of a trajectory that it has opened."""
+    plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=threads)
+    if plan.n_leaves != setup.n_leaves:
+        raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
+    return plan
+
+
+def _refuse_changed_files(trajectory: _core.Trajectory, expected: Sequence[str]) -> None:
+    for part, fingerprint in zip(trajectory.parts(), expected, strict=True):
+        if part["fingerprint"] != fingerprint:
+            raise CorruptFileError(
+                f"{part['path']}: the file has changed since it was opened, expected fingerprint {fingerprint}, "
+                f"found {part['fingerprint']}",
+                path=part["path"],
+                format=part["format"],
+            )

@@ -4,8 +4,9 @@ Importing it imports MDAnalysis and makes the format name "KINEMA" known there, 
 MDAnalysis' own readers are replaced by `install()` only.
 """
 
+from kinema.interop.mdanalysis.backend import Backend
 from kinema.interop.mdanalysis.reader import KinemaReader
 from kinema.interop.mdanalysis.registration import install, uninstall
 from kinema.interop.mdanalysis.writer import KinemaWriter
 
-__all__ = ["KinemaReader", "KinemaWriter", "install", "uninstall"]
+__all__ = ["Backend", "KinemaReader", "KinemaWriter", "install", "uninstall"]

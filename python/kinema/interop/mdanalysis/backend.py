@@ -1,0 +1,109 @@
+"""A backend of MDAnalysis that gives the parts of an analysis to one of Kinema's runners.
+
+It changes nothing in what a part does: MDAnalysis' own code reads the frames and computes, in each worker.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from MDAnalysis.analysis.backends import BackendBase
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.progress import ProgressChoice, reporting
+from kinema.runners import Runner, SerialRunner, TaskRunner, choose_runner
+
+__all__ = ["Backend"]
+
+
+class Backend(BackendBase):  # type: ignore[misc]
+    """For `AnalysisBase.run(backend=Backend("dask"), unsupported_backend=True, n_parts=...)`.
+
+    With it any analysis that MDAnalysis can split runs on processes or a Dask cluster, with a progress bar, which
+    MDAnalysis has for its serial backend only. Workers send back frames, times and results of their part, not the
+    Universe.
+
+    Parameters
+    ----------
+    runner : {"serial", "processes", "dask"} or a runner
+        As in Kinema's own `run`. Threads are refused: all of them would move the one reader of the Universe.
+    n_workers : int, optional
+        Parts that are computed at a time; as many as the runner has by default. `run` makes as many parts unless it is
+        given `n_parts`: several a worker even out their speeds, and move the bar more often.
+    progress : bool or function, optional
+        True, None: a bar of frames where stderr is a terminal; a function is called with (done, total).
+
+    Raises
+    ------
+    ArgumentError
+        For a runner that cannot call functions of others. Exceptions of the analysis are raised as they are, with notes
+        that say in which part, frames and worker.
+
+    Examples
+    --------
+    >>> rmsd = MDAnalysis.analysis.rms.RMSD(universe).run(
+    ...     backend=Backend("processes"), unsupported_backend=True, n_parts=16
+    ... )
+    """
+
+    def __init__(
+        self, runner: str | Runner = "processes", n_workers: int | None = None, progress: ProgressChoice = None
+    ) -> None:
+        found = choose_runner(runner)
+        if not isinstance(found, TaskRunner):
+            raise ArgumentError(
+                f"the runner {found.name!r} cannot compute parts of MDAnalysis' analyses; use 'processes', 'dask' or "
+                "'serial'"
+            )
+        self.runner = found
+        self._progress = progress
+        super().__init__(n_workers=found.concurrency(n_workers))
+
+    def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
+        """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
+        sizes = [len(part) for part in computations]
+        with reporting(self._progress, "MDAnalysis", sum(sizes)) as report:
+            done = 0
+
+            def count(number: int) -> None:
+                nonlocal done
+                done += sizes[number]
+                if report is not None:
+                    report(done, sum(sizes))
+
+            compute = _Compute(func, in_place=isinstance(self.runner, SerialRunner))
+            return self.runner.map(compute, list(computations), workers=self.n_workers, progress=count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Of an analysis that has computed its part what MDAnalysis merges."""
+
+    frames: NDArray[np.int64]
+    times: NDArray[np.float64]
+    results: Any
+
+
+class _Compute:
+    """The function of MDAnalysis' with a smaller result, and errors that say which frames it had."""
+
+    def __init__(self, function: Callable[[NDArray[np.int64]], Any], in_place: bool) -> None:
+        self.function = function
+        # all parts are computed by one object, whose results the next part changes
+        self.in_place = in_place
+
+    def __call__(self, frames: NDArray[np.int64]) -> _Part:
+        """Computes the part."""
+        try:
+            analysis = self.function(frames)
+        except Exception as error:
+            if len(frames):
+                error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
+            raise
+        results = pickle.loads(pickle.dumps(analysis.results)) if self.in_place else analysis.results
+        return _Part(analysis.frames, analysis.times, results)

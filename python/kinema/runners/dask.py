@@ -1,0 +1,464 @@
+"""The runner on a Dask cluster: pieces of the merge tree as tasks, in workers anywhere that see the files.
+
+It schedules no task itself; which worker runs which piece is the Dask scheduler's to say. What tasks do is in
+`dask_tasks`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema import _core
+from kinema.errors import ArgumentError, WorkerError
+from kinema.frames import ResolvedFrames
+from kinema.progress import Report
+from kinema.resources import worker_count
+from kinema.runners.base import Job, Outcome
+from kinema.runners.gathering import Gathering, Leaves
+from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes, part_cuts
+from kinema.runners.known_files import KnownFiles
+from kinema.runners.task_times import TaskTimes, by_worker
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.worker import Setup, pack
+
+try:
+    from distributed import Client
+except ImportError as missing:
+    raise ArgumentError(
+        f"the runner 'dask' needs distributed ({missing}); install it with: pip install kinema[dask]"
+    ) from None
+
+from kinema.runners.dask_cluster import OwnCluster
+from kinema.runners.dask_flight import Flight
+from kinema.runners.dask_tasks import Called, Failed, Run, Shared, call_one, run_piece, slots_of, told
+from kinema.runners.dask_transitions import Recording, transitions_since
+
+__all__ = ["Dask"]
+
+# bytes for each task where the caller states no limit
+_DEFAULT_MEMORY = 32 << 20
+# tasks in flight for each that can run: a worker goes on with the second while the first travels
+_AHEAD = 2
+# of a task: the scheduler takes a few milliseconds for each
+_LEAST_SECONDS = 0.05
+# seconds between reports of progress
+_TICK = 0.1
+# what a worker is asked: it may lack Kinema, so nothing of Kinema's is in the question
+_QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname())"
+
+
+class Dask:
+    """Runs on a Dask cluster; results are the same to the bit as those of threads.
+
+    Tasks carry numbers of leaves. The recipe (files, frames, kernels' arguments) and what is known of the files
+    (headers, indices) are scattered once; workers touch no file but the parts that they read. Leaves of a lost worker
+    are run again. Functions and classes of the calling script or session are sent with their code.
+
+    Parameters
+    ----------
+    cluster : distributed.Client, str or None
+        A client; the address of a scheduler ("tcp://host:8786") or its scheduler file ("scheduler.json"); None: the
+        current client of this process, and where there is none a cluster of this machine that lasts for one round,
+        with a worker for each of `workers`.
+    threads_per_worker : int
+        Threads of a task. Workers of several threads run several tasks of one thread by default.
+    schedule : {"dynamic", "static"}
+        Whether whoever is free gets the next piece of work, or each a contiguous share.
+    oversubscribe : int, optional
+        Pieces of work that a worker gets at the least, where there are leaves enough.
+    patience : float, seconds
+        How long to wait for a first worker, and for another where all are lost.
+
+    Raises
+    ------
+    WorkerError
+        For a lost scheduler, for leaves that several workers were lost with, and where no worker is left. Errors of a
+        task are raised as they are, with path, frame and byte, and a note that names the worker.
+    ArgumentError
+        For workers that have another version of Kinema, or none, and for more workers than there are.
+    """
+
+    name = "dask"
+
+    def __init__(
+        self,
+        cluster: Client | str | None = None,
+        *,
+        threads_per_worker: int = 1,
+        schedule: str = "dynamic",
+        oversubscribe: int | None = None,
+        patience: float = 60.0,
+    ) -> None:
+        if cluster is not None and not isinstance(cluster, Client | str):
+            raise ArgumentError(f"cluster is a client, an address or a scheduler file, found {type(cluster).__name__}")
+        if isinstance(cluster, Client) and cluster.asynchronous:
+            raise ArgumentError("the Dask client is asynchronous; make one without asynchronous=True")
+        self._cluster = cluster
+        self._threads = worker_count(threads_per_worker)
+        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._patience = patience
+        self._session: contextlib.ExitStack | None = None
+        self._own: tuple[int, OwnCluster] | None = None
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """While it lasts, a cluster of our own stays for the next round; it ends with the context."""
+        with contextlib.ExitStack() as stack:
+            self._session = stack
+            try:
+                yield
+            finally:
+                self._session = self._own = None
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+        gathering: Gathering | None = None,
+    ) -> Outcome:
+        """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
+        began = time.time()
+        wanted = None if workers is None else worker_count(workers)
+        # before anything is started: what cannot be sent, and a limit that is too small
+        plan = _core.Plan(trajectory, frames, jobs, memory=memory, workers=1)
+        with self._connected(wanted) as team:
+            limit = memory or _DEFAULT_MEMORY * team.size * self._threads
+            plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=team.size * self._threads)
+            team = team.of_size(max(1, plan.workers // self._threads))
+            if gathering is None:
+                gathering = Gathering(plan, [kernel for kernel, _ in jobs])
+            setup = Setup(
+                recipe=trajectory.recipe(),
+                frames=frames,
+                jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
+                fingerprints=plan.fingerprints,
+                n_leaves=plan.n_leaves,
+                memory=limit // team.size,
+                began=0.0,
+            )
+            shared = Shared(pack(setup), pack(KnownFiles.of(trajectory)), self._threads, team.limits)
+            hand_out = HandOut(
+                plan.n_leaves,
+                gathering.missing,
+                team.size,
+                schedule=self._schedule,
+                oversubscribe=self._oversubscribe,
+                ahead=_AHEAD,
+                limit=gathering.limit,
+                least_seconds=_LEAST_SECONDS,
+                cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+            )
+            prefix = f"kinema-{uuid.uuid4().hex}"
+            recording = Recording(team.client, prefix)
+            try:
+                with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
+                    one = _Round(plan, [kernel for kernel, _ in jobs], gathering, hand_out, team, flight, began)
+                    one.run(progress, self._schedule == "static")
+            except BaseException:
+                recording.abandon()
+                raise
+            recorded = recording.end()
+            note = f"note: {team.told}, {self._threads} threads a task"
+        return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain()}\n{note}")
+
+    def concurrency(self, workers: int | None) -> int:
+        """See `TaskRunner.concurrency`: tasks at a time; no cluster is started for the question."""
+        wanted = None if workers is None else worker_count(workers)
+        if self._cluster is None and _current() is None:
+            return worker_count(wanted)
+        with self._connected(wanted) as team:
+            return team.size
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """See `TaskRunner.map`; a computation of a lost worker is done again."""
+        wanted = None if workers is None else worker_count(workers)
+        packed = [pack(item) for item in computations]
+        found: dict[int, Any] = {}
+        with (
+            self._connected(wanted) as team,
+            Flight(
+                team.client, f"kinema-{uuid.uuid4().hex}", call_one, pack(function), team.addresses, self._patience
+            ) as flight,
+        ):
+            waiting = iter(enumerate(packed))
+            while len(found) < len(packed):
+                while len(flight) < team.size * _AHEAD and (following := next(waiting, None)) is not None:
+                    flight.send(following, f"part {following[0] + 1} of {len(packed)}")
+                for (number, _), answer in flight.landed(_TICK):
+                    if isinstance(answer, Failed):
+                        raise told(answer, f"part {number + 1} of {len(packed)}")
+                    assert isinstance(answer, Called)  # what `call_one` returns
+                    found[number] = pickle.loads(answer.value)
+                    if progress is not None:
+                        progress(number)
+        return [found[number] for number in range(len(packed))]
+
+    @contextlib.contextmanager
+    def _connected(self, wanted: int | None) -> Iterator[_Team]:
+        """The cluster while the context lasts; one of our own is ended with it, one that is given is left."""
+        cluster = _current() if self._cluster is None else self._cluster
+        if cluster is None:
+            with self._own_cluster(worker_count(wanted)) as own:
+                yield _team(own.client, None, self._threads, "Dask cluster of this run's own")
+        elif isinstance(cluster, Client):
+            self._await_workers(cluster)
+            yield _team(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}")
+        else:
+            with _client(cluster) as client:
+                self._await_workers(client)
+                yield _team(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}")
+
+    def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
+        """A cluster for a round, or that of the session, which the next round finds again."""
+        if self._session is None:
+            return OwnCluster(workers)
+        if self._own is None or self._own[0] != workers:
+            self._own = workers, self._session.enter_context(OwnCluster(workers))
+        return contextlib.nullcontext(self._own[1])
+
+    def _await_workers(self, client: Client) -> None:
+        if client.status != "running":
+            raise ArgumentError(f"the Dask client is {client.status}; make a new one")
+        try:
+            client.wait_for_workers(1, timeout=self._patience)
+        except TimeoutError:
+            raise WorkerError(
+                f"the Dask scheduler {client.scheduler.address} has no workers after {self._patience:.0f} s"
+            ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Team:
+    """The workers of a round: tasks at a time by address, whether others are left out, machines, threads a task."""
+
+    client: Client
+    slots: dict[str, int]
+    limited: bool
+    hosts: dict[str, str]
+    threads: int
+    told: str
+
+    @property
+    def size(self) -> int:
+        return sum(self.slots.values())
+
+    @property
+    def addresses(self) -> list[str] | None:
+        return list(self.slots) if self.limited else None
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return self.slots if self.limited else {}
+
+    def of_size(self, size: int) -> _Team:
+        """The same with fewer tasks at a time."""
+        if size >= self.size:
+            return self
+        slots: dict[str, int] = {}
+        for address, number in self.slots.items():
+            if left := min(number, size - sum(slots.values())):
+                slots[address] = left
+        return _Team(self.client, slots, True, self.hosts, self.threads, self.told)
+
+
+def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
+    """Whom a cluster has; ArgumentError for another version of Kinema, and for too few."""
+    _check_scheduler(client)
+    there = client.nthreads()
+    answers = client.run(eval, _QUESTION, on_error="return", workers=list(there))
+    for address, answer in list(answers.items()):
+        if isinstance(answer, OSError) and address not in client.nthreads():
+            # it has left meanwhile
+            del answers[address]
+        elif isinstance(answer, BaseException):
+            raise ArgumentError(f"the Dask worker {address} cannot import Kinema: {type(answer).__name__}: {answer}")
+        elif answer[0] != _core.__version__:
+            raise ArgumentError(
+                f"the Dask worker {address} on {answer[1]} has another version of Kinema, "
+                f"expected {_core.__version__}, found {answer[0]}"
+            )
+    slots = {address: slots_of(there[address], threads) for address in sorted(answers)}
+    hosts = {address: host for address, (_, host) in answers.items()}
+    whole = _Team(client, slots, False, hosts, threads, told)
+    if wanted is None:
+        return whole
+    if wanted > whole.size:
+        raise ArgumentError(f"the {told} runs {whole.size} tasks of {threads} threads at a time, asked for {wanted}")
+    return whole.of_size(wanted)
+
+
+def _check_scheduler(client: Client) -> None:
+    """ArgumentError for a scheduler with another version of Kinema, or none: it unpickles what tasks call."""
+    try:
+        version, host = client.run_on_scheduler(eval, _QUESTION)
+    except ImportError as error:
+        raise ArgumentError(
+            f"the Dask scheduler {client.scheduler.address} cannot import Kinema: {type(error).__name__}: {error}"
+        ) from None
+    if version != _core.__version__:
+        raise ArgumentError(
+            f"the Dask scheduler {client.scheduler.address} on {host} has another version of Kinema, "
+            f"expected {_core.__version__}, found {version}"
+        )
+
+
+class _Round:
+    """Sends the missing leaves of a plan and puts what comes back into the tree."""
+
+    def __init__(
+        self,
+        plan: _core.Plan,
+        kernels: Sequence[_core.Kernel],
+        gathering: Gathering,
+        hand_out: HandOut,
+        team: _Team,
+        flight: Flight,
+        began: float,
+    ) -> None:
+        self._plan = plan
+        self._kernels = kernels
+        self._gathering = gathering
+        self._hand_out = hand_out
+        self._team = team
+        self._flight = flight
+        self._began = began
+        self._frames_done = gathering.restored
+        self._slots = [(address, slot) for address, number in team.slots.items() for slot in range(number)]
+        self._tallies: dict[tuple[str, int], Tally] = {}
+        for key in self._slots:
+            self._tally(*key)
+        self._functions: list[tuple[str, float]] = []
+
+    def run(self, progress: Report | None, static: bool) -> None:
+        """Fills the tree."""
+        fill = self._fill_each if static else self._fill
+        looked = time.monotonic()
+        fill()
+        while len(self._flight):
+            for _, answer in self._flight.landed(_TICK):
+                self._take(answer)
+            fill()
+            if time.monotonic() - looked >= _TICK:
+                looked = time.monotonic()
+                self._gathering.look()
+                if progress is not None:
+                    progress(self._frames_done, self._plan.n_frames)
+        if progress is not None:
+            progress(self._frames_done, self._plan.n_frames)
+
+    def _fill(self) -> None:
+        """Sends pieces to whoever is free, also to workers that have joined."""
+        size = self._team.size
+        if not self._team.limited:
+            size = max(size, len(self._flight.threads))
+        while len(self._flight) < size * _AHEAD and (piece := self._hand_out.take(0)) is not None:
+            self._flight.send(piece, _told(piece))
+
+    def _fill_each(self) -> None:
+        """Sends all pieces at once, each to the worker whose share it is of; to others only if that is gone."""
+        for number, (address, _) in enumerate(self._slots):
+            while (piece := self._hand_out.take(number)) is not None:
+                self._flight.send(piece, _told(piece), [address])
+
+    def _take(self, answer: Run | Failed, /) -> None:
+        if isinstance(answer, Failed):
+            raise told(answer, "at its leaves")
+        size = insert_nodes(self._gathering, self._kernels, answer.nodes)
+        found = answer.timings
+        leaves = sum(min(1 << level, self._plan.n_leaves - (index << level)) for level, index, _ in answer.nodes)
+        frames = sum(worker["frames"] for worker in found["workers"])
+        self._hand_out.account(leaves, answer.seconds, size)
+        self._frames_done += frames
+        self._functions.append((answer.worker, answer.seconds))
+        tally = self._tally(answer.worker, answer.slot)
+        # clocks of two machines differ: no piece began before the round, or ended after now
+        begun = max(0.0, min(answer.begun - self._began, time.time() - self._began - answer.seconds))
+        if tally.start is None:
+            tally.start = begun
+        tally.communicate += max(0.0, answer.seconds - answer.opening - found["wall"])
+        tally.cpu += sum(worker["cpu"] for worker in found["workers"])
+        found["blocks"][:, BLOCK_COLUMNS.index("start")] += begun + answer.opening
+        found["workers"][0]["open"] += answer.opening
+        found["wall"] += answer.opening
+        tally.add(found)
+
+    def _tally(self, address: str, slot: int) -> Tally:
+        key = (address, slot)
+        if key not in self._tallies:
+            node = self._team.hosts.get(address, address)
+            self._tallies[key] = Tally(len(self._tallies), self._team.threads, node)
+        return self._tallies[key]
+
+    def timings(self, recording: Recording, recorded: tuple[list[Any], list[str]]) -> RoundTimings:
+        """Where the time went, by the workers' clocks and by the scheduler's."""
+        wall = time.time() - self._began
+        rows, lost = recorded
+        transitions = transitions_since(rows, self._began)
+        times = TaskTimes(
+            wall,
+            by_worker(self._functions, transitions),
+            transitions,
+            tuple(lost),
+            self._flight.redone,
+            recording.refused,
+        )
+        blocks = [rows for tally in self._tallies.values() for rows in tally.blocks]
+        return RoundTimings(
+            wall,
+            self._plan.n_frames,
+            tuple(tally.timings(wall) for tally in self._tallies.values()),
+            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
+            self._gathering.restored,
+            times,
+        )
+
+
+def _told(piece: Leaves) -> str:
+    return f"leaves {piece[0]} to {piece[1] - 1}"
+
+
+def _current() -> Client | None:
+    """The client that this process uses by default, if there is one."""
+    from distributed import default_client
+
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    return None if client.asynchronous else client
+
+
+def _client(cluster: str) -> Client:
+    """A client of the scheduler at an address or of a scheduler file."""
+    is_address = "://" in cluster
+    if not is_address and not Path(cluster).is_file():
+        raise ArgumentError(
+            f"{cluster}: neither the address of a Dask scheduler (tcp://host:port) nor a scheduler file that exists"
+        )
+    try:
+        if is_address:
+            return Client(cluster, set_as_default=False)
+        return Client(scheduler_file=cluster, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {error}") from None

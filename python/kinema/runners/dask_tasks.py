@@ -1,0 +1,210 @@
+"""What a task does on a Dask worker: open and plan once for each process, run the leaves that it is told, answer.
+
+It decides nothing: which leaves there are, and what an error or a loss means, is the client's business.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from kinema import _core
+from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError
+from kinema.runners.base import Job
+from kinema.runners.gathering import Leaves
+from kinema.runners.worker import Setup, pack, planned
+
+__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A piece of work is done: its nodes as bytes, its timings, and who did it when.
+
+    `slot` numbers the tasks that a worker runs at a time; `begun` in seconds of `time.time()`, `opening` and `seconds`
+    (with `opening`) as they passed.
+    """
+
+    nodes: list[tuple[int, int, list[bytes]]]
+    timings: _core.RunTimings
+    worker: str
+    slot: int
+    begun: float
+    opening: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """The task has given up: the error pickled, its traceback, the address and host where it ran."""
+
+    error: bytes
+    text: str
+    worker: str
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """What a function returned, as bytes, and where it ran."""
+
+    value: bytes
+    worker: str
+
+
+Answer = Run | Failed
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """The trajectory, opened anew, and the same plan as the client's."""
+
+    trajectory: _core.Trajectory
+    plan: _core.Plan
+    jobs: Sequence[Job]
+
+
+class Shared:
+    """What all tasks of a round need, scattered once: a recipe and what the client knows of the files, as bytes.
+
+    It lies among the worker's data. The first task opens what it says, without touching a file, and the others find
+    that opened; when the round ends, or the client dies, the scheduler releases it, and what was opened goes with it.
+
+    Parameters
+    ----------
+    payload : bytes
+        A pickled `Setup`. It is unpickled by tasks, where an error can be reported.
+    files : bytes
+        Pickled `KnownFiles`, with the bytes for it.
+    threads : int
+        Threads of a task.
+    limits : dict of str to int
+        Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
+    """
+
+    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int]) -> None:
+        self._content = (payload, files, threads, limits)
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        self._slots: SimpleQueue[int] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shared, self._content
+
+    def __sizeof__(self) -> int:
+        payload, files, *_ = self._content
+        return len(payload) + len(files)
+
+    def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
+        """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
+        with self._lock:
+            if self._slots is None:
+                self._slots = SimpleQueue()
+                *_, of_a_task, limits = self._content
+                for number in range(limits.get(worker, slots_of(threads, of_a_task))):
+                    self._slots.put(number)
+            return self._slots
+
+    def opened(self) -> tuple[_Opened, float]:
+        """What the recipe opens, and the seconds that it took if it was opened by this call."""
+        with self._lock:
+            if self._opened is not None:
+                return self._opened, 0.0
+            begun = time.monotonic()
+            payload, files, threads, _ = self._content
+            setup = pickle.loads(payload)
+            if not isinstance(setup, Setup):
+                raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
+            known, data = pickle.loads(files)
+            trajectory = known.open(data)
+            self._opened = _Opened(trajectory, planned(trajectory, setup, threads), setup.jobs)
+            return self._opened, time.monotonic() - begun
+
+
+def slots_of(threads: int, threads_a_task: int) -> int:
+    """Tasks that a worker of so many threads runs at a time."""
+    return max(1, threads // threads_a_task)
+
+
+def run_piece(shared: Shared, piece: Leaves) -> Answer:
+    """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    slots = shared.slots(worker.address, worker.state.nthreads)
+    slot = slots.get()
+    begun, clock = time.time(), time.monotonic()
+    try:
+        opened, opening = shared.opened()
+        nodes, timings = _core.run_leaves(
+            opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker)
+        )
+        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+        return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+    except (FileNotFound, FileAccessError) as error:
+        return _failed(_unseen(error, worker.address), worker.address)
+    except Exception as error:
+        return _failed(error, worker.address)
+    finally:
+        slots.put(slot)
+
+
+def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
+    """Calls a pickled function with a pickled argument, whose number only the client needs."""
+    from distributed import get_worker
+
+    address = get_worker().address
+    try:
+        return Called(pack(pickle.loads(function)(pickle.loads(numbered[1]))), address)
+    except Exception as error:
+        return _failed(error, address)
+
+
+def _unseen(error: Error, address: str) -> Error:
+    """The error of a file that the client has read, and this worker cannot: what is missing is the file system."""
+    return type(error)(
+        f"{error}; the Dask worker {address} on {socket.gethostname()} must see the files under the paths that the "
+        "client uses",
+        path=error.path,
+        format=error.format,
+    )
+
+
+def _until_cancelled(worker: Any) -> Callable[[int, int], None]:
+    """Called about ten times a second: ends a task that the client has cancelled, which Dask itself cannot."""
+    key = worker.get_current_task()
+
+    def check(_done: int, _total: int) -> None:
+        task = worker.state.tasks.get(key)
+        if task is None or task.state == "cancelled":
+            raise CancelledError("the client has cancelled this task")
+
+    return check
+
+
+def _failed(error: Exception, address: str) -> Failed:
+    text = traceback.format_exc()
+    try:
+        # with the code of its class, which may be that of a script
+        packed = pack(error)
+        pickle.loads(packed)
+    except Exception:
+        # an exception of somebody else's that cannot travel; its text can
+        packed = pack(InternalError(f"{type(error).__name__} in a task of worker {address}: {error}"))
+    return Failed(packed, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
+
+
+def told(failed: Failed, doing: str) -> BaseException:
+    """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
+    error: BaseException = pickle.loads(failed.error)
+    note = f"on worker {failed.worker}, {doing}"
+    expected = isinstance(error, Error) and not isinstance(error, InternalError)
+    error.add_note(note if expected else f"{note}:\n{failed.text}")
+    return error

@@ -1,0 +1,343 @@
+"""The runner on Dask: the suite of all runners on a cluster of this machine, and what travels to its workers.
+
+What becomes of a run whose workers or scheduler are lost is tested in `test_dask_losses`.
+"""
+
+from __future__ import annotations
+
+import operator
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import kinema as kn
+from kinema import _core
+from kinema.analysis import Analysis
+from kinema.runners import Runner, TaskRunner, choose_runner
+from kinema.runners import dask as dask_runner
+from kinema.runners.dask import Dask
+from kinema.runners.dask_tasks import Shared
+from kinema.runners.known_files import KnownFiles
+from kinema.runners.worker import Setup, pack
+from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+from kinema.testing.runners import slow_corner
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    # workers cannot import this module: its functions go with their code
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with (
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
+        Client(cluster, set_as_default=False) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After every test the cluster of this module has no task, no data and no plugin of ours."""
+    yield
+    if "client" not in request.fixturenames:
+        return
+    client = request.getfixturevalue("client")
+    until = time.monotonic() + 60
+    while (left := client.run_on_scheduler(_tasks_and_plugins)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == []
+
+
+def _tasks_and_plugins(dask_scheduler: Any) -> list[str]:
+    return [str(name) for name in (*dask_scheduler.tasks, *dask_scheduler.plugins) if "kinema" in str(name)]
+
+
+class TestDask(RunnerTests):
+    worker_counts = (None, 1, 3)
+
+    @pytest.fixture(autouse=True)
+    def cluster(self, client: Client) -> None:
+        self.client = client
+
+    def make(self) -> Runner:
+        return Dask(self.client)
+
+
+@pytest.fixture
+def rmsd(tmp_path: Path) -> Analysis:
+    write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
+    return kn.analysis.RMSD(kn.open(tmp_path / "a.dcd"))
+
+
+# -- which cluster ------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_of_its_own_for_all_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(100, 20))
+    traj = kn.open(tmp_path / "a.dcd")
+    expected = kn.analysis.RMSF(traj, align="average").run(runner="serial").results.values
+    started: list[int] = []
+    enter = dask_runner.OwnCluster.__enter__
+
+    def count(self: dask_runner.OwnCluster) -> dask_runner.OwnCluster:
+        started.append(1)
+        return enter(self)
+
+    monkeypatch.setattr(dask_runner.OwnCluster, "__enter__", count)
+    found = kn.analysis.RMSF(traj, align="average").run(runner="dask", workers=2)
+    assert found.results.values.tobytes() == expected.tobytes()
+    assert len(found.timings.rounds) == 2
+    assert started == [1]
+    assert found.plan is not None and "of this run's own" in found.plan
+
+
+def test_the_current_client_and_addresses(client: Client, rmsd: Analysis) -> None:
+    expected = rmsd.run(runner="serial").results.values
+    with client.as_current():
+        rmsd.run(runner="dask")
+    assert rmsd.plan is not None and client.scheduler.address in rmsd.plan
+    assert rmsd.results.values.tobytes() == expected.tobytes()
+    rmsd.run(runner=Dask(client.scheduler.address))
+    assert rmsd.plan is not None and client.scheduler.address in rmsd.plan
+    assert rmsd.timings.n_workers == 3
+
+
+def test_wrong_arguments(client: Client, rmsd: Analysis) -> None:
+    with pytest.raises(kn.ArgumentError, match="cluster is a client"):
+        Dask(3)
+    with pytest.raises(kn.ArgumentError, match="schedule must be"):
+        Dask(client, schedule="lottery")
+    with pytest.raises(kn.ArgumentError, match="workers must be a whole number"):
+        Dask(client, threads_per_worker=0)
+    with pytest.raises(kn.ArgumentError, match=r"runs 3 tasks of 1 threads at a time, asked for 4"):
+        rmsd.run(runner=Dask(client), workers=4)
+    with Client(client.scheduler.address, set_as_default=False) as closed:
+        pass
+    with pytest.raises(kn.ArgumentError, match="client is closed"):
+        rmsd.run(runner=Dask(closed))
+
+
+def test_another_version(client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = _core.__version__
+    monkeypatch.setattr(_core, "__version__", "0.0.1")
+    with pytest.raises(kn.ArgumentError, match=rf"has another version of Kinema, expected 0\.0\.1, found {version}"):
+        rmsd.run(runner=Dask(client))
+
+
+# -- what is handed out -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["dynamic", "static"])
+@pytest.mark.parametrize("oversubscribe", [1, 7])
+def test_schedules(client: Client, rmsd: Analysis, schedule: str, oversubscribe: int) -> None:
+    expected = rmsd.run(runner="serial").results.values
+    rmsd.run(runner=Dask(client, schedule=schedule, oversubscribe=oversubscribe))
+    assert rmsd.results.values.tobytes() == expected.tobytes()
+    (one,) = rmsd.timings.rounds
+    assert len(one.workers) == 3
+    if schedule == "static":
+        # each has its share, whether or not another would have been free
+        assert all(0 < worker.frames < 200 for worker in one.workers)
+
+
+def test_workers_of_several_threads(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
+    analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
+    expected = analysis.run(runner="serial").results.values
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        for threads, workers in ((1, 4), (2, 2), (4, 1), (9, 1)):
+            analysis.run(runner=Dask(client, threads_per_worker=threads))
+            assert analysis.results.values.tobytes() == expected.tobytes()
+            assert analysis.timings.n_workers == workers
+            for one in analysis.timings.workers:
+                assert one.start + one.open + one.io + one.decode + one.compute + one.wait <= one.total + 1e-6
+        analysis.run(runner=Dask(client), workers=2)
+        assert analysis.timings.n_workers == 2
+
+
+def test_functions_of_scripts_and_sessions(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(50, 20))
+    traj = kn.open(tmp_path / "a.dcd")
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec("import numpy as np\ndef middle(frame):\n    return frame.positions.mean(axis=0).astype(np.float64)\n", scope)
+    for function in (scope["middle"], lambda frame: float(frame.positions[3, 1])):
+        found = kn.analysis.from_function(function, traj).run(runner=Dask(client)).results.values
+        expected = kn.analysis.from_function(function, traj).run(runner="serial").results.values
+        assert found.tobytes() == expected.tobytes()
+        with pytest.raises(kn.ArgumentError, match="cannot be sent to worker processes"):
+            kn.analysis.from_function(function, traj).run(runner="processes", workers=1)
+
+
+def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
+    names = [tmp_path / f"{number}.xtc" for number in range(5)]
+    for number, name in enumerate(names):
+        write_xtc(name, random_walk(10, 20), first_step=10 * number)
+    traj = kn.open(names, index="memory")
+    frames = (0, 1, traj.n_frames)
+    one = next(kn.analysis.RMSD(traj)._rounds(frames))
+    jobs = [(one.kernel, tuple(one.transforms))]
+    plan = _core.Plan(traj.core, frames, jobs, memory=1 << 24, workers=1)
+    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 0.0)
+    known, data = KnownFiles.of(traj.core)
+    known.recipe["record_reads"] = True
+    shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))
+    opened, seconds = shared.opened()
+    assert seconds > 0.0
+    assert shared.opened() == (opened, 0.0)
+    assert opened.trajectory.take_opens() == []
+    _core.run_leaves(opened.trajectory, opened.plan, opened.jobs, 0, 1)
+    assert opened.trajectory.take_opens() == [str(names[0])]
+    assert sys.getsizeof(shared) > len(data)
+    # only what it was made of travels
+    assert pickle.loads(pickle.dumps(shared))._opened is None
+    with pytest.raises(kn.InternalError, match="setup of a worker is none"):
+        Shared(pack("something else"), pack((known, data)), 1, {}).opened()
+
+
+def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
+    from MDAnalysisTests.datafiles import H5MD_energy
+
+    for path in (H5MD_energy,):
+        traj = kn.open(path)
+        expected = kn.analysis.RMSD(traj).run(runner="serial").results.values
+        found = kn.analysis.RMSD(traj).run(runner=Dask(client)).results.values
+        assert found.tobytes() == expected.tobytes()
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+class Mine(Exception):
+    pass
+
+
+def fails(frame: kn.Frame) -> float:
+    if frame.frame == 77:
+        raise Mine("seventy-seven")
+    time.sleep(0.001)
+    return 1.0
+
+
+def test_an_exception_ends_the_run(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
+    with pytest.raises(Mine, match="seventy-seven") as caught:
+        kn.analysis.from_function(fails, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client))
+    notes = "\n".join(caught.value.__notes__)
+    assert "on worker tcp://" in notes
+    assert "Traceback" in notes
+    assert "frames" in notes
+
+
+class Unpicklable(Exception):
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+def fails_badly(frame: kn.Frame) -> float:
+    raise Unpicklable("in two ", "parts")
+
+
+def test_an_exception_that_cannot_travel(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
+    with pytest.raises(kn.InternalError, match=r"Unpicklable in a task of worker tcp://\S+: in two parts") as caught:
+        kn.analysis.from_function(fails_badly, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client))
+    assert "Traceback" in "\n".join(caught.value.__notes__)
+
+
+def test_errors_say_which_worker(client: Client, tmp_path: Path) -> None:
+    positions = random_walk(300, 20)
+    positions[217, 4] = np.nan
+    write_dcd(tmp_path / "a.dcd", positions)
+    with pytest.raises(kn.CorruptFileError) as caught:
+        kn.analysis.RMSD(kn.open(tmp_path / "a.dcd")).run(runner=Dask(client))
+    assert (caught.value.path, caught.value.frame) == (str(tmp_path / "a.dcd"), 217)
+    (note,) = caught.value.__notes__
+    assert note.startswith("on worker tcp://")
+
+
+def test_ctrl_c_cancels_all_tasks(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(3000, 20))
+
+    def stop(done: int, _total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client), progress=stop)
+    # tasks end in the middle of their frames: `nothing_left` would wait for seconds otherwise
+    assert all(not keys for keys in client.processing().values())
+
+
+# -- accounting ---------------------------------------------------------------------------------------------------
+
+
+def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
+    rmsd.run(runner=Dask(client))
+    tasks = rmsd.timings.rounds[0].tasks
+    assert tasks is not None
+    done = [one for one in tasks.transitions if (one.start, one.finish) == ("processing", "memory")]
+    assert len(done) == sum(worker.tasks for worker in tasks.workers) > 3
+    assert len({one.task for one in done}) == len(done)
+    for one in done:
+        assert [action for action, _, _ in one.actions].count("compute") == 1
+        assert one.worker.startswith("tcp://")
+        assert one.nbytes > 0
+    assert {worker.worker for worker in tasks.workers} == {one.worker for one in done}
+    # the scheduler's account has the function's time in it, and the job has both; clocks are compared with some slack
+    assert tasks.function <= tasks.task + 1e-2 <= tasks.job + 2e-2
+    assert (tasks.lost_workers, tasks.redone, tasks.note) == ((), 0, "")
+    assert "slowest worker: function" in str(rmsd.timings)
+
+
+def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("the scheduler has been explicitly disallowed from deserializing arbitrary bytestrings")
+
+    monkeypatch.setattr(Client, "register_plugin", refuse)
+    rmsd.run(runner=Dask(client))
+    tasks = rmsd.timings.rounds[0].tasks
+    assert tasks is not None
+    assert tasks.transitions == ()
+    assert "were not recorded: the scheduler has been explicitly disallowed" in str(tasks)
+    assert tasks.function > 0.0
+
+
+# -- any function -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["serial", "processes", "dask"])
+def tasks(request: pytest.FixtureRequest) -> TaskRunner:
+    if request.param == "dask":
+        return Dask(request.getfixturevalue("client"))
+    found = choose_runner(request.param)
+    assert isinstance(found, TaskRunner)
+    return found
+
+
+def test_map(tasks: TaskRunner) -> None:
+    seen: list[int] = []
+    found = tasks.map(operator.neg, list(range(20)), progress=seen.append)
+    assert found == [-number for number in range(20)]
+    assert sorted(seen) == list(range(20))
+    assert tasks.map(operator.neg, []) == []
+
+
+def test_map_tells_which_computation_failed(tasks: TaskRunner) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        tasks.map((1).__truediv__, [4, 2, 0, 1])
+    assert "part 3 of 4" in "\n".join(caught.value.__notes__)
+
+
+def test_threads_have_no_map() -> None:
+    # functions of other libraries are rarely made for several threads
+    assert not isinstance(choose_runner("threads"), TaskRunner)
