@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 # in the order of --help; each is a function in a module of its name
-COMMANDS = ("info", "rmsd", "rmsf", "rgyr", "check", "index", "formats", "demo", "report")
+COMMANDS = ("info", "rmsd", "rmsf", "rgyr", "check", "index", "formats", "demo", "report", "scaling")
 
 
 def application(words: list[str]) -> typer.Typer:
