@@ -101,9 +101,7 @@ class _Files:
             memory = files.MEMORY_FOLDER
             if not memory.is_dir():
                 raise FileNotFound(f"{memory}: synthetic data are kept there, in memory; this system has none")
-            folder = Path(
-                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=memory))
-            )
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=memory)))
             return files.write_synthetic(folder, chosen.n_atoms, chosen.n_frames)
         if setting.format == "subfiles":
             return files.write_subfiles(chosen, self.scratch, workers)
@@ -201,7 +199,9 @@ def _launcher(design: Design) -> Callable[[int], list[str]]:
         elif "HYDRA" in version or "Intel" in version:
             placed = ("-ppn", str(design.ranks_per_node))
         else:
-            raise ArgumentError(f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system")
+            raise ArgumentError(
+                f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
+            )
     return lambda workers: [found, "-n", str(workers), *placed]
 
 

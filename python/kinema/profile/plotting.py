@@ -90,9 +90,7 @@ def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
     return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
 
 
-def _bars(
-    sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]
-) -> Figure:
+def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]) -> Figure:
     n = len(next(iter(sums.values())))
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n)), 4.2), layout="constrained")
     axes = figure.subplots()
@@ -177,8 +175,9 @@ def draw_scaling(scaling: Scaling) -> Figure:
     time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
     numbers: set[int] = set()
     for number, (label, points) in enumerate(scaling.series.items()):
-        n = [point.n_workers for point in points]
-        numbers.update(n)
+        numbers.update(point.n_workers for point in points)
+        # side by side, so that bars of deviations do not hide each other
+        n = [point.n_workers * (1 + 0.02 * (number - (len(scaling.series) - 1) / 2)) for point in points]
         style: dict[str, Any] = {"color": _SERIES[number % len(_SERIES)], "marker": _MARKERS[number % len(_MARKERS)]}
         style |= {"capsize": 3, "linewidth": 1.3, "markersize": 5, "label": label}
         time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)

@@ -103,9 +103,7 @@ class Published:
 
     def scaling(self) -> tuple[ScalingPoint, ...]:
         """S and E of the slowest rank of each run."""
-        times = {
-            n: [float(self.runs[n, repeat][self.total].max()) for repeat in self.repeats(n)] for n in self.sizes
-        }
+        times = {n: [float(self.runs[n, repeat][self.total].max()) for repeat in self.repeats(n)] for n in self.sizes}
         return scaling_points(times)
 
     def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
@@ -121,7 +119,9 @@ class Published:
         found = []
         for rank in np.flatnonzero(own >= threshold * usual):
             inside = own <= THRESHOLD * own.min()
-            excess = {name: run[name][rank] - median(run[name][inside].tolist()) for name in self.phases if name != "t_wait"}
+            excess = {
+                name: run[name][rank] - median(run[name][inside].tolist()) for name in self.phases if name != "t_wait"
+            }
             phase = max(excess, key=lambda name: float(excess[name]))
             found.append(
                 PublishedStraggler(n_ranks, repeat, int(rank), float(own[rank]), float(own[rank] / usual), phase)
@@ -194,7 +194,9 @@ def read_published(folder: str | os.PathLike[str]) -> list[Published]:
     found = [_read_2021(place.name, paths) for place, paths in by_folder.items()]
     found += [_read_2020(path, path.with_name("fig2_ranks_b.txt")) for path in sorted(root.rglob("fig2_ranks_a.txt"))]
     if not found:
-        raise FileNotFound(f"{root}: no published tables, expected ranks*_*node_*.csv or fig2_ranks_a.txt", path=str(root))
+        raise FileNotFound(
+            f"{root}: no published tables, expected ranks*_*node_*.csv or fig2_ranks_a.txt", path=str(root)
+        )
     return found
 
 

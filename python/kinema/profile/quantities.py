@@ -83,7 +83,9 @@ def quantities_of(timings: Timings) -> Quantities:
         t_rounds=timings.wall,
         t_total=total,
         R_comp_IO=_ratio(mean["compute"], reading),
-        R_comp_IO_is_estimate=any(len(one.workers) != 1 or _threads(one.wall, one.workers) > 1 for one in timings.rounds),
+        R_comp_IO_is_estimate=any(
+            len(one.workers) != 1 or _threads(one.wall, one.workers) > 1 for one in timings.rounds
+        ),
         R_comp_comm=_ratio(mean["compute"], comm),
         R_comp_comm_with_wait=None if comm <= 0 else _ratio(mean["compute"], comm + mean["wait"]),
     )

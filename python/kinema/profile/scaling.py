@@ -75,7 +75,8 @@ class Scaling:
             names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
             base = points[0].base
             lines.append(
-                f"{'N':>4} {'runs':>5} {'t (s)':>17} {'S':>14} {'E':>14} " + " ".join(f"{name:>13.13}" for name in names)
+                f"{'N':>4} {'runs':>5} {'t (s)':>17} {'S':>14} {'E':>14} "
+                + " ".join(f"{name:>13.13}" for name in names)
             )
             for point in points:
                 means = self.means[label][point.n_workers]
@@ -128,7 +129,12 @@ def label_of(report: Report) -> str:
     """What a series is called: runner, format, what varies in `kinema scaling`."""
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
-    words += [f"{name} {extra[name]}" for name in ("source", "cache", "gather", "schedule") if extra.get(name)]
+    usual = ("", "warm", "file")
+    words += [
+        f"{name} {extra[name]}"
+        for name in ("source", "cache", "gather", "schedule")
+        if extra.get(name, "") not in usual
+    ]
     if extra.get("workload", 1) != 1:
         words.append(f"work x{extra['workload']}")
     return ", ".join(words)

@@ -123,7 +123,9 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
     if found.get("version") != VERSION:
-        raise ArgumentError(f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path)
+        raise ArgumentError(
+            f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
+        )
     try:
         rounds = tuple(_round_from(one) for one in found["rounds"])
         timings = Timings(rounds, float(found["whole"]), dict(found["opening"]), str(found["run"]["runner"]))
