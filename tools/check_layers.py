@@ -70,8 +70,8 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "result_file": {"frames", "output"},
     "profile": {"frames", "output", "resources", "runners"},
     "analysis": {
-        "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources", "result_file", "runners",
-        "selection", "topology", "trajectory",
+        "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
+        "result_file", "runners", "selection", "topology", "trajectory",
     },
     "experiments": {"__init__", "analysis", "blocks", "profile", "runners", "trajectory", "writer"},
     "checking": {"progress", "trajectory"},

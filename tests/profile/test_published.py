@@ -117,8 +117,8 @@ def test_tables_of_2021(both: tuple[Published, Published]) -> None:
     for n in published.sizes:
         for repeat in published.repeats(n):
             run = published.run(n, repeat)
-            known = sum(run[name] for name in published.phases)
-            # every second of every rank; the clocks of phases overlap by milliseconds
+            known = sum(run[name] for name in published.phases if name != "t_close_traj")
+            # every second of every rank; the total was taken before the trajectory was closed
             assert np.all(run["total_time"] - known > -0.02)
             assert np.all(run["total_time"] - known < 0.06 * run["total_time"])
 

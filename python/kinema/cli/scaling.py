@@ -21,17 +21,19 @@ def scaling(
     start: options.Start = None,
     stop: options.Stop = None,
     step: options.Step = None,
-    workers: Annotated[str, typer.Option("--workers", help="Numbers of workers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2",
+    workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2",
     runner: Annotated[
         str, typer.Option("--runner", help="serial, threads, processes, dask or mpi.", rich_help_panel=_RUNS)
     ] = "threads",
     repeats: Annotated[int, typer.Option("--repeats", help="Runs of each kind.", rich_help_panel=_RUNS)] = 5,
     workload: Annotated[
-        str, typer.Option("--workload", help="Compute so many times for each frame: 1,40,70,100.", rich_help_panel=_RUNS)
+        str, typer.Option("--workload", help="Compute each frame so often: 1,40,70,100.", rich_help_panel=_RUNS)
     ] = "1",
     source: Annotated[
         str,
-        typer.Option("--source", help="file, synthetic (the same size in memory: no storage), or both.", rich_help_panel=_RUNS),
+        typer.Option(
+            "--source", help="file, synthetic (the same size in memory: no storage), or both.", rich_help_panel=_RUNS
+        ),
     ] = "file",
     formats: Annotated[
         str | None,
@@ -49,7 +51,9 @@ def scaling(
     ] = None,
     cache: Annotated[
         str,
-        typer.Option("--cache", help="warm, drop (forgotten before each run), copy (a fresh copy each).", rich_help_panel=_RUNS),
+        typer.Option(
+            "--cache", help="warm, drop (forgotten before each run), copy (a fresh copy each).", rich_help_panel=_RUNS
+        ),
     ] = "warm",
     ranks_per_node: Annotated[
         int | None, typer.Option("--ranks-per-node", help="With MPI.", show_default=False, rich_help_panel=_RUNS)
@@ -82,7 +86,11 @@ def scaling(
         ranks_per_node=ranks_per_node,
     )
     silent = command.quiet or command.json
-    tell = (lambda text: None) if silent else (lambda text: print(text, file=sys.stderr, flush=True))
+
+    def tell(text: str) -> None:
+        if not silent:
+            print(text, file=sys.stderr, flush=True)
+
     for format in design.unreadable:
         tell(f"{format}: Kinema does not read this format yet; left out")
     outcomes = list(run_design(design, output, tell))

@@ -1,4 +1,4 @@
-"""The publications' experiments with one call: RMSD on several numbers of workers, with repeats, work and storage varied.
+"""The publications' experiments with one call: RMSD on several numbers of workers; repeats, work, storage varied.
 
 Each run is a program of its own. It analyses nothing: `kinema.profile` reckons with the reports of the runs.
 """

@@ -9,6 +9,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[st
         raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")
     bounds = np.linspace(0, trajectory.n_frames, number + 1).astype(int)
     paths = []
-    for part, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for part, (first, last) in enumerate(pairwise(bounds)):
         paths.append(str(folder / f"part{part:04d}of{number:04d}.{suffix}"))
         _write(paths[-1], trajectory.n_atoms, enumerate(trajectory[int(first) : int(last)], start=int(first)))
     return paths

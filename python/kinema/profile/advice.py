@@ -87,7 +87,7 @@ def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
         path, times = max(run.layouts.items(), key=lambda item: item[1])
         if times > _AMPLIFIED:
             yield (
-                f"{path}: its chunks make programs that read frame by frame touch {times:,.0f} times the bytes they want: "
+                f"{path}: programs that read frame by frame touch {times:,.0f} times the bytes they want: "
                 f"`kinema repack {path} OUT.h5md --layout frames` would read {times:,.0f}x less there"
             )
     yield from run.layout_advice
@@ -124,7 +124,7 @@ def _waiting(timings: Timings, stragglers: Sequence[Straggler], run: Circumstanc
         worker = stragglers[0].worker
         yield f"{share:.0%} of the workers' time is waiting, for worker {worker} above all"
     elif run.runner in ("mpi", "dask"):
-        yield f"{share:.0%} of the workers' time is waiting: `--schedule dynamic` with a larger `--oversubscribe` evens out"
+        yield f"{share:.0%} of the workers' time is waiting: dynamic hand-out and a larger `--oversubscribe` even out"
     else:
         yield f"{share:.0%} of the workers' time is waiting: there is too little work for {timings.n_workers} workers"
 
@@ -143,7 +143,10 @@ def _starting(timings: Timings, run: Circumstances) -> Iterator[str]:
 def _slow(stragglers: Sequence[Straggler], slow_files: Sequence[SlowFile]) -> Iterator[str]:
     for straggler in stragglers:
         if straggler.phase in ("io", "open"):
-            yield f"worker {straggler.worker} reads slowly: look at its node's way to the file system, and at {_files(straggler)}"
+            yield (
+                f"worker {straggler.worker} reads slowly: look at its node's way to the file system, and at "
+                f"{_files(straggler)}"
+            )
         elif straggler.phase in ("compute", "decode") and not straggler.places:
             yield f"worker {straggler.worker} is slow throughout: its core may be shared with another program"
         elif straggler.phase in ("compute", "decode"):

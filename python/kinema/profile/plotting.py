@@ -72,8 +72,7 @@ def draw_bars(report: Report) -> Figure:
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    figure = _bars(sums, title + f"{report.timings.runner}, {n_workers} workers", "worker", marked)
-    return figure
+    return _bars(sums, title + f"{report.timings.runner}, {n_workers} workers", "worker", marked)
 
 
 def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
@@ -99,8 +98,8 @@ def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Seq
     for phase, values in sums.items():
         if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
             label = _NAMES[phase]
-            axes.bar(np.arange(n), values, bottom=bottom, width=0.9 if n > _MANY_WORKERS else 0.7, color=_COLOURS[phase],
-                     label=label, linewidth=0)  # fmt: skip
+            width = 0.9 if n > _MANY_WORKERS else 0.7
+            axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
         bottom = bottom + values
     for worker, phase in marked:
         axes.annotate(
@@ -121,7 +120,7 @@ def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Seq
 
 
 def draw_timeline(report: Report) -> Figure:
-    """What each worker did when: blocks as I/O, decoding and computing one after the other; rounds follow each other."""
+    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next round."""
     n_workers = report.timings.n_workers
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
@@ -147,7 +146,8 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers; white: waiting or not accounted for",
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers "
+        "(white: waiting, or not accounted for)",
         fontsize=10, loc="left",
     )  # fmt: skip
     _plain(axes)

@@ -1,8 +1,8 @@
 """The publications' per-rank tables: means, deviations, speed-ups and stragglers as they were published.
 
-Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), data: DOI 10.5281/zenodo.3351616; Jakupovic and
-Beckstein, Proc. 20th Python in Science Conf. (2021), data: DOI 10.5281/zenodo.5083858. It reads the tables and nothing
-else; none of the data is part of Kinema.
+Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), data: DOI 10.5281/zenodo.3351616; Jakupovic
+and Beckstein, Proc. 20th Python in Science Conf. (2021), data: DOI 10.5281/zenodo.5083858. It reads the tables and
+nothing else; none of the data is part of Kinema.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class Published:
 
     def of_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
         """Mean and deviation (n - 1) over repeats of each repeat's "mean" or "max"."""
-        take = {"mean": np.mean, "max": np.max}[each]
-        values = [float(take(self.runs[n_ranks, repeat][name])) for repeat in self.repeats(n_ranks)]
+        if each not in ("mean", "max"):
+            raise ArgumentError(f"each must be 'mean' or 'max', found {each!r}")
+        values = [float(getattr(self.runs[n_ranks, repeat][name], each)()) for repeat in self.repeats(n_ranks)]
         return fmean(values), stdev(values) if len(values) > 1 else 0.0
 
     def scaling(self) -> tuple[ScalingPoint, ...]:
@@ -161,8 +162,8 @@ class Published:
         (phase, _), *_ = Counter(one.phase for one in slow).most_common(1)
         return (
             f"stragglers: {n_ranks} ranks, repeat {repeat}: {len(slow)} of {n_ranks} took "
-            f"{median(one.seconds for one in slow):.1f} s (median), the fast ranks {usual:.1f} s; most of the difference "
-            f"in {phase}" + self._waited_for(n_ranks, repeat)
+            f"{median(one.seconds for one in slow):.1f} s (median), the fast ranks {usual:.1f} s; most of the "
+            f"difference in {phase}" + self._waited_for(n_ranks, repeat)
         )
 
     def _waited_for(self, n_ranks: int, repeat: int) -> str:
@@ -224,15 +225,15 @@ def _read_2020(path: Path, others: Path) -> Published:
         table = np.array([[float(word) for word in line.split()] for line in _text(path).splitlines()])
         totals: dict[tuple[int, int], list[Any]] = {}
         for line in _text(others).splitlines():
-            n, repeat, values = line.split(" ", 2)
-            totals.setdefault((int(n), int(repeat)), []).append(np.array(ast.literal_eval(values), dtype=np.float64))
+            size, number, values = line.split(" ", 2)
+            totals.setdefault((int(size), int(number)), []).append(np.array(ast.literal_eval(values), dtype=np.float64))
         runs: dict[tuple[int, int], PublishedRun] = {}
         for (n, repeat), rows in totals.items():
             own = table[(table[:, 0] == n) & (table[:, 1] == repeat)]
             own = own[np.argsort(own[:, 2])]
             run = {name: own[:, 3 + column] for column, name in enumerate(_RANK_COLUMNS)}
-            run |= {name: rows[number] for name, number in _TOTALS.items()}
-            if len(rows) != _ROWS or any(len(values) != n for values in run.values()):
+            run |= {name: rows[at] for name, at in _TOTALS.items()}
+            if len(rows) != _ROWS or any(found.shape != (n,) for found in run.values()):
                 raise _damaged(path, f"expected {n} ranks and {_ROWS} rows in repeat {repeat}")
             runs[n, repeat] = run
     except (IndexError, KeyError, TypeError, ValueError, SyntaxError) as error:

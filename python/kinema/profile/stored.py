@@ -6,8 +6,8 @@
     totals        seconds of all workers by phase
     quantities    the publications' quantities
     blocks        {phase: {count, mean, median, p95, max}}, seconds of a block; "between": from a block to the next one
-    rounds        wall, frames, restored, workers (all of WorkerTimings and unaccounted), block_columns, blocks (rows; the
-                  longest MOST_BLOCKS of them), blocks_left_out, tasks (of Dask: function, task and job time)
+    rounds        wall, frames, restored, workers (all of WorkerTimings and unaccounted), block_columns, blocks (rows;
+                  the longest MOST_BLOCKS of them), blocks_left_out, tasks (of Dask: function, task and job time)
     stragglers, slow_files
 
 It draws no conclusions.

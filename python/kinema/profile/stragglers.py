@@ -1,7 +1,7 @@
 """Workers and files that are slower than the others: who, how much, in which phase, from which bytes.
 
-A straggler takes 1.5 times the median of the others or more (the publications' own are about twice as slow). It knows no
-reason beyond what the clocks tell.
+A straggler takes 1.5 times the median of the others or more (the publications' own are about twice as slow). It knows
+no reason beyond what the clocks tell.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class SlowFile:
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: {PHASE_NAMES[self.phase]} takes {self.times:.1f} times as long a frame as in the other files "
-            f"(median), {self.seconds:.3f} s more"
+            f"{self.path}: {PHASE_NAMES[self.phase]} takes {self.times:.1f} times as long a frame as in the other "
+            f"files (median), {self.seconds:.3f} s more"
         )
 
 

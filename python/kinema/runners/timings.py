@@ -54,12 +54,12 @@ class WorkerTimings:
     @property
     def unaccounted(self) -> float:
         """Seconds of `total` that no clock of a phase saw; below zero where clocks of threads overlap."""
-        return self.total - sum(getattr(self, phase) for phase in PHASES)
+        return self.total - sum(float(getattr(self, phase)) for phase in PHASES)
 
     @property
     def busy(self) -> float:
         """Seconds in which it worked: neither waiting nor unaccounted for."""
-        return sum(getattr(self, phase) for phase in PHASES if phase != "wait")
+        return sum(float(getattr(self, phase)) for phase in PHASES if phase != "wait")
 
 
 @dataclass(frozen=True, eq=False)
