@@ -126,14 +126,14 @@ def walk(tmp_path: Path) -> Path:
 
 def test_files_hold_the_same_frames(walk: Path, tmp_path: Path) -> None:
     traj = kn.open(walk)[10:50:2]
-    expected = traj.read().positions
+    expected = traj.read()
     for made in (
         *(files.write_as(traj, tmp_path, name) for name in ("xtc", "dcd", "h5md")),
         files.write_subfiles(traj, tmp_path, 3),
     ):
         found = kn.open(made, overlap="all")
         assert found.n_frames == 20, made
-        np.testing.assert_allclose(found.read().positions, expected, atol=0.011, err_msg=str(made))
+        np.testing.assert_allclose(found.read(), expected, atol=0.011, err_msg=str(made))
     with pytest.raises(ArgumentError, match="do not fill"):
         files.write_subfiles(traj, tmp_path, 21)
 
@@ -164,7 +164,7 @@ def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
 
 def test_a_run_that_fails_says_why(walk: Path, tmp_path: Path) -> None:
     design = Design(files=(str(walk),), select="name CA", workers=(1,), repeats=1)
-    with pytest.raises(WorkerError, match="needs a topology|topology"):
+    with pytest.raises(WorkerError, match="topology"):
         list(run_design(design, tmp_path / "out", lambda text: None))
 
 

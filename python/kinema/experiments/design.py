@@ -94,7 +94,7 @@ class Design:
         missing = tuple(one for one in self.formats if one in names and names[one] not in read)
         object.__setattr__(self, "unreadable", missing)
         if len(missing) == len(self.formats):
-            raise ArgumentError(f"Kinema does not read {', '.join(missing)} yet; name another format")
+            raise ArgumentError(f"not read yet: {', '.join(missing)}; name another format")
 
     def settings(self) -> Iterator[Setting]:
         """All series, of what Kinema reads. Synthetic data have one format: there is nothing to store."""

@@ -1,8 +1,8 @@
 """The quantities of the publications on parallel MDAnalysis, by their names, from the timings of a run.
 
 Source: Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), and Jakupovic and Beckstein, Proc.
-20th Python in Science Conf. (2021). There t_IO contains decompression, so R_comp/IO is compute / (I/O + decode); it is that
-of a run with one worker, and an estimate otherwise. It gives no advice.
+20th Python in Science Conf. (2021). There t_IO contains decompression, so R_comp/IO is compute / (I/O + decode); it is
+that of a run with one worker, and an estimate otherwise. It gives no advice.
 """
 
 from __future__ import annotations

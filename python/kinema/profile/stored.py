@@ -36,7 +36,7 @@ SCHEMA = "kinema-report"
 VERSION = 1
 # of a round, in a file: enough for a picture
 MOST_BLOCKS = 20_000
-_DIGITS = 7  # of seconds: the clocks do not tell more
+_DIGITS = 9  # of seconds: the clocks count nanoseconds
 
 
 def report_as_dict(report: Report) -> dict[str, Any]:
