@@ -63,12 +63,18 @@ PYTHON_MODULES: dict[str, set[str]] = {
     },
     "time_window": {"trajectory"},
     "writer": {"blocks", "h5md", "resources", "topology"},
+    # H5MD files written anew from others
+    "rewriting": {"h5md", "output", "progress"},
+    "repacking": {"h5md", "progress", "resources", "rewriting", "selection", "trajectory"},
+    "splitting": {"h5md", "progress", "resources", "rewriting", "trajectory"},
+    "joining": {"blocks", "files", "h5md", "progress", "repacking", "resources", "rewriting", "trajectory"},
+    "layout": {"h5md", "rewriting"},
     # work on them
     "runners": {"frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
     "checkpoint": {"output"},
     "result_file": {"frames", "output"},
-    "profile": {"frames", "output", "resources", "runners"},
+    "profile": {"frames", "layout", "output", "resources", "runners"},
     "analysis": {
         "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
         "result_file", "runners", "selection", "topology", "trajectory",

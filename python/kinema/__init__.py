@@ -9,6 +9,7 @@
 Lengths are in angstrom, times in ps. Importing it imports neither MDAnalysis nor matplotlib.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinema import analysis, errors, output, runners
@@ -39,6 +40,10 @@ from kinema.topology import Topology
 from kinema.trajectory import Trajectory, open
 
 if TYPE_CHECKING:
+    from kinema.joining import Joined, join
+    from kinema.layout import FileLayout, layout_of
+    from kinema.repacking import Repacked, repack
+    from kinema.splitting import Split, split
     from kinema.writer import Writer
 
 __all__ = [
@@ -53,17 +58,21 @@ __all__ = [
     "Error",
     "FileAccessError",
     "FileIOError",
+    "FileLayout",
     "FileNotFound",
     "FormatInfo",
     "Frame",
     "Gap",
     "InternalError",
+    "Joined",
     "MemoryLimitError",
     "OutOfRangeError",
     "Part",
     "Problem",
     "RadiusOfGyration",
+    "Repacked",
     "Selection",
+    "Split",
     "Timings",
     "Topology",
     "Trajectory",
@@ -77,17 +86,32 @@ __all__ = [
     "errors",
     "formats",
     "frames_between",
+    "join",
+    "layout_of",
     "open",
     "output",
+    "repack",
     "run",
     "runners",
+    "split",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # h5py is imported by those who write
-    if name == "Writer":
-        from kinema.writer import Writer
+# h5py is imported by those who write
+_WRITING = {
+    "Writer": "kinema.writer",
+    "FileLayout": "kinema.layout",
+    "Joined": "kinema.joining",
+    "Repacked": "kinema.repacking",
+    "Split": "kinema.splitting",
+    "join": "kinema.joining",
+    "layout_of": "kinema.layout",
+    "repack": "kinema.repacking",
+    "split": "kinema.splitting",
+}
 
-        return Writer
+
+def __getattr__(name: str) -> Any:
+    if name in _WRITING:
+        return getattr(import_module(_WRITING[name]), name)
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")

@@ -110,6 +110,9 @@ class Trajectory:
     def n_frames(self) -> int:
         """Scans if that has not been done."""
     def parts(self) -> list[PartInfo]: ...
+    def extents(self, part: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Byte offsets and lengths of the complete frames of a part in its file. In HDF5 files a frame's bytes need not
+        lie side by side: there they only tell files apart."""
     def gaps(self) -> list[Gap]: ...
     def times(self) -> NDArray[np.float64] | None:
         """Times of all frames from the index, ps; None where the format's index has none."""

@@ -15,7 +15,7 @@ from kinema.profile import Report, report_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.runners import RoundTimings, Timings, WorkerTimings
 from kinema.runners.timings import PHASES
-from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
 
 @pytest.fixture
@@ -165,6 +165,16 @@ def test_advice_names_what_binds(walk: kn.Trajectory) -> None:
     assert "--gather one-sided" in advice(io=1.0, compute=2.0, communicate=8.0)
     assert "--oversubscribe" in advice(io=1.0, compute=2.0, wait=8.0)
     assert "one-sided" not in advice(io=1.0, compute=2.0, communicate=0.01)
+
+
+def test_amplification_is_named(tmp_path: Path) -> None:
+    # h5py's automatic chunks cut frames
+    path = tmp_path / "auto.h5md"
+    write_h5md(path, synthetic(200, 4000, cell="none"), chunks=(50, 4000, 1))
+    report = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1).report()
+    (sentence,) = [one for one in report.advice if "amplification" in one]
+    assert f"`kinema repack {path} OUT.h5md --layout frames` would" in sentence
+    assert "50x less" in sentence
 
 
 def test_pictures_show_all_time(walk: kn.Trajectory, tmp_path: Path) -> None:

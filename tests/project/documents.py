@@ -10,9 +10,11 @@ import shlex
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+import kinema as kn
 from kinema.testing import write_xtc
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +57,14 @@ def kinema_lines(document: str) -> list[Line]:
     return found
 
 
+def _make_h5md(folder: Path, positions: np.ndarray[Any, Any]) -> None:
+    """The same frames as H5MD in chunks as h5py chooses them, and in two parts."""
+    for name, first, stop in (("md", 0, 196), ("part1", 0, 100), ("part2", 100, 196)):
+        with kn.Writer(folder / f"{name}.h5md", n_atoms=positions.shape[1], layout=(25, 209, 1)) as out:
+            steps = np.arange(first, stop)
+            out.write(positions[first:stop], step=steps, time=100.0 * steps)
+
+
 def make_files(folder: Path, *, n_first: int = 120) -> None:
     """The files that the examples name, of adenylate kinase: 3341 atoms, 196 frames, one every 100 ps.
 
@@ -78,6 +88,7 @@ def make_files(folder: Path, *, n_first: int = 120) -> None:
         (folder / name).symlink_to(datafiles.PSF)
     for name in ("adk_dims.dcd", "trajectory.dcd"):
         (folder / name).symlink_to(datafiles.DCD)
+    _make_h5md(folder, positions)
     groups = {"C-alpha": "protein and name CA", "Loop": "resid 120:160"}
     written = ""
     for name, selection in groups.items():

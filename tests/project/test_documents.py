@@ -55,7 +55,7 @@ def test_links_and_folders_exist(name: str) -> None:
 def test_options_in_documents_exist() -> None:
     code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").glob("*.py"))
     known = set(re.findall(r'(?<=["/])--?[a-z][a-z-]*(?=["/])', code))
-    for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md"):
+    for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         for line in re.findall(r"^\$? ?kinema .*$", text, re.MULTILINE):
             for option in re.findall(r"(?<= )(--?[a-z][a-z-]*)", line.split("#")[0]):

@@ -29,7 +29,7 @@ def _documents() -> ModuleType:
 
 
 documents = _documents()
-WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md")
+WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,9 @@ def test_lines_of_kinema(here: Path, line: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md", "docs/repair.md"]
+)
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {}
     for block in documents.blocks(name, "python"):

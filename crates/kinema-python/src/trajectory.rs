@@ -25,6 +25,9 @@ use crate::signals::{at_once, watched};
 /// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
 const BRIEF_ATOMS: u32 = 1 << 18;
 
+/// Offsets and lengths.
+type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
+
 /// Files as one trajectory.
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
 pub struct PyTrajectory {
@@ -259,6 +262,17 @@ impl PyTrajectory {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// Byte offsets and lengths of the complete frames of a part, in its file.
+    fn extents<'py>(&self, py: Python<'py>, part: usize) -> PyResult<PyExtents<'py>> {
+        let scanned = self.scanned(py)?;
+        let part = scanned.parts.get(part).ok_or_else(|| invalid(format!("there is no part {part}")))?;
+        let (offsets, lengths): (Vec<u64>, Vec<u64>) = py.detach(|| {
+            let extents = (0..part.index.n_frames()).map(|frame| part.index.extent(frame));
+            extents.map(|extent| (extent.offset, extent.len)).unzip()
+        });
+        Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -1,7 +1,8 @@
-"""`kinema info`: what is in a file. All of it comes from `kinema.open`."""
+"""`kinema info`: what is in a file. All of it comes from `kinema.open`, and of H5MD files from `kinema.layout`."""
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,20 +14,71 @@ from kinema.cli.command_line import Command
 def info(
     context: typer.Context,
     files: options.Files,
+    topology: options.Topology = None,
+    select: options.Select = None,
+    group: options.ParticlesGroup = None,
     overlap: options.OverlapOption = options.Overlap.last,
     on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
     workers: options.Workers = None,
 ) -> None:
-    """Format, atoms, frames, times and parts of a trajectory; several files are its parts."""
+    """Format, atoms, frames, times and parts of a trajectory; several files are its parts.
+
+    Of H5MD files also groups, units, chunks, filters, and what their layout costs; --select says which atoms to count
+    that for.
+    """
     import kinema as kn
+    from kinema.errors import ArgumentError
 
     command: Command = context.obj
-    traj = kn.open([str(file) for file in files], overlap=overlap.value, on_truncated=on_truncated.value)
-    traj.scan(workers=workers, progress=False if command.quiet else None)
+    found = [file for file in files if _is_h5md(file)]
+    traj = None
+    if group is not None or not _has_several_groups(found):
+        traj = kn.open(
+            [str(file) for file in files],
+            None if topology is None else str(topology),
+            overlap=overlap.value,
+            on_truncated=on_truncated.value,
+            group=group,
+        )
+        traj.scan(workers=workers, progress=False if command.quiet else None)
+    if select is not None and (traj is None or not found):
+        raise ArgumentError("--select is for one group of an H5MD file; name it with --group")
+    atoms = None if select is None or traj is None else traj.select(select).indices
+    layouts = [_layout(file, atoms, group) for file in found]
     if command.json:
-        print(json.dumps(_facts(traj)))
+        facts = {} if traj is None else _facts(traj)
+        print(json.dumps(facts | ({"layouts": [layout.as_dict() for layout in layouts]} if layouts else {})))
     elif not command.quiet:
-        print("\n".join(_lines(traj)))
+        lines = [] if traj is None else _lines(traj)
+        for layout in layouts:
+            lines += ["", *_layout_lines(layout, with_notes=traj is None)]
+        print("\n".join(lines).lstrip("\n"))
+
+
+def _is_h5md(file: Path) -> bool:
+    """Whether it is HDF5 with the structure of H5MD; what is wrong with a file is said by `kinema.open`."""
+    from kinema.errors import Error
+    from kinema.h5md import groups_of
+
+    with file.open("rb") if file.is_file() else open("/dev/null", "rb") as handle:
+        if handle.read(8) != b"\x89HDF\r\n\x1a\n":
+            return False
+    try:
+        return bool(groups_of(file))
+    except Error:
+        return False
+
+
+def _has_several_groups(found: list[Path]) -> bool:
+    from kinema.h5md import groups_of
+
+    return any(sum(bool(one.fields) for one in groups_of(file)) > 1 for file in found)
+
+
+def _layout(file: Path, atoms: Any, group: str | None) -> Any:
+    import kinema as kn
+
+    return kn.layout_of(file, atoms=atoms, group=group)
 
 
 def _facts(traj: Any) -> dict[str, Any]:
@@ -65,4 +117,45 @@ def _lines(traj: Any) -> list[str]:
         lines += [f"  note     {note}" for note in notes if note]
     for gap in traj.gaps:
         lines += ["", str(gap)]
+    return lines
+
+
+def _layout_lines(layout: Any, *, with_notes: bool) -> list[str]:
+    origin = ", ".join(filter(None, (layout.creator and f"written by {layout.creator}", layout.author)))
+    lines = [f"layout of {layout.path}" + (f" ({origin})" if origin else "")]
+    for group in layout.groups:
+        lines.append(f"  {group.name}: {group.n_atoms:,} atoms, {group.n_frames:,} frames")
+        if group.problem:
+            lines.append(f"    note   {group.problem}")
+        for field in group.fields:
+            lines += _field_lines(field, layout.subset)
+        if with_notes:
+            lines += [f"    note   {warning}" for warning in group.warnings]
+    if layout.observables:
+        lines.append(f"  observables: {', '.join(layout.observables)}")
+    return [*lines, *(f"  advice   {advice}" for advice in layout.advice)]
+
+
+def _field_lines(field: Any, subset: str) -> list[str]:
+    shape = "x".join(map(str, field.shape))
+    lines = [f"    {field.name}: {shape} {field.dtype}, {field.unit or 'no unit'}"]
+    if field.chunks is not None:
+        chunks = "x".join(map(str, field.chunks))
+        at = f"at multiples of {field.alignment:,} bytes" if field.alignment >= 512 else "not aligned"
+        lines.append(f"      {field.n_chunks:,} chunks of {chunks} ({field.chunk_bytes:,} bytes), {at}")
+    elif not field.through_library:
+        lines.append(
+            "      no chunks" if not field.n_chunks else f"      {field.n_chunks:,} chunks in several data sets"
+        )
+    how = " + ".join(field.filters) or "not compressed"
+    if field.raw_bytes:
+        lines.append(
+            f"      {how}, {field.stored_bytes:,} bytes, {field.stored_bytes / field.raw_bytes:.2f} of the numbers'"
+        )
+    if field.amplification:
+        told = ", ".join(
+            f"{pattern.replace('some atoms', subset + ' of the atoms')} {ratio:,.1f}"
+            for pattern, ratio in field.amplification.items()
+        )
+        lines.append(f"      bytes touched / wanted: {told}")
     return lines

@@ -70,6 +70,11 @@ Trajectories = Annotated[
 Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
 IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
 Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
+ParticlesGroup = Annotated[
+    str | None, typer.Option("--group", help="Particles group of an H5MD file that has several.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="H5MD: read back what was written, and compare.")]
 ReferenceFrame = Annotated[
     int | None,
     typer.Option("--ref-frame", help="Frame to superpose on; 0 by default.", show_default=False),

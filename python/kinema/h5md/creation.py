@@ -23,7 +23,7 @@ from kinema.h5md.creation_storage import chunk_shape, series_rows
 from kinema.h5md.creation_topology import create_static
 from kinema.h5md.creation_units import ELEMENTS
 
-__all__ = ["MAX_ERROR", "MAX_ERROR_UNIT", "TrajectoryGroup"]
+__all__ = ["MAX_ERROR", "MAX_ERROR_UNIT", "ROUNDING", "TrajectoryGroup"]
 
 # attributes of position/value that tell of rounding
 MAX_ERROR, MAX_ERROR_UNIT, ROUNDING = "kinema_max_error", "kinema_max_error_unit", "kinema_rounding"

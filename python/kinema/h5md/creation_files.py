@@ -40,7 +40,9 @@ class NewFile:
     killed process leaves it, as `.NAME.*.part`.
     """
 
-    def __init__(self, path: str, *, overwrite: bool, align: int | None = None) -> None:
+    def __init__(
+        self, path: str, *, overwrite: bool, align: int | None = None, libver: tuple[str, str] = LIBVER
+    ) -> None:
         """Raises ArgumentError where `path` exists and `overwrite` is not set, FileNotFound, FileAccessError or
         FileIOError where it cannot be made."""
         check_target(path, overwrite=overwrite)
@@ -52,7 +54,7 @@ class NewFile:
             raise from_os("cannot write", error, path=path) from None
         os.close(handle)
         # locking: nobody else knows the temporary name, and some network file systems have no locks
-        options = {"libver": LIBVER, "locking": False}
+        options = {"libver": libver, "locking": False}
         if align is not None:
             options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
         try:
@@ -62,6 +64,11 @@ class NewFile:
             os.unlink(self._temporary)
             raise
         self._discard = weakref.finalize(self, _remove, self.h5, self._temporary)
+
+    @property
+    def temporary(self) -> str:
+        """The name under which the file can be read before `finish`, once `h5` is closed."""
+        return self._temporary
 
     def finish(self) -> None:
         """Closes, syncs and renames the file; on failure nothing of it stays."""

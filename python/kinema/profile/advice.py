@@ -8,7 +8,7 @@ nothing and measures nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kinema.profile.quantities import Quantities
 from kinema.profile.stragglers import SlowFile, Straggler
@@ -32,7 +32,7 @@ class Circumstances:
     n_files : int
     runner : its name
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
-    layouts : {path: times the bytes that a reader frame by frame touches}, of HDF5 files
+    layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
     layout_advice : sentences about the files' layout
     """
 
@@ -40,7 +40,7 @@ class Circumstances:
     n_files: int
     runner: str
     bytes_wanted: int = 0
-    layouts: Mapping[str, float] | None = None
+    layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     layout_advice: tuple[str, ...] = ()
 
 
@@ -73,7 +73,6 @@ def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
     said = f"R_comp/IO {_rounded(ratio)}"
     if found.R_comp_IO_is_estimate:
         said += " (an estimate: that of a run with one worker counts)"
-    read_more = run.bytes_wanted > 0 and found.t_read > found.t_decode
     if ratio > 1:
         yield f"compute bound: {said}; more workers help with any layout of the files"
     elif found.t_decode > found.t_read:
@@ -83,14 +82,23 @@ def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
         )
     else:
         yield f"I/O bound: {said}; {_instead(run)}"
-    if read_more and ratio <= 1 and run.layouts:
-        path, times = max(run.layouts.items(), key=lambda item: item[1])
-        if times > _AMPLIFIED:
-            yield (
-                f"{path}: programs that read frame by frame touch {times:,.0f} times the bytes they want: "
-                f"`kinema repack {path} OUT.h5md --layout frames` would read {times:,.0f}x less there"
-            )
+    if ratio <= 1:
+        yield from _amplified(run)
     yield from run.layout_advice
+
+
+def _amplified(run: Circumstances) -> Iterator[str]:
+    """Chunks that make readers touch more than they want."""
+    for path, cost in run.layouts.items():
+        own, frame_by_frame = cost.get("in blocks", 1.0), cost.get("frame by frame", 1.0)
+        command = f"`kinema repack {path} OUT.h5md --layout frames`"
+        if own > _AMPLIFIED:
+            yield f"{path}: chunks with {own:,.0f}x amplification: {command} would read {own:,.0f}x less"
+        elif frame_by_frame > _AMPLIFIED:
+            yield (
+                f"{path}: automatic chunks, {frame_by_frame:,.0f}x amplification where frames are read one by one (Kinema "
+                f"reads each chunk once): {command} would let other programs read {frame_by_frame:,.0f}x less"
+            )
 
 
 def _instead(run: Circumstances) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.errors import ArgumentError, CorruptFileError, from_os
+from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
 from kinema.output import check_folder, check_plot_path, write_whole
 from kinema.profile import stored
 from kinema.profile.advice import Circumstances, advise
@@ -35,6 +35,8 @@ __all__ = ["Report", "report_of"]
 
 # what an HDF5 file, or a DCD, holds of an atom in a frame
 _ATOM_BYTES = 12
+# files of a trajectory whose layout is looked at
+_LAYOUTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +173,7 @@ def _n_chosen(analyses: Sequence[Analysis]) -> int:
 def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
     first = analyses[0]
     trajectory, timings = first.trajectory, first.timings
+    layouts, layout_advice = _layouts(trajectory.paths) if trajectory.format == "H5MD" else ({}, ())
     n_read = timings.frames_read * _n_chosen(analyses) * _ATOM_BYTES
     return Circumstances(
         format=trajectory.format,
@@ -178,7 +181,28 @@ def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
         runner=timings.runner,
         # packed frames are read whole
         bytes_wanted=0 if trajectory.format == "XTC" else n_read,
+        layouts=layouts,
+        layout_advice=layout_advice,
     )
+
+
+def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tuple[str, ...]]:
+    """Amplification of the positions of each file, and why files are read slowly or are not known."""
+    from kinema.layout import layout_of
+
+    layouts: dict[str, Mapping[str, float]] = {}
+    told: list[str] = []
+    for path in paths[:_LAYOUTS]:
+        try:
+            found = layout_of(path)
+        except Error as error:
+            # bare data sets and other programs' HDF5 files have no H5MD structure
+            told.append(f"the layout of the file is not judged: {error}")
+            continue
+        positions = [field for group in found.groups for field in group.fields if field.name == "positions"]
+        layouts |= {path: field.amplification for field in positions[:1]}
+        told += [f"{path}: {sentence}" for sentence in found.advice if "h5py, which is slow" in sentence]
+    return layouts, tuple(told)
 
 
 def _lines(report: Report) -> list[str]:
