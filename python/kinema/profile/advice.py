@@ -96,8 +96,8 @@ def _amplified(run: Circumstances) -> Iterator[str]:
             yield f"{path}: chunks with {own:,.0f}x amplification: {command} would read {own:,.0f}x less"
         elif frame_by_frame > _AMPLIFIED:
             yield (
-                f"{path}: automatic chunks, {frame_by_frame:,.0f}x amplification where frames are read one by one (Kinema "
-                f"reads each chunk once): {command} would let other programs read {frame_by_frame:,.0f}x less"
+                f"{path}: automatic chunks, {frame_by_frame:,.0f}x amplification where frames are read one by one "
+                f"(Kinema reads each chunk once): {command} would let other programs read {frame_by_frame:,.0f}x less"
             )
 
 

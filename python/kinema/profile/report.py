@@ -200,7 +200,8 @@ def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tupl
             told.append(f"the layout of the file is not judged: {error}")
             continue
         positions = [field for group in found.groups for field in group.fields if field.name == "positions"]
-        layouts |= {path: field.amplification for field in positions[:1]}
+        if positions:
+            layouts[path] = positions[0].amplification
         told += [f"{path}: {sentence}" for sentence in found.advice if "h5py, which is slow" in sentence]
     return layouts, tuple(told)
 
