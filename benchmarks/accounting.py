@@ -1,7 +1,7 @@
 """What accounting costs, and what it does not see: `python benchmarks/accounting.py [FRAMES]`.
 
-Prints the clock readings of a block beside its work, the cost of making and saving a report, and the unaccounted share on
-each runner of one machine. Nothing is asserted.
+Prints the clock readings of a block beside its work, the cost of making and saving a report, and the unaccounted share
+on each runner of one machine. Nothing is asserted.
 """
 
 from __future__ import annotations
