@@ -74,10 +74,12 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "output": {"provenance"},
     "checkpoint": {"output"},
     "result_file": {"frames", "output"},
+    "profile": {"frames", "layout", "output", "resources", "runners"},
     "analysis": {
-        "blocks", "checkpoint", "frames", "output", "progress", "provenance", "resources", "result_file", "runners",
-        "selection", "topology", "trajectory",
+        "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
+        "result_file", "runners", "selection", "topology", "trajectory",
     },
+    "experiments": {"__init__", "analysis", "blocks", "profile", "runners", "trajectory", "writer"},
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
     "interop": {"blocks", "files", "progress", "registry", "resources", "runners", "trajectory", "writer"},
@@ -87,7 +89,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "topology", "trajectory",
     },
 }  # fmt: skip
-PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo", "interop"}
+PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo", "experiments", "interop"}
 PYTHON_MODULES["__main__"] = {"cli"}
 # The command line may use whatever is public, but nothing may use the command line.
 PYTHON_MODULES["cli"] = set(PYTHON_MODULES) - {"testing", "__main__", "interop"}

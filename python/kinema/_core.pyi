@@ -87,6 +87,9 @@ class Trajectory:
     def pack(self) -> NDArray[np.uint8]:
         """What is known of all files after a scan, (bytes,): with it other processes open the same trajectory without
         touching a file. Each part is checked against its fingerprint when it is first read there."""
+    def locate(self, frame: int) -> tuple[str, int, int, int]:
+        """Where a frame is: path, its number in that file, offset and length in bytes (of HDF5: its first chunk's).
+        Scans if that has not been done; InvalidArgument for a frame that is not there."""
     def take_opens(self) -> list[str]:
         """The files opened since the last call, where record_reads was asked for; those of `describe` are not among them."""
     def take_reads(self) -> list[tuple[str, int, int]]:

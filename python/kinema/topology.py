@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from typing import Any, Protocol, runtime_checkable
 
@@ -46,6 +47,7 @@ class Topology:
 
     def __init__(self, source: str | os.PathLike[str] | UniverseSource | Any) -> None:
         self._universe: Any = None
+        self._seconds = 0.0
         self._source: UniverseSource | None = None
         if is_universe(source):
             self._universe = source
@@ -65,8 +67,15 @@ class Topology:
     def universe(self) -> Any:
         """The MDAnalysis Universe; ArgumentError where MDAnalysis cannot read the file."""
         if self._universe is None:
+            began = time.perf_counter()
             self._universe = _load(self.name) if self._source is None else self._source.to_universe()
+            self._seconds = time.perf_counter() - began
         return self._universe
+
+    @property
+    def seconds(self) -> float:
+        """What reading it took, with the import of MDAnalysis; 0 for one that has not been read."""
+        return self._seconds
 
     @property
     def n_atoms(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
@@ -131,6 +132,7 @@ def open(
         root=root,
         absent_particles=cast('Literal["mask", "error"]', absent_particles),
     )
+    began = time.perf_counter()
     core = _core.Trajectory(
         names,
         format=format,
@@ -140,13 +142,14 @@ def open(
         max_open_files=max_open_files,
         describe=functools.partial(h5md.describe, options=options),
     )
+    opening = {"trajectory": time.perf_counter() - began}
     if core.format != "H5MD" and options != h5md.H5mdOptions():
         given = ", ".join(f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default)
         raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
     if core.format != "H5MD":
-        return Trajectory(core, known)
+        return Trajectory(core, known, opening=opening)
     own = h5md.topology_source(names[0], options) if known is None else None
-    return Trajectory(core, known if own is None else Topology(own), hdf5=options)
+    return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening)
 
 
 class Trajectory:
@@ -162,8 +165,11 @@ class Trajectory:
         view: ResolvedFrames | None = None,
         *,
         hdf5: h5md.H5mdOptions | None = None,
+        opening: dict[str, float] | None = None,
     ) -> None:
         self._core = core
+        # shared by all views
+        self._opening = {} if opening is None else opening
         self._hdf5 = hdf5
         self._topology = topology
         self._view = view
@@ -179,6 +185,7 @@ class Trajectory:
     @property
     def n_frames(self) -> int:
         """Number of frames; finds all frames of all files if that has not been done."""
+        self.scan()
         return self._core.n_frames if self._view is None else count(self._view)
 
     def __len__(self) -> int:
@@ -237,13 +244,13 @@ class Trajectory:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The files of the whole trajectory with what is kept of each; also of a view."""
-        self._core.scan()
+        self.scan()
         return tuple(Part(**_only(Part, info)) for info in self._core.parts())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Where a file begins later than one frame after its predecessor's end."""
-        self._core.scan()
+        self.scan()
         return tuple(Gap(**_only(Gap, info)) for info in self._core.gaps())
 
     @property
@@ -303,9 +310,17 @@ class Trajectory:
         """Finds all frames of all files now; does nothing when that is done."""
         if self._core.scanned:
             return
+        began = time.perf_counter()
         total = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
         with reporting(progress, "finding frames", total, "bytes") as report:
             self._core.scan(worker_count(workers), report)
+        self._opening["frames"] = time.perf_counter() - began
+
+    @property
+    def opening(self) -> Mapping[str, float]:
+        """Seconds of what is done once: "topology", "trajectory" (headers), "frames" (finding them)."""
+        read = 0.0 if self._topology is None else self._topology.seconds
+        return MappingProxyType({"topology": read, "trajectory": 0.0, "frames": 0.0} | self._opening)
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
@@ -365,7 +380,7 @@ class Trajectory:
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1)
             return Block.from_arrays(whole, fields)[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray)) and not isinstance(key, (str, bytes)):
-            view = Trajectory(self._core, self._topology, self._frames(key), hdf5=self._hdf5)
+            view = Trajectory(self._core, self._topology, self._frames(key), hdf5=self._hdf5, opening=self._opening)
             view._topology_fits = self._topology_fits
             return view
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")

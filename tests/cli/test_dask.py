@@ -13,9 +13,7 @@ from distributed import LocalCluster
 
 @pytest.fixture
 def scheduler() -> Iterator[str]:
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
-    ) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster:
         yield cluster.scheduler_address
 
 

@@ -27,7 +27,7 @@ def test_readme_lists_the_formats() -> None:
         assert row in readme
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/phrasebook.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/accounting.md"])
 def test_python_in_documents_names_what_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -77,9 +77,28 @@ def test_lines_of_kinema(here: Path, line: Any) -> None:
         assert found == expected
 
 
+def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
+    lines = documents.kinema_lines("docs/accounting.md")
+    assert len(lines) >= 6
+    for line in lines:
+        done = run_kinema(line.words, here)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    for name in ("bars.png", "timeline.png", "scaling.png", "work/scaling.png", "storage/results.jsonl"):
+        assert (here / name).stat().st_size > 0
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/tutorial.md", "docs/write-h5md.md", "docs/mdanalysis.md", "docs/repair.md", "docs/dask.md"]
+    "name",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/write-h5md.md",
+        "docs/mdanalysis.md",
+        "docs/accounting.md",
+        "docs/repair.md",
+        "docs/dask.md",
+    ],
 )
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {}

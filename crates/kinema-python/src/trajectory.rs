@@ -162,6 +162,20 @@ impl PyTrajectory {
         py.detach(|| self.inner.add_ranges(part, &found)).map_err(|error| to_python(&error))
     }
 
+    /// Where a frame is: path, number of the frame in that file, offset and length in bytes.
+    fn locate(&self, py: Python<'_>, frame: u64) -> PyResult<(String, u64, u64, u64)> {
+        let scanned = self.scanned(py)?;
+        if frame >= scanned.joined.n_frames {
+            let known = scanned.joined.n_frames;
+            return Err(invalid(format!("frame {frame} of a trajectory of {known} frames")));
+        }
+        let piece = scanned.joined.piece_of(frame);
+        let part = &scanned.parts[piece.part];
+        let own = piece.kept.start + (frame - piece.first_frame);
+        let extent = part.index.extent(own);
+        Ok((part.path.display().to_string(), own, extent.offset, extent.len))
+    }
+
     /// What is known of the files, for `known` in other processes.
     fn pack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.scanned(py)?;

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kinema.checkpoint import Checkpoint
+    from kinema.profile import Report
 
 __all__ = [
     "Analysis",
@@ -286,6 +287,15 @@ class Analysis(ABC):
             suffix = os.path.splitext(os.fspath(path))[1][1:]
             write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
         return figure
+
+    def report(self) -> Report:
+        """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.
+
+        Raises ArgumentError before `run`, and on ranks that were told no results.
+        """
+        from kinema.profile import report_of
+
+        return report_of([self])
 
     def provenance(self, command: str | None = None) -> Provenance:
         """What made the results: version, call, files with fingerprints, selection, frames, date."""

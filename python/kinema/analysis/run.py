@@ -6,6 +6,7 @@ It reads no frame itself; a runner does.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -62,6 +63,9 @@ def run(
     def whole() -> _Finished:
         if isinstance(chosen_runner, CalledByAll):
             chosen_runner.find_frames(analyses[0].trajectory.core)
+        # counted as opening, whoever asks for it first
+        analyses[0].trajectory.scan()
+        began = time.perf_counter()
         chosen = analyses[0].trajectory.choose(start, stop, step, frames)
         limit = 0 if memory is None else parse_memory(memory)
         shown = verbose if progress is None else progress
@@ -74,7 +78,12 @@ def run(
                 with keeping.watching():
                     results, outcomes = rounds.all(keeping)
                     keeping.finish()
-        timings = Timings(tuple(outcome.timings for outcome in outcomes))
+        timings = Timings(
+            tuple(outcome.timings for outcome in outcomes),
+            whole=time.perf_counter() - began,
+            opening=dict(analyses[0].trajectory.opening),
+            runner=chosen_runner.name,
+        )
         return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
 
     # a runner that many processes call decides in which of them the run is led

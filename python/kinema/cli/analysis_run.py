@@ -59,6 +59,12 @@ class Outputs:
     checkpoint: Path | None = None
     checkpoint_interval: float | None = None
     per_frame: bool = False
+    report: Path | None = None
+
+    @property
+    def written(self) -> tuple[Path | None, ...]:
+        """Files for the user."""
+        return self.values, self.plot, self.report
 
     @property
     def rows(self) -> str | None:
@@ -86,6 +92,8 @@ class Outputs:
             check_plot_path(self.plot)
         if self.kept is not None:
             check_folder(self.kept.name)
+        if self.report is not None:
+            check_folder(str(self.report))
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,8 @@ def run(
         analysis.save(outputs.values)
     if outputs.plot is not None:
         analysis.plot(outputs.plot)
+    if outputs.report is not None:
+        analysis.report().save(outputs.report)
     if kept is not None:
         kept.remove()
     if command.json:
@@ -213,7 +223,7 @@ def _summary(
         "bytes_read": timings.bytes_read,
         "reads": timings.reads,
         "peak_memory": peak_memory(),
-        "outputs": [str(path) for path in (outputs.values, outputs.plot) if path is not None],
+        "outputs": [str(path) for path in outputs.written if path is not None],
     }
 
 
@@ -228,7 +238,7 @@ def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs:
     )
     if timings.frames_restored:
         print(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
-    written = [str(path) for path in (outputs.values, outputs.plot) if path is not None]
+    written = [str(path) for path in outputs.written if path is not None]
     print(
         f"written: {', '.join(written)}" if written else "values are written with -o FILE, a picture with --plot FILE"
     )

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 # in the order of --help; each is a function in a module of its name
-COMMANDS = ("info", "rmsd", "rmsf", "rgyr", "check", "index", "repack", "split", "join", "formats", "demo")
+COMMANDS = (
+    "info", "rmsd", "rmsf", "rgyr", "check", "index", "repack", "split", "join", "formats", "demo", "report", "scaling",
+)  # fmt: skip
 
 
 def application(words: list[str]) -> typer.Typer:

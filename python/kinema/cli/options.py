@@ -196,3 +196,12 @@ CheckpointInterval = Annotated[
     ),
 ]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Where the time went, as JSON; `kinema report FILE` tells it.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]

@@ -51,6 +51,7 @@ def rgyr(
     plot: options.Plot = None,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
+    report: options.Report = None,
 ) -> None:
     """Radius of gyration of the atoms, for each frame."""
     import kinema as kn
@@ -59,7 +60,7 @@ def rgyr(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True, report=report)
     traj, atoms = open_inputs(inputs, outputs)
     if traj.topology_name is None and weights is not Weights.none:
         raise ArgumentError("masses come from a topology: give one with -s, or --weights none")

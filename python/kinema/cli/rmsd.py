@@ -56,6 +56,7 @@ def rmsd(
     plot: options.Plot = None,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
+    report: options.Report = None,
 ) -> None:
     """RMSD of the atoms to a reference frame or structure, for each frame."""
     import kinema as kn
@@ -65,7 +66,7 @@ def rmsd(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, per_frame=True, report=report)
     traj, atoms = open_inputs(inputs, outputs)
     if groups and index_file is None:
         raise ArgumentError("--groups names groups of an index file; give the file with -n")

@@ -53,6 +53,7 @@ def rmsf(
     plot: options.Plot = None,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
+    report: options.Report = None,
 ) -> None:
     """Root-mean-square fluctuation of each atom."""
     import kinema as kn
@@ -62,7 +63,7 @@ def rmsf(
     from kinema.errors import ArgumentError
 
     inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot, checkpoint, checkpoint_interval)
+    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, report=report)
     traj, atoms = open_inputs(inputs, outputs)
     if align is Align.none and (align_select, ref_frame, reference) != (None, None, None):
         raise ArgumentError("--align-select, --ref-frame and --reference need --align average or reference")

@@ -5,7 +5,8 @@ It measures nothing itself; the Rust half does, while it works.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.runners.task_times import TaskTimes
 
-__all__ = ["BLOCK_COLUMNS", "RoundTimings", "Timings", "WorkerTimings"]
+__all__ = ["BLOCK_COLUMNS", "PHASES", "UNACCOUNTED", "RoundTimings", "Timings", "WorkerTimings"]
 
 BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
-_PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
+# what a worker's time goes to, in the order of a run; what no clock saw comes after them
+PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
+UNACCOUNTED = "unaccounted"
+_SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 _WIDTH = 11  # of a column of seconds
 
 
@@ -46,6 +50,16 @@ class WorkerTimings:
     communicate: float = 0.0
     close: float = 0.0
     node: str = ""
+
+    @property
+    def unaccounted(self) -> float:
+        """Seconds of `total` that no clock of a phase saw; below zero where clocks of threads overlap."""
+        return self.total - sum(float(getattr(self, phase)) for phase in PHASES)
+
+    @property
+    def busy(self) -> float:
+        """Seconds in which it worked: neither waiting nor unaccounted for."""
+        return sum(float(getattr(self, phase)) for phase in PHASES if phase != "wait")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +93,24 @@ class RoundTimings:
 
 @dataclass(frozen=True, eq=False)
 class Timings:
-    """All rounds of a run. `print(timings)` gives a table."""
+    """All rounds of a run. `print(timings)` gives a table.
+
+    Attributes
+    ----------
+    rounds : tuple of RoundTimings
+    whole : float, seconds
+        From the call of `run` to its results; 0 where that is not known. What the rounds do not account for of it is
+        planning, finishing, files of results and checkpoints.
+    opening : mapping of str to float, seconds
+        What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
+    runner : str
+        Name of the runner; "" where there was none.
+    """
 
     rounds: tuple[RoundTimings, ...]
+    whole: float = 0.0
+    opening: Mapping[str, float] = field(default_factory=dict)
+    runner: str = ""
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:
@@ -141,12 +170,10 @@ class Timings:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Seconds of all workers by phase: start, open, io, decode, compute, wait, communicate, close,
-        other."""
-        found = {phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in _PHASES}
-        whole = sum(worker.total for worker in self.workers)
-        found["other"] = max(0.0, whole - sum(found.values()))
-        return found
+        """Seconds of all workers by phase: start, open, io, decode, compute, wait, communicate, close, unaccounted."""
+        return {
+            phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in (*PHASES, UNACCOUNTED)
+        }
 
     @property
     def fractions(self) -> dict[str, float]:
@@ -161,11 +188,10 @@ class Timings:
             f"{self.frames:,} frames{rounds}, {self.wall:.3f} s, {self.frames_per_second:,.0f} frames/s, "
             f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
-            f"{'worker':>6} {'frames':>9} {'blocks':>7} "
-            + " ".join(f"{name:>{_WIDTH}}" for name in (*_PHASES, "total", "cpu")),
+            f"{'worker':>6} {'frames':>9} {'blocks':>7} " + " ".join(f"{name:>{_WIDTH}}" for name in _SHOWN),
         ]
         for worker in self.workers:
-            seconds = [getattr(worker, name) for name in (*_PHASES, "total", "cpu")]
+            seconds = [getattr(worker, name) for name in _SHOWN]
             lines.append(
                 f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
                 + " ".join(f"{value:>{_WIDTH}.3f}" for value in seconds)

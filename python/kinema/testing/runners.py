@@ -195,7 +195,7 @@ class RunnerTests:
                 assert workers is None or len(one.workers) == workers
                 assert sum(worker.blocks for worker in one.workers) == len(one.blocks)
                 for worker in one.workers:
-                    phases = [getattr(worker, name) for name in timings.totals if name != "other"]
+                    phases = [getattr(worker, name) for name in timings.totals if name != "unaccounted"]
                     assert min(phases) >= 0.0
                     assert sum(phases) <= worker.total + 1e-6
                     rows = one.blocks[one.blocks[:, 0] == worker.worker]

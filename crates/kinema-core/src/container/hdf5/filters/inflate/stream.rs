@@ -231,7 +231,7 @@ impl Stream {
                 18 => (0, 11, 7),
                 value => (u32::from(value), 1, 0),
             };
-            length + extra | length << 8 | extra << 12 | least << 16 | value << 24
+            (length + extra) | length << 8 | extra << 12 | least << 16 | value << 24
         })?;
         self.read_lengths(input, &precode, literals + distances)?;
         if self.lengths[END] == 0 {

@@ -36,7 +36,7 @@ impl Noise {
 
     /// Bytes of which each is half as frequent as the one before: words as long as they may be.
     fn skewed(&mut self, n: usize) -> Vec<u8> {
-        let mut letter = || (self.next().leading_zeros() as u8).wrapping_mul(37) ^ (self.next() % 7 == 0) as u8;
+        let mut letter = || (self.next().leading_zeros() as u8).wrapping_mul(37) ^ self.next().is_multiple_of(7) as u8;
         (0..n).map(|_| letter()).collect()
     }
 }
@@ -148,7 +148,7 @@ struct Bits {
 impl Bits {
     fn put(&mut self, value: u32, n: usize) -> &mut Self {
         for i in 0..n {
-            if self.held % 8 == 0 {
+            if self.held.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             *self.bytes.last_mut().unwrap() |= ((value >> i & 1) as u8) << (self.held % 8);

@@ -1,0 +1,150 @@
+"""Files of an experiment: the trajectory in several formats, in parts, in memory; and the system's cache of them.
+
+It measures nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.blocks import Frame
+from kinema.errors import ArgumentError, from_os
+from kinema.trajectory import Trajectory
+from kinema.writer import Writer
+
+__all__ = ["MEMORY_FOLDER", "copied", "forget", "read_all", "write_as", "write_subfiles", "write_synthetic"]
+
+# files here are in memory
+MEMORY_FOLDER = Path("/dev/shm")
+_CHUNK = 16 << 20
+# of the free memory there
+_SHARE = 0.5
+
+
+def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
+    """The frames as one file of a format: "xtc", "dcd" or "h5md" (chunks of whole frames)."""
+    path = str(folder / f"trajectory.{format}")
+    if format == "h5md":
+        with Writer(path, trajectory.n_atoms) as out:
+            for block in trajectory.blocks():
+                out.write(block)
+    else:
+        _write(path, trajectory.n_atoms, enumerate(trajectory))
+    return [path]
+
+
+def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[str]:
+    """The frames in as many files, contiguous: XTC where they came from one, otherwise DCD."""
+    suffix = "xtc" if trajectory.format == "XTC" else "dcd"
+    if number > trajectory.n_frames:
+        raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")
+    bounds = np.linspace(0, trajectory.n_frames, number + 1).astype(int)
+    paths = []
+    for part, (first, last) in enumerate(pairwise(bounds)):
+        paths.append(str(folder / f"part{part:04d}of{number:04d}.{suffix}"))
+        _write(paths[-1], trajectory.n_atoms, enumerate(trajectory[int(first) : int(last)], start=int(first)))
+    return paths
+
+
+def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
+    """A random walk of so many atoms and frames as a DCD file in `folder`.
+
+    Raises ArgumentError where it would take more than half of what is free there.
+    """
+    size = n_frames * (12 * n_atoms + 80)
+    free = shutil.disk_usage(folder).free
+    if size > _SHARE * free:
+        raise ArgumentError(
+            f"synthetic data of {n_frames:,} frames take {size:,} bytes of memory, and {free:,} are free; choose fewer "
+            "frames with --stop"
+        )
+    path = str(folder / "synthetic.dcd")
+    _write(path, n_atoms, enumerate(_walk(n_atoms, n_frames)))
+    return [path]
+
+
+def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
+    random = np.random.default_rng(1)
+    positions = random.uniform(-15.0, 15.0, (n_atoms, 3)).astype(np.float32)
+    cell = np.zeros((3, 3), dtype=np.float32)
+    for number in range(n_frames):
+        positions = positions + random.normal(0.0, 0.3, (n_atoms, 3)).astype(np.float32)
+        yield Frame(positions, None, None, cell, number, float(number), number)
+
+
+def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]]) -> None:
+    """With MDAnalysis, whose writers the publications used as well. Steps and times are numbers of frames."""
+    import MDAnalysis
+    from MDAnalysis.lib.mdamath import triclinic_box
+
+    universe = MDAnalysis.Universe.empty(n_atoms, trajectory=True)
+    stamp = universe.trajectory.ts
+    with warnings.catch_warnings():
+        # no unit cell in synthetic data
+        warnings.simplefilter("ignore")
+        with MDAnalysis.Writer(path, n_atoms=n_atoms, dt=1.0) as out:
+            for number, frame in frames:
+                stamp.positions = _positions(frame)
+                stamp.dimensions = triclinic_box(*frame.cell.astype(np.float64)) if frame.cell.any() else None
+                stamp.frame = number
+                stamp.time = float(number)
+                stamp.data["step"] = number
+                out.write(universe.atoms)
+
+
+def _positions(frame: Frame) -> NDArray[Any]:
+    if frame.positions is None:
+        raise ArgumentError(f"frame {frame.frame} has no positions")
+    return frame.positions
+
+
+def read_all(paths: Sequence[str]) -> None:
+    """Reads every byte once, so that the system has them in memory, as far as it keeps them."""
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                while file.read(_CHUNK):
+                    pass
+        except OSError as error:
+            raise from_os("cannot read", error, path) from None
+
+
+def forget(paths: Sequence[str]) -> None:
+    """Asks the system to drop what it has in memory of the files: written first, as what is dirty cannot be dropped.
+
+    Raises ArgumentError where the system has no such call. Files in memory stay there.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        raise ArgumentError("this system cannot be asked to forget files; use the cache as it is: warm")
+    for path in paths:
+        try:
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise from_os("cannot drop from the cache", error, path) from None
+
+
+def copied(paths: Sequence[str], folder: Path) -> list[str]:
+    """Fresh copies in `folder`, which are not in the cache."""
+    made = []
+    for number, path in enumerate(paths):
+        made.append(str(folder / f"{number:04d}-{Path(path).name}"))
+        try:
+            shutil.copyfile(path, made[-1])
+        except OSError as error:
+            raise from_os("cannot copy", error, path) from None
+    forget(made)
+    return made

@@ -1,0 +1,52 @@
+"""One run of an experiment, as a program: `python -m kinema.experiments.one_run SETTINGS.json`.
+
+On the ranks of an MPI launcher rank 0 leads and the others work for it. It prints nothing; the report is its result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kinema.analysis import RMSD, run
+from kinema.profile import report_of
+from kinema.runners import Runner, choose_runner
+from kinema.trajectory import open as open_trajectory
+
+__all__ = ["main"]
+
+
+def main(path: str) -> None:
+    """Runs what the file says and writes the report where it says."""
+    told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    options = {name: told[name] for name in ("schedule", "gather") if told[name]}
+    if told["runner"] != "mpi":
+        _run(told, _runner(told["runner"], options))
+        return
+    from kinema.runners.mpi import MPIRunner
+
+    with MPIRunner(**options) as ranks:
+        if ranks.leads:
+            _run(told, ranks)
+
+
+def _runner(name: str, options: dict[str, Any]) -> str | Runner:
+    if not options:
+        return name
+    return type(choose_runner(name))(**options)
+
+
+def _run(told: dict[str, Any], runner: str | Runner) -> None:
+    trajectory = open_trajectory(told["files"], told["topology"], overlap=told["overlap"])
+    # the work multiplier: the same kernel so many times over each block that is read
+    analyses = [RMSD(trajectory, told["select"]) for _ in range(told["workload"])]
+    frames = {name: told[name] for name in ("start", "stop", "step")}
+    workers = None if told["runner"] == "mpi" else told["workers"]
+    run(analyses, **frames, workers=workers, runner=runner, progress=False)
+    report_of(analyses, extra=told["extra"]).save(told["report"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,215 @@
+"""Carries an experiment out: makes its files, starts each run as a program of its own, gathers the reports.
+
+It reckons nothing; `kinema.profile.scaling_of` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import kinema
+from kinema.errors import ArgumentError, FileNotFound, WorkerError, from_os
+from kinema.experiments import files
+from kinema.experiments.design import Design, Setting
+from kinema.profile import Report
+from kinema.trajectory import Trajectory
+from kinema.trajectory import open as open_trajectory
+
+__all__ = ["Outcome", "run_design"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One run: its setting, the wall time of its program from start to end, its report."""
+
+    setting: Setting
+    workers: int
+    repeat: int
+    job_seconds: float
+    report: Report
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, without the report's details."""
+        found = {**asdict(self.setting), "runner": self.report.timings.runner, "workers": self.workers}
+        found |= {"repeat": self.repeat, "job_seconds": self.job_seconds, "cache": self.report.extra["cache"]}
+        return found | {"totals": self.report.timings.totals, "quantities": self.report.quantities.as_dict()}
+
+
+def run_design(design: Design, folder: str | os.PathLike[str], tell: Callable[[str], None]) -> Iterator[Outcome]:
+    """Carries out all runs, and gives each when it is done; reports and results.jsonl (a line a run) go to `folder`.
+
+    Repeats are the outer loop, so that a machine that slows down slows all settings alike. `tell` hears what is done.
+
+    Raises ArgumentError, WorkerError with what a run has said when it failed, and what opening the files raises.
+    """
+    place = Path(folder)
+    try:
+        (place / "reports").mkdir(parents=True, exist_ok=True)
+        results = (place / "results.jsonl").open("w", encoding="utf-8")
+    except OSError as error:
+        raise from_os("cannot write", error, str(place)) from None
+    launcher = _launcher(design) if design.runner == "mpi" else _no_launcher
+    with ExitStack() as stack:
+        stack.enter_context(results)
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=place)))
+        made = _Files(design, scratch, tell, stack)
+        for repeat in range(design.repeats):
+            for setting in design.settings():
+                for workers in design.workers:
+                    outcome = _one(design, setting, workers, repeat, made, place, launcher)
+                    results.write(json.dumps(outcome.as_dict(), allow_nan=False) + "\n")
+                    results.flush()
+                    tell(_told(outcome))
+                    yield outcome
+
+
+class _Files:
+    """The files of each setting, made when they are first needed."""
+
+    def __init__(self, design: Design, scratch: Path, tell: Callable[[str], None], stack: ExitStack) -> None:
+        self._design = design
+        self.scratch = scratch
+        self._tell = tell
+        self._stack = stack
+        self._made: dict[tuple[str, str, int], list[str]] = {}
+        self._chosen: Trajectory | None = None
+
+    def of(self, setting: Setting, workers: int) -> list[str]:
+        """The files of a run."""
+        if setting.source == "file" and setting.format == "as is":
+            return list(self._design.files)
+        key = (setting.source, setting.format, workers if setting.format == "subfiles" else 0)
+        if key not in self._made:
+            self._tell(f"writing {setting.format if setting.source == 'file' else 'synthetic data'} (not timed)")
+            self._made[key] = self._make(setting, workers)
+        return self._made[key]
+
+    def _make(self, setting: Setting, workers: int) -> list[str]:
+        chosen = self._frames()
+        if setting.source == "synthetic":
+            memory = files.MEMORY_FOLDER
+            if not memory.is_dir():
+                raise FileNotFound(f"{memory}: synthetic data are kept there, in memory; this system has none")
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=memory)))
+            return files.write_synthetic(folder, chosen.n_atoms, chosen.n_frames)
+        if setting.format == "subfiles":
+            return files.write_subfiles(chosen, self.scratch, workers)
+        return files.write_as(chosen, self.scratch, setting.format)
+
+    def _frames(self) -> Trajectory:
+        if self._chosen is None:
+            design = self._design
+            whole = open_trajectory(list(design.files))
+            self._chosen = whole[slice(design.start, design.stop, design.step)]
+        return self._chosen
+
+
+def _one(
+    design: Design,
+    setting: Setting,
+    workers: int,
+    repeat: int,
+    made: _Files,
+    place: Path,
+    launcher: Callable[[int], list[str]],
+) -> Outcome:
+    paths = made.of(setting, workers)
+    own = setting.source == "file" and setting.format == "as is"
+    with tempfile.TemporaryDirectory(dir=made.scratch) as folder:
+        if design.cache == "copy":
+            paths = files.copied(paths, Path(folder))
+        elif design.cache == "drop":
+            files.forget(paths)
+        else:
+            files.read_all(paths)
+        kind = f"{setting.source}-{setting.format}-x{setting.workload}-{setting.gather or design.runner}"
+        name = f"{kind}-n{workers}-r{repeat}"
+        report = place / "reports" / f"{name.replace(' ', '-')}.json"
+        told: dict[str, Any] = {
+            "files": paths,
+            # atoms of synthetic data have names, too: these are as many
+            "topology": design.topology,
+            "select": design.select,
+            # parts that were cut are joined as they are
+            "overlap": "all" if setting.format == "subfiles" else "last",
+            "runner": design.runner,
+            "workers": workers,
+            "workload": setting.workload,
+            "schedule": design.schedule,
+            "gather": setting.gather,
+            "report": str(report),
+            "start": design.start if own else None,
+            "stop": design.stop if own else None,
+            "step": design.step if own else None,
+            "extra": _extra(design, setting, repeat),
+        }
+        settings = Path(folder) / "settings.json"
+        settings.write_text(json.dumps(told), encoding="utf-8")
+        command = [*launcher(workers), sys.executable, "-m", "kinema.experiments.one_run", str(settings)]
+        began = time.perf_counter()
+        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        seconds = time.perf_counter() - began
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
+        raise WorkerError(f"a run of {design.runner} with {workers} workers failed (exit {done.returncode}): {said}")
+    return Outcome(setting, workers, repeat, seconds, Report.load(report))
+
+
+def _extra(design: Design, setting: Setting, repeat: int) -> dict[str, Any]:
+    """What varies, for the labels of series; what is as usual is left out."""
+    found: dict[str, Any] = {"workload": setting.workload, "repeat": repeat, "cache": design.cache}
+    if setting.format != "as is":
+        found["format"] = setting.format
+    if setting.source != "file":
+        found["source"] = setting.source
+    return found | {k: v for k, v in (("gather", setting.gather), ("schedule", design.schedule)) if v}
+
+
+def _environment() -> Mapping[str, str]:
+    """In which the programs find the same kinema."""
+    package = str(Path(kinema.__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
+
+
+def _no_launcher(_workers: int) -> list[str]:
+    return []
+
+
+def _launcher(design: Design) -> Callable[[int], list[str]]:
+    """The words before the program; FileNotFound without mpiexec."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise FileNotFound("mpiexec: not found; install kinema[mpi-local], or load the machine's MPI")
+    placed: Sequence[str] = ()
+    if design.ranks_per_node is not None:
+        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+        if "Open MPI" in version or "OpenRTE" in version:
+            placed = ("--map-by", f"ppr:{design.ranks_per_node}:node")
+        elif "HYDRA" in version or "Intel" in version:
+            placed = ("-ppn", str(design.ranks_per_node))
+        else:
+            raise ArgumentError(
+                f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
+            )
+    return lambda workers: [found, "-n", str(workers), *placed]
+
+
+def _told(outcome: Outcome) -> str:
+    setting, found = outcome.setting, outcome.report.quantities
+    return (
+        f"{setting.source}, {setting.format}, work x{setting.workload}, {outcome.workers} workers, "
+        f"repeat {outcome.repeat}: {found.t_rounds:.3f} s of {outcome.job_seconds:.3f} s, "
+        f"t_IO {found.t_IO:.3f} s, t_comp {found.t_comp:.3f} s"
+    )

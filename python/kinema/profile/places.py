@@ -1,0 +1,116 @@
+"""Where the frames of a block lie: numbers in the trajectory, the file, bytes of it.
+
+It reads nothing but what the index knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.frames import ResolvedFrames
+from kinema.runners.timings import BLOCK_COLUMNS
+
+__all__ = ["Place", "Places"]
+
+_WORKER, _LEAF, _FRAMES, _START = (BLOCK_COLUMNS.index(name) for name in ("worker", "leaf", "frames", "start"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run of frames in one file.
+
+    Attributes
+    ----------
+    path : str
+    first, last : numbers of frames in the trajectory, `last` is one of them
+    offset, length : bytes from the beginning of the first to the end of the last; of HDF5, whose frames need not lie in
+        order, one chunk near the first and the size of a frame (`exact` is False)
+    times : how many times as slow as is usual; None where it usually takes no time
+    """
+
+    path: str
+    first: int
+    last: int
+    offset: int
+    length: int
+    exact: bool
+    times: float | None
+
+    def __str__(self) -> str:
+        frames = f"frames {self.first:,} to {self.last:,}" if self.last > self.first else f"frame {self.first:,}"
+        at = f"bytes {self.offset:,} to {self.offset + self.length:,}" if self.exact else f"near byte {self.offset:,}"
+        slow = "" if self.times is None else f" ({self.times:.1f} times the usual)"
+        return f"{frames} in {self.path}, {at}{slow}"
+
+
+class Places:
+    """Looks up where the blocks of a round lie; `core` is the trajectory and `frames` the selection of the run."""
+
+    def __init__(self, core: _core.Trajectory, frames: ResolvedFrames) -> None:
+        self._core = core
+        self._frames = frames
+        parts = core.parts()
+        self.paths = [part["path"] for part in parts]
+        self._formats = {part["path"]: part["format"] for part in parts}
+        # a part of which nothing is kept begins where the next does: the last that begins there holds the frame
+        kept = [i for i, part in enumerate(parts) if part["kept"][1] > part["kept"][0]]
+        self._kept = np.array(kept, dtype=np.int64)
+        self._firsts = np.array([parts[i]["first_frame"] for i in kept], dtype=np.int64)
+
+    def positions(self, blocks: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(blocks,) the position in the selection at which each block begins; `blocks` are all of a round."""
+        if not len(blocks):
+            return np.empty(0, dtype=np.int64)
+        leaves, counts = blocks[:, _LEAF].astype(np.int64), blocks[:, _FRAMES].astype(np.int64)
+        # every leaf but the last has the same length, which no timing tells
+        leaf_frames = int(np.bincount(leaves - leaves.min(), weights=counts).max())
+        if len(np.unique(leaves)) == 1 and leaves[0] > 0:
+            # one leaf alone, the last: what came before it is not known but for what the selection has
+            leaf_frames = (self._count() - int(counts.sum())) // int(leaves[0])
+        order = np.lexsort((blocks[:, _START], leaves))
+        sums = np.cumsum(counts[order]) - counts[order]
+        first_of_leaf = np.searchsorted(leaves[order], leaves[order], side="left")
+        found = np.empty(len(blocks), dtype=np.int64)
+        found[order] = leaves[order] * leaf_frames + sums - sums[first_of_leaf]
+        return found.clip(0, max(0, self._count() - 1))
+
+    def parts(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) which of `paths` holds the frame at each position of the selection."""
+        if isinstance(self._frames, tuple):
+            start, step, _ = self._frames
+            numbers = start + step * positions
+        else:
+            numbers = self._frames[positions].astype(np.int64)
+        at: NDArray[np.int64] = self._kept[np.searchsorted(self._firsts, numbers, side="right") - 1]
+        return at
+
+    def place(self, position: int, n_frames: int, times: float | None) -> Place:
+        """Where a block is that begins there; of several files that of its first frame."""
+        first = self._number(position)
+        path, _, offset, length = self._core.locate(first)
+        last_position = position + n_frames - 1
+        for at in range(last_position, position - 1, -1):
+            other, _, other_offset, other_length = self._core.locate(self._number(at))
+            if other == path:
+                last_position = at
+                break
+        exact = self._formats[path] != "H5MD"
+        last = self._number(last_position)
+        begin = min(offset, other_offset)
+        end = max(offset + length, other_offset + other_length)
+        if not exact:
+            begin, end = offset, offset + length
+        return Place(path, min(first, last), max(first, last), begin, end - begin, exact, times)
+
+    def _number(self, position: int) -> int:
+        if isinstance(self._frames, tuple):
+            start, step, _ = self._frames
+            return start + step * position
+        return int(self._frames[position])
+
+    def _count(self) -> int:
+        return self._frames[2] if isinstance(self._frames, tuple) else len(self._frames)

@@ -1,0 +1,223 @@
+"""Pictures of reports: where each worker's time went, the blocks over time, speed-up and efficiency.
+
+It imports matplotlib, and so is imported only when a picture is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from numpy.typing import NDArray
+
+from kinema.output import write_whole
+from kinema.profile.scaling import Scaling
+from kinema.runners.timings import PHASES, UNACCOUNTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from kinema.profile.published import Published
+    from kinema.profile.report import Report
+
+__all__ = ["draw_bars", "draw_published", "draw_scaling", "draw_timeline", "write"]
+
+# distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
+_COLOURS = {
+    "start": "#56B4E9",
+    "open": "#0072B2",
+    "io": "#E69F00",
+    "decode": "#F0E442",
+    "compute": "#009E73",
+    "wait": "#C9C9C9",
+    "communicate": "#CC79A7",
+    "close": "#7A5195",
+    UNACCOUNTED: "#5A5A5A",
+}
+_NAMES = {
+    "start": "start",
+    "open": "open",
+    "io": "I/O",
+    "decode": "decode",
+    "compute": "compute",
+    "wait": "wait",
+    "communicate": "communicate",
+    "close": "close",
+    UNACCOUNTED: "unaccounted",
+}
+_SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "osD^vP*"
+# shares of all time below which a phase has no entry in the legend
+_VISIBLE = 2e-3
+_MANY_WORKERS = 24
+
+
+def write(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Whole or not at all; the suffix decides how."""
+    suffix = os.path.splitext(os.fspath(path))[1][1:]
+    write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
+
+
+def draw_bars(report: Report) -> Figure:
+    """Seconds of each worker by phase, rounds added up; stragglers are marked."""
+    n_workers = report.timings.n_workers
+    sums = {phase: np.zeros(n_workers) for phase in (*PHASES, UNACCOUNTED)}
+    for worker in report.timings.workers:
+        for phase, values in sums.items():
+            values[worker.worker] += max(0.0, getattr(worker, phase))
+    marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
+    title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
+    return _bars(sums, title + f"{report.timings.runner}, {n_workers} workers", "worker", marked)
+
+
+def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
+    """Seconds of each rank of one published run, by the phases of its tables."""
+    run = published.run(n_ranks, repeat)
+    marked = [(straggler.rank, straggler.phase) for straggler in published.stragglers(n_ranks, repeat)]
+    names = {"open_topology": "start", "open_trajectory": "open", "t_init": "open", "t_io": "io", "t_IO": "io"}
+    names |= {"t_comp": "compute", "t_rmsd": "compute", "t_wait": "wait", "t_comm": "communicate"}
+    names |= {"t_init_top": "start", "t_init_traj": "open", "t_close_traj": "close", "t_end_loop": "close"}
+    sums = {phase: np.zeros(n_ranks) for phase in (*PHASES, UNACCOUNTED)}
+    for name in published.phases:
+        sums[names[name]] += run[name]
+    sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
+    return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
+
+
+def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]) -> Figure:
+    n = len(next(iter(sums.values())))
+    figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n)), 4.2), layout="constrained")
+    axes = figure.subplots()
+    bottom = np.zeros(n)
+    total = sum(values.sum() for values in sums.values())
+    for phase, values in sums.items():
+        if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
+            label = _NAMES[phase]
+            width = 0.9 if n > _MANY_WORKERS else 0.7
+            axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
+        bottom = bottom + values
+    for worker, phase in marked:
+        axes.annotate(
+            f"straggler\n({phase})" if len(marked) <= 3 else "▾", (worker, bottom[worker]), ha="center", va="bottom",
+            fontsize=8, xytext=(0, 2), textcoords="offset points",
+        )  # fmt: skip
+    axes.set_xlabel(of)
+    axes.set_ylabel("time (s)")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlim(-0.6, n - 0.4)
+    axes.set_ylim(0, (bottom.max() or 1.0) * (1.14 if marked else 1.05))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=min(n, 12), integer=True))
+    _plain(axes)
+    handles, labels = axes.get_legend_handles_labels()
+    # in the order of the stack, from the top
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def draw_timeline(report: Report) -> Figure:
+    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next round."""
+    n_workers = report.timings.n_workers
+    figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
+    axes = figure.subplots()
+    offset = 0.0
+    shown: set[str] = set()
+    for one in report.timings.rounds:
+        for worker in one.workers:
+            if worker.start > 0:
+                axes.broken_barh([(offset, worker.start)], (worker.worker - 0.4, 0.8), color=_COLOURS["start"], lw=0)
+                shown.add("start")
+        for phase, bars in _bars_of_blocks(one.blocks, offset).items():
+            for worker_number, spans in bars.items():
+                axes.broken_barh(
+                    spans, (worker_number - 0.4, 0.8), color=_COLOURS[phase], lw=0, rasterized=len(spans) > 500
+                )
+                shown.add(phase)
+        if offset > 0:
+            axes.axvline(offset, color="black", linewidth=0.8, linestyle=":")
+        offset += one.wall
+    axes.set_ylim(n_workers - 0.4, -0.6)
+    axes.set_xlim(0, offset or 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=min(n_workers, 20), integer=True))
+    axes.set_xlabel("time since the beginning (s)")
+    axes.set_ylabel("worker")
+    axes.set_title(
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers "
+        "(white: waiting, or not accounted for)",
+        fontsize=10, loc="left",
+    )  # fmt: skip
+    _plain(axes)
+    axes.grid(visible=False, axis="y")
+    handles = [Patch(color=_COLOURS[phase], label=_NAMES[phase]) for phase in _COLOURS if phase in shown]
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dict[int, list[tuple[float, float]]]]:
+    """(begin, length) of each phase of each block, by phase and worker."""
+    found: dict[str, dict[int, list[tuple[float, float]]]] = {"io": {}, "decode": {}, "compute": {}}
+    for worker in np.unique(blocks[:, 0]):
+        rows = blocks[blocks[:, 0] == worker]
+        begin = rows[:, 3] + offset
+        for column, phase in ((4, "io"), (5, "decode"), (6, "compute")):
+            found[phase][int(worker)] = list(zip(begin.tolist(), rows[:, column].tolist(), strict=True))
+            begin = begin + rows[:, column]
+    return found
+
+
+def draw_scaling(scaling: Scaling) -> Figure:
+    """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line."""
+    figure = Figure(figsize=(11.0, 4.3), layout="constrained")
+    time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
+    numbers: set[int] = set()
+    for number, (label, points) in enumerate(scaling.series.items()):
+        numbers.update(point.n_workers for point in points)
+        # side by side, so that bars of deviations do not hide each other
+        n = [point.n_workers * (1 + 0.02 * (number - (len(scaling.series) - 1) / 2)) for point in points]
+        style: dict[str, Any] = {"color": _SERIES[number % len(_SERIES)], "marker": _MARKERS[number % len(_MARKERS)]}
+        style |= {"capsize": 3, "linewidth": 1.3, "markersize": 5, "label": label}
+        time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)
+        speed_axes.errorbar(n, [p.speed_up for p in points], yerr=[p.speed_up_deviation for p in points], **style)
+        efficiency_axes.errorbar(
+            n, [p.efficiency for p in points], yerr=[p.efficiency_deviation for p in points], **style
+        )
+    base = min((points[0].base for points in scaling.series.values()), default=1)
+    ends = np.array([min(numbers), max(numbers)], dtype=float)
+    speed_axes.plot(ends, ends / base, color="0.6", linewidth=1, linestyle="--", zorder=0, label="ideal")
+    efficiency_axes.axhline(1.0, color="0.6", linewidth=1, linestyle="--", zorder=0)
+    time_axes.set_ylabel("time t (s)")
+    time_axes.set_ylim(bottom=0)
+    speed_axes.set_ylabel(f"speed-up S = t({base}) / t(N)")
+    speed_axes.set_ylim(bottom=0)
+    efficiency_axes.set_ylabel(f"efficiency E = S / {'N' if base == 1 else f'(N / {base})'}")
+    efficiency_axes.set_ylim(0, max(1.15, efficiency_axes.get_ylim()[1]))
+    for axes in (time_axes, speed_axes, efficiency_axes):
+        axes.set_xlabel("workers N")
+        _number_axis(axes, sorted(numbers))
+        _plain(axes)
+    handles, labels = speed_axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), frameon=False, fontsize=9)
+    return figure
+
+
+def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
+    """Marks at the numbers of workers themselves, in powers of two where these span much."""
+    if len(numbers) > 1 and numbers[-1] >= 8 * numbers[0]:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.minorticks_off()
+    if len(numbers) <= 8:
+        axes.set_xticks(numbers)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)

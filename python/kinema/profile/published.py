@@ -1,0 +1,253 @@
+"""The publications' per-rank tables: means, deviations, speed-ups and stragglers as they were published.
+
+Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), data: DOI 10.5281/zenodo.3351616; Jakupovic
+and Beckstein, Proc. 20th Python in Science Conf. (2021), data: DOI 10.5281/zenodo.5083858. It reads the tables and
+nothing else; none of the data is part of Kinema.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.profile.scaling import ScalingPoint, scaling_points
+from kinema.profile.stragglers import THRESHOLD
+
+__all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
+
+# values by name, (ranks,) seconds each, in the order of ranks
+PublishedRun = Mapping[str, NDArray[np.float64]]
+
+_RANK_COLUMNS = ("t_comp", "t_IO", "t_IO_plus_t_comp", "t_end_loop", "t_init")
+# the rows of each run in the second table that agree with the summary; what the other three are is not told
+_TOTALS = {"t_tot": 0, "t_comm": 3, "t_block_RMSD": 5}
+_ROWS = 6
+
+
+@dataclass(frozen=True)
+class PublishedStraggler:
+    """A rank of a published run whose time is 1.5 times that of the fast group or more."""
+
+    n_ranks: int
+    repeat: int
+    rank: int
+    seconds: float
+    times: float
+    phase: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_ranks} ranks, repeat {self.repeat}: rank {self.rank} took {self.seconds:.2f} s, "
+            f"{self.times:.2f} times that of the fast ranks, most of the difference in {self.phase}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Per-rank tables of one publication.
+
+    Attributes
+    ----------
+    title : str
+    runs : {(ranks, repeat): {name: (ranks,) seconds}}
+    phases : names that a rank's time is the sum of, but for little
+    total : name of the rank's whole time
+    """
+
+    title: str
+    runs: Mapping[tuple[int, int], PublishedRun]
+    phases: tuple[str, ...]
+    total: str
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of ranks."""
+        return sorted({n for n, _ in self.runs})
+
+    def repeats(self, n_ranks: int) -> list[int]:
+        """Repeats with so many ranks."""
+        return sorted(repeat for n, repeat in self.runs if n == n_ranks)
+
+    def run(self, n_ranks: int, repeat: int) -> PublishedRun:
+        """One run; ArgumentError where there is none."""
+        if (n_ranks, repeat) not in self.runs:
+            raise ArgumentError(f"{self.title}: no run with {n_ranks} ranks and repeat {repeat}")
+        return self.runs[n_ranks, repeat]
+
+    def mean(self, name: str, n_ranks: int) -> tuple[float, float]:
+        """Mean and deviation (n - 1) of all ranks of all repeats together."""
+        values = self._all(name, n_ranks)
+        return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+    def largest(self, name: str, n_ranks: int) -> float:
+        """Of all ranks of all repeats."""
+        return float(self._all(name, n_ranks).max())
+
+    def of_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
+        """Mean and deviation (n - 1) over repeats of each repeat's "mean" or "max"."""
+        if each not in ("mean", "max"):
+            raise ArgumentError(f"each must be 'mean' or 'max', found {each!r}")
+        values = [float(getattr(self.runs[n_ranks, repeat][name], each)()) for repeat in self.repeats(n_ranks)]
+        return fmean(values), stdev(values) if len(values) > 1 else 0.0
+
+    def scaling(self) -> tuple[ScalingPoint, ...]:
+        """S and E of the slowest rank of each run."""
+        times = {n: [float(self.runs[n, repeat][self.total].max()) for repeat in self.repeats(n)] for n in self.sizes}
+        return scaling_points(times)
+
+    def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
+        """Ranks that took `threshold` times the fast group's time or more, slowest first.
+
+        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 62 of 72 were once, the
+        median is one of the slow. Waiting is no work, and left out where the tables have it apart.
+        """
+        run = self.run(n_ranks, repeat)
+        own = run[self.total] - run.get("t_wait", 0.0)
+        fast = own[own <= THRESHOLD * own.min()]
+        usual = median(fast.tolist())
+        found = []
+        for rank in np.flatnonzero(own >= threshold * usual):
+            inside = own <= THRESHOLD * own.min()
+            excess = {
+                name: run[name][rank] - median(run[name][inside].tolist()) for name in self.phases if name != "t_wait"
+            }
+            phase = max(excess, key=lambda name: float(excess[name]))
+            found.append(
+                PublishedStraggler(n_ranks, repeat, int(rank), float(own[rank]), float(own[rank] / usual), phase)
+            )
+        return sorted(found, key=lambda one: -one.seconds)
+
+    def summary(self) -> list[dict[str, float]]:
+        """One row for each number of ranks: means, deviations, S and E, by the names that the publications use."""
+        rows = []
+        for point in self.scaling():
+            n = point.n_workers
+            row: dict[str, float] = {"ranks": n, "repeats": point.repeats}
+            for name in self.phases:
+                row[name], row[f"std_{name}"] = self.mean(name, n)
+            row["t_tot_max"], row["std_tot_max"] = point.mean, point.deviation
+            row |= {"speed_up": point.speed_up, "std_S": point.speed_up_deviation}
+            row |= {"efficiency": point.efficiency, "std_E": point.efficiency_deviation}
+            row["stragglers"] = sum(len(self.stragglers(n, repeat)) for repeat in self.repeats(n))
+            rows.append(row)
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.summary()
+        names = [name for name in rows[0] if not name.startswith("std_")]
+        lines = [self.title, " ".join(f"{name:>14.14}" for name in names)]
+        for row in rows:
+            lines.append(" ".join(f"{row[name]:>14.6g}" for name in names))
+        lines += [self._slow_ranks(n, repeat) for n in self.sizes for repeat in self.repeats(n)]
+        return "\n".join(filter(None, lines))
+
+    def _slow_ranks(self, n_ranks: int, repeat: int) -> str:
+        """The stragglers of a run in one line; "" without any."""
+        slow = self.stragglers(n_ranks, repeat)
+        if not slow:
+            return ""
+        usual = slow[0].seconds / slow[0].times
+        (phase, _), *_ = Counter(one.phase for one in slow).most_common(1)
+        return (
+            f"stragglers: {n_ranks} ranks, repeat {repeat}: {len(slow)} of {n_ranks} took "
+            f"{median(one.seconds for one in slow):.1f} s (median), the fast ranks {usual:.1f} s; most of the "
+            f"difference in {phase}" + self._waited_for(n_ranks, repeat)
+        )
+
+    def _waited_for(self, n_ranks: int, repeat: int) -> str:
+        """The ranks whose own work, without communication, took long: what communication may have waited for."""
+        run = self.runs[n_ranks, repeat]
+        own = run[self.total] - run["t_comm"] - run.get("t_wait", 0.0)
+        usual = float(np.median(own))
+        slow = [rank for rank in np.argsort(-own) if own[rank] >= THRESHOLD * usual][:3]
+        told = []
+        for rank in slow:
+            excess = {name: run[name][rank] - np.median(run[name]) for name in self.phases if "comm" not in name}
+            phase = max(excess, key=lambda name: float(excess[name]))
+            told.append(f"rank {rank} ({phase} {run[phase][rank]:.1f} s)")
+        return f"; slow but for communication: {', '.join(told)}" if told else ""
+
+    def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
+        return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])
+
+
+def read_published(folder: str | os.PathLike[str]) -> list[Published]:
+    """All tables below `folder`: ranks<N>_<n>node_<repeat>.csv (2021), and fig2_ranks_a.txt with _b.txt (2020).
+
+    Raises FileNotFound for a folder without any, CorruptFileError for a table that is damaged.
+    """
+    root = Path(folder)
+    by_folder: dict[Path, list[Path]] = {}
+    for path in sorted(root.rglob("ranks*_*node_*.csv")):
+        by_folder.setdefault(path.parent, []).append(path)
+    found = [_read_2021(place.name, paths) for place, paths in by_folder.items()]
+    found += [_read_2020(path, path.with_name("fig2_ranks_b.txt")) for path in sorted(root.rglob("fig2_ranks_a.txt"))]
+    if not found:
+        raise FileNotFound(
+            f"{root}: no published tables, expected ranks*_*node_*.csv or fig2_ranks_a.txt", path=str(root)
+        )
+    return found
+
+
+def _read_2021(name: str, paths: Sequence[Path]) -> Published:
+    runs: dict[tuple[int, int], PublishedRun] = {}
+    for path in paths:
+        named = re.fullmatch(r"ranks(\d+)_\d+node_(\d+)\.csv", path.name)
+        if named is None:
+            continue
+        rows = list(csv.DictReader(_text(path).splitlines()))
+        try:
+            table = {column: np.array([float(row[column]) for row in rows]) for column in rows[0] if column}
+            order = np.argsort(table["rank"])
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(path, error) from None
+        if len(order) != int(named[1]):
+            raise _damaged(path, f"expected {named[1]} ranks, found {len(order)}")
+        runs[int(named[1]), int(named[2])] = {column: values[order] for column, values in table.items()}
+    phases = ("t_init_top", "t_init_traj", "t_io", "t_rmsd", "t_wait", "t_comm", "t_close_traj")
+    return Published(f"{name} (SciPy 2021)", runs, phases, "total_time")
+
+
+def _read_2020(path: Path, others: Path) -> Published:
+    try:
+        table = np.array([[float(word) for word in line.split()] for line in _text(path).splitlines()])
+        totals: dict[tuple[int, int], list[Any]] = {}
+        for line in _text(others).splitlines():
+            size, number, values = line.split(" ", 2)
+            totals.setdefault((int(size), int(number)), []).append(np.array(ast.literal_eval(values), dtype=np.float64))
+        runs: dict[tuple[int, int], PublishedRun] = {}
+        for (n, repeat), rows in totals.items():
+            own = table[(table[:, 0] == n) & (table[:, 1] == repeat)]
+            own = own[np.argsort(own[:, 2])]
+            run = {name: own[:, 3 + column] for column, name in enumerate(_RANK_COLUMNS)}
+            run |= {name: rows[at] for name, at in _TOTALS.items()}
+            if len(rows) != _ROWS or any(found.shape != (n,) for found in run.values()):
+                raise _damaged(path, f"expected {n} ranks and {_ROWS} rows in repeat {repeat}")
+            runs[n, repeat] = run
+    except (IndexError, KeyError, TypeError, ValueError, SyntaxError) as error:
+        raise _damaged(path, error) from None
+    title = f"{path.parent.name}: one shared XTC, MPI_Gather (Concurrency Computat. 2020)"
+    return Published(title, runs, ("t_init", "t_IO", "t_comp", "t_end_loop", "t_comm"), "t_tot")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise from_os("cannot read", error, str(path)) from None
+
+
+def _damaged(path: Path, why: object) -> CorruptFileError:
+    return CorruptFileError(f"{path}: the published table is damaged: {why}", path=str(path))

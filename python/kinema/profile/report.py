@@ -1,0 +1,252 @@
+"""`Report`: a run with every second accounted for, as text, JSON and pictures.
+
+It runs nothing; it is made of what a run left behind, or read from a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
+from kinema.output import check_folder, check_plot_path, write_whole
+from kinema.profile import stored
+from kinema.profile.advice import Circumstances, advise
+from kinema.profile.machine import machine_facts
+from kinema.profile.places import Places
+from kinema.profile.quantities import Quantities, quantities_of
+from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
+from kinema.runners.timings import Timings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kinema.analysis.base import Analysis
+
+__all__ = ["Report", "report_of"]
+
+# what an HDF5 file, or a DCD, holds of an atom in a frame
+_ATOM_BYTES = 12
+# files of a trajectory whose layout is looked at
+_LAYOUTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Where the time of a run went. `print(report)` tells it.
+
+    Attributes
+    ----------
+    machine : mapping
+        Processor, cores, memory, versions.
+    input : mapping
+        "files" (path, format, size, fingerprint), "topology", "format", "n_atoms", "n_frames".
+    run : mapping
+        "analyses", "atoms" (of all selections together), "command", "runner", "plan" (in words), "date".
+    timings : Timings
+    stragglers, slow_files : worst first
+    advice : tuple of str
+    extra : mapping
+        What the maker of the run adds: the repeat, the cache, the work multiplier of `kinema scaling`.
+    """
+
+    machine: Mapping[str, Any]
+    input: Mapping[str, Any]
+    run: Mapping[str, Any]
+    timings: Timings
+    stragglers: tuple[Straggler, ...]
+    slow_files: tuple[SlowFile, ...]
+    advice: tuple[str, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def quantities(self) -> Quantities:
+        """The publications' quantities."""
+        return quantities_of(self.timings)
+
+    @property
+    def n_workers(self) -> int:
+        """Workers that a round had."""
+        return self.timings.n_workers
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON; `kinema.profile.stored` says how."""
+        return stored.report_as_dict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it as JSON, whole or not at all; raises as other outputs do for a folder that is not there."""
+        check_folder(os.fspath(path))
+        text = json.dumps(self.as_dict(), allow_nan=False)
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Report:
+        """What `save` has written; CorruptFileError for another file, ArgumentError for a newer version of reports."""
+        name = os.fspath(path)
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise from_os("cannot read", error, name) from None
+        except UnicodeDecodeError:
+            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
+        return Report(**stored.report_from_dict(found, name))
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, kind: str = "bars") -> Figure:
+        """A matplotlib figure, written to `path` (.png, .pdf, .svg) where one is given.
+
+        `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
+        """
+        from kinema.profile import plotting
+
+        kinds = {"bars": plotting.draw_bars, "timeline": plotting.draw_timeline}
+        if kind not in kinds:
+            raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
+        if path is not None:
+            check_plot_path(path)
+        figure = kinds[kind](self)
+        if path is not None:
+            plotting.write(figure, path)
+        return figure
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None = None) -> Report:
+    """The report of analyses that ran together; ArgumentError where they have not run."""
+    first = analyses[0]
+    if first._frames is None:
+        raise ArgumentError(f"{type(first).__name__} has no timings yet; call run() first, on the rank that leads")
+    timings = first.timings
+    places = Places(first.trajectory.core, first._frames)
+    stragglers = find_stragglers(timings.rounds, places)
+    slow_files = find_slow_files(timings.rounds, places) if len(places.paths) > 1 else ()
+    circumstances = _circumstances(analyses)
+    parts = first.trajectory.parts
+    return Report(
+        machine=machine_facts(),
+        input={
+            "files": [
+                {"path": part.path, "format": part.format, "size": part.size, "fingerprint": part.fingerprint}
+                for part in parts
+            ],
+            "topology": first.trajectory.topology_name,
+            "format": first.trajectory.format,
+            "n_atoms": first.trajectory.n_atoms,
+            "n_frames": first.trajectory.n_frames,
+            "bytes_wanted": circumstances.bytes_wanted,
+        },
+        run={
+            "analyses": [type(analysis).__name__ for analysis in analyses],
+            "atoms": _n_chosen(analyses),
+            "command": first.command or "",
+            "runner": timings.runner,
+            "plan": first.plan,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+        timings=timings,
+        stragglers=stragglers,
+        slow_files=slow_files,
+        advice=advise(timings, quantities_of(timings), stragglers, slow_files, circumstances),
+        extra=dict(extra or {}),
+    )
+
+
+def _n_chosen(analyses: Sequence[Analysis]) -> int:
+    """Atoms of all selections together."""
+    chosen = [one.indices for analysis in analyses for one in (analysis.selection, *getattr(analysis, "groups", ()))]
+    return len(np.unique(np.concatenate(chosen)))
+
+
+def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
+    first = analyses[0]
+    trajectory, timings = first.trajectory, first.timings
+    layouts, layout_advice = _layouts(trajectory.paths) if trajectory.format == "H5MD" else ({}, ())
+    n_read = timings.frames_read * _n_chosen(analyses) * _ATOM_BYTES
+    return Circumstances(
+        format=trajectory.format,
+        n_files=len(trajectory.paths),
+        runner=timings.runner,
+        # packed frames are read whole
+        bytes_wanted=0 if trajectory.format == "XTC" else n_read,
+        layouts=layouts,
+        layout_advice=layout_advice,
+    )
+
+
+def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tuple[str, ...]]:
+    """Amplification of the positions of each file, and why files are read slowly or are not known."""
+    from kinema.layout import layout_of
+
+    layouts: dict[str, Mapping[str, float]] = {}
+    told: list[str] = []
+    for path in paths[:_LAYOUTS]:
+        try:
+            found = layout_of(path)
+        except Error as error:
+            # bare data sets and other programs' HDF5 files have no H5MD structure
+            told.append(f"the layout of the file is not judged: {error}")
+            continue
+        positions = [field for group in found.groups for field in group.fields if field.name == "positions"]
+        if positions:
+            layouts[path] = positions[0].amplification
+        told += [f"{path}: {sentence}" for sentence in found.advice if "h5py, which is slow" in sentence]
+    return layouts, tuple(told)
+
+
+def _lines(report: Report) -> list[str]:
+    timings, found = report.timings, report.quantities
+    files = report.input["files"]
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    opening = timings.opening
+    between = max(0.0, timings.whole - timings.wall)
+    wanted = report.input.get("bytes_wanted", 0)
+    lines = [
+        f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
+        f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}",
+        f"once: topology {opening.get('topology', 0.0):.3f} s, headers {opening.get('trajectory', 0.0):.3f} s, finding "
+        f"frames {opening.get('frames', 0.0):.3f} s; besides the rounds (planning, finishing, files): {between:.3f} s",
+        str(timings),
+        "quantities: " + ", ".join(_quantity(name, value) for name, value in _told(found)),
+    ]
+    if wanted and timings.bytes_read:
+        lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
+    lines += [_block_line(name, values) for name, values in stored.block_summary(timings).items()]
+    lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
+    lines += [f"slow file: {one}" for one in report.slow_files]
+    return lines + [f"advice: {one}" for one in report.advice]
+
+
+def _told(found: Quantities) -> list[tuple[str, Any]]:
+    """Names as the publications write them."""
+    names = {name: name for name in ("t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")}
+    told = [(shown, getattr(found, name)) for name, shown in names.items()]
+    about = " (estimate)" if found.R_comp_IO_is_estimate else ""
+    told.append((f"R_comp/IO{about}", found.R_comp_IO))
+    told.append(("R_comp/comm", found.R_comp_comm))
+    return told
+
+
+def _quantity(name: str, value: float | None) -> str:
+    if value is None:
+        return f"{name} -"
+    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {value:.3f} s"
+
+
+def _block_line(name: str, values: Mapping[str, float]) -> str:
+    return (
+        f"a block: {name} median {values['median'] * 1e3:.3f} ms, 95 % below {values['p95'] * 1e3:.3f} ms, "
+        f"longest {values['max'] * 1e3:.3f} ms"
+    )

@@ -1,0 +1,169 @@
+"""Speed-up S(N) = t(1) / t(N) and efficiency E(N) = S(N) / N across runs, with deviations.
+
+Deviations are of a sample (n - 1); those of S and E follow from those of both times, taken as independent. It runs
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from kinema.errors import ArgumentError
+from kinema.profile.quantities import Quantities
+from kinema.profile.report import Report
+
+__all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """All repeats with one number of workers.
+
+    Attributes
+    ----------
+    n_workers, repeats : int
+    mean, deviation : seconds; the deviation is 0 for a single repeat
+    base : the number of workers that S and E are measured against, 1 where there is a run with one
+    speed_up, speed_up_deviation : S(N), t(base) / t(N)
+    efficiency, efficiency_deviation : S(N) base / N
+    """
+
+    n_workers: int
+    repeats: int
+    mean: float
+    deviation: float
+    base: int
+    speed_up: float
+    speed_up_deviation: float
+    efficiency: float
+    efficiency_deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Series of points by label, and for each the means of the publications' quantities by number of workers.
+
+    `print(scaling)` gives a table. `R_comp_IO` by label: from the runs with one worker; absent where there are none.
+    """
+
+    series: Mapping[str, tuple[ScalingPoint, ...]]
+    means: Mapping[str, Mapping[int, Mapping[str, float]]]
+    R_comp_IO: Mapping[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            label: {
+                "points": [asdict(point) for point in points],
+                "means": {str(n): dict(values) for n, values in self.means[label].items()},
+                "R_comp_IO": self.R_comp_IO.get(label),
+            }
+            for label, points in self.series.items()
+        }
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for label, points in self.series.items():
+            ratio = self.R_comp_IO.get(label)
+            said = "not measured: no run with one worker" if ratio is None else f"{ratio:.3g} (measured, one worker)"
+            lines.append(f"{label}: R_comp/IO {said}")
+            names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
+            base = points[0].base
+            lines.append(
+                f"{'N':>4} {'runs':>5} {'t (s)':>17} {'S':>14} {'E':>14} "
+                + " ".join(f"{name:>13.13}" for name in names)
+            )
+            for point in points:
+                means = self.means[label][point.n_workers]
+                lines.append(
+                    f"{point.n_workers:>4} {point.repeats:>5} {point.mean:>9.3f} ± {point.deviation:<5.3f} "
+                    f"{point.speed_up:>7.2f} ± {point.speed_up_deviation:<4.2f} "
+                    f"{point.efficiency:>7.2f} ± {point.efficiency_deviation:<4.2f} "
+                    + " ".join(f"{means[name]:>13.3f}" for name in names)
+                )
+            if base > 1:
+                lines.append(f"S and E are measured against {base} workers, as there is no run with one")
+        return "\n".join(lines)
+
+
+def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scaling:
+    """Reports of the same work on different numbers of workers; series are told apart by runner, file and what
+    `kinema scaling` has noted.
+
+    `quantity`: of `Quantities`, "t_rounds" (wall time of the rounds) or "t_total" (with opening).
+
+    Raises ArgumentError for no reports, reports without workers, another quantity, and series whose runs did not read
+    the same number of frames.
+    """
+    if not reports:
+        raise ArgumentError("scaling needs reports of at least one run")
+    if quantity not in Quantities.__dataclass_fields__:
+        raise ArgumentError(f"quantity must be one of {', '.join(Quantities.__dataclass_fields__)}, found {quantity!r}")
+    by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
+    for report in reports:
+        if not report.n_workers:
+            raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
+        by_label[label_of(report)][report.n_workers].append(report)
+    series, means, ratios = {}, {}, {}
+    for label, groups in by_label.items():
+        frames = {report.timings.frames_read for group in groups.values() for report in group}
+        if len(frames) > 1:
+            found = ", ".join(f"{n:,}" for n in sorted(frames))
+            raise ArgumentError(f"{label}: runs of different work cannot be compared, found {found} frames")
+        times = {n: [getattr(report.quantities, quantity) for report in group] for n, group in groups.items()}
+        series[label] = scaling_points(times)
+        means[label] = {n: _means(group) for n, group in groups.items()}
+        alone = [report.quantities for report in groups.get(1, [])]
+        measured = [one.R_comp_IO for one in alone if one.R_comp_IO is not None and not one.R_comp_IO_is_estimate]
+        if measured:
+            ratios[label] = fmean(measured)
+    return Scaling(series, means, ratios)
+
+
+def label_of(report: Report) -> str:
+    """What a series is called: runner, format, what varies in `kinema scaling`."""
+    extra = report.extra
+    words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
+    usual = ("", "warm", "file")
+    words += [
+        f"{name} {extra[name]}"
+        for name in ("source", "cache", "gather", "schedule")
+        if extra.get(name, "") not in usual
+    ]
+    if extra.get("workload", 1) != 1:
+        words.append(f"work x{extra['workload']}")
+    return ", ".join(words)
+
+
+def _means(reports: Sequence[Report]) -> dict[str, float]:
+    found = [report.quantities.as_dict() for report in reports]
+    return {name: fmean(one[name] for one in found) for name in found[0] if name.startswith("t_")}
+
+
+def scaling_points(times: Mapping[int, Sequence[float]]) -> tuple[ScalingPoint, ...]:
+    """Points of times by number of workers, in ascending order, against the smallest number."""
+    base = min(times)
+    first, first_deviation = mean_and_deviation(times[base])
+    points = []
+    for n, found in sorted(times.items()):
+        mean, deviation = mean_and_deviation(found)
+        speed_up = first / mean if mean > 0 else math.inf
+        relative = math.hypot(first_deviation / first if first else 0.0, deviation / mean if mean else 0.0)
+        share = base / n
+        points.append(
+            ScalingPoint(
+                n, len(found), mean, deviation, base, speed_up, speed_up * relative, speed_up * share,
+                speed_up * relative * share,
+            )
+        )  # fmt: skip
+    return tuple(points)
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and deviation of a sample (n - 1); 0 for a single value."""
+    return fmean(values), stdev(values) if len(values) > 1 else 0.0

@@ -1,0 +1,151 @@
+"""Reports as JSON, with a version: what is in the file, and how it is read again.
+
+    schema        "kinema-report", version 1
+    machine, input, run, extra, advice    as `Report` has them
+    opening, whole, wall    seconds
+    totals        seconds of all workers by phase
+    quantities    the publications' quantities
+    blocks        {phase: {count, mean, median, p95, max}}, seconds of a block; "between": from a block to the next one
+    rounds        wall, frames, restored, workers (all of WorkerTimings and unaccounted), block_columns, blocks (rows;
+                  the longest MOST_BLOCKS of them), blocks_left_out, tasks (of Dask: function, task and job time)
+    stragglers, slow_files
+
+It draws no conclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.profile.stragglers import SlowFile, Straggler
+from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, Timings, WorkerTimings
+
+if TYPE_CHECKING:
+    from kinema.profile.report import Report
+
+__all__ = ["MOST_BLOCKS", "SCHEMA", "VERSION", "block_summary", "report_as_dict", "report_from_dict"]
+
+SCHEMA = "kinema-report"
+VERSION = 1
+# of a round, in a file: enough for a picture
+MOST_BLOCKS = 20_000
+_DIGITS = 9  # of seconds: the clocks count nanoseconds
+
+
+def report_as_dict(report: Report) -> dict[str, Any]:
+    """The report as plain values."""
+    timings = report.timings
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "machine": dict(report.machine),
+        "input": dict(report.input),
+        "run": dict(report.run),
+        "extra": dict(report.extra),
+        "opening": dict(timings.opening),
+        "whole": timings.whole,
+        "wall": timings.wall,
+        "totals": timings.totals,
+        "quantities": report.quantities.as_dict(),
+        "blocks": block_summary(timings),
+        "rounds": [_round(one) for one in timings.rounds],
+        "stragglers": [one.as_dict() for one in report.stragglers],
+        "slow_files": [asdict(one) for one in report.slow_files],
+        "advice": list(report.advice),
+    }
+
+
+def block_summary(timings: Timings) -> dict[str, dict[str, float]]:
+    """Seconds of a block by phase: count, mean, median, p95, max. "between" is what passes until the worker's next one:
+    merging, waiting, asking for work; not told of workers with several threads. Empty without blocks."""
+    found: dict[str, list[NDArray[np.float64]]] = {"io": [], "decode": [], "compute": [], "between": []}
+    for one in timings.rounds:
+        for name in ("io", "decode", "compute"):
+            found[name].append(one.blocks[:, BLOCK_COLUMNS.index(name)])
+        found["between"] += [_between(one.blocks[one.blocks[:, 0] == w.worker]) for w in one.workers]
+    joined = {name: np.concatenate(values) for name, values in found.items() if values}
+    return {name: _summary(values) for name, values in joined.items() if len(values)}
+
+
+def _between(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    rows = rows[np.argsort(rows[:, 3], kind="stable")]
+    gaps = rows[1:, 3] - (rows[:-1, 3] + rows[:-1, 4:7].sum(axis=1))
+    # blocks of one worker that overlap are those of its threads
+    return gaps.clip(min=0.0) if (gaps > -1e-3).all() else np.empty(0)
+
+
+def _summary(values: NDArray[np.float64]) -> dict[str, float]:
+    return {
+        "count": len(values),
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "p95": float(np.percentile(values, 95)),
+        "max": float(values.max()),
+    }
+
+
+def _round(one: RoundTimings) -> dict[str, Any]:
+    kept = np.sort(np.argsort(-one.blocks[:, 4:7].sum(axis=1), kind="stable")[:MOST_BLOCKS])
+    return {
+        "wall": one.wall,
+        "frames": one.frames,
+        "restored": one.restored,
+        "workers": [asdict(worker) | {"unaccounted": worker.unaccounted} for worker in one.workers],
+        "block_columns": list(BLOCK_COLUMNS),
+        "blocks": [[int(n) for n in row[:3]] + [round(float(s), _DIGITS) for s in row[3:]] for row in one.blocks[kept]],
+        "blocks_left_out": len(one.blocks) - len(kept),
+        # no transitions: these are thousands, and the runner keeps them
+        "tasks": None if one.tasks is None else _tasks(one.tasks),
+    }
+
+
+def _tasks(tasks: TaskTimes) -> dict[str, Any]:
+    """Function time, task time and job time beside what they follow from."""
+    told = {name: getattr(tasks, name) for name in ("function", "task", "job", "redone", "note")}
+    return told | {"workers": [asdict(one) for one in tasks.workers], "lost_workers": list(tasks.lost_workers)}
+
+
+def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:
+    workers = tuple(WorkerTaskTimes(**one) for one in found["workers"])
+    lost = tuple(map(str, found["lost_workers"]))
+    return TaskTimes(float(found["job"]), workers, (), lost, int(found["redone"]), str(found["note"]))
+
+
+def report_from_dict(found: Any, path: str) -> dict[str, Any]:
+    """The arguments of `Report`; CorruptFileError for anything but a report, ArgumentError for a newer version."""
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
+    if found.get("version") != VERSION:
+        raise ArgumentError(
+            f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
+        )
+    try:
+        rounds = tuple(_round_from(one) for one in found["rounds"])
+        timings = Timings(rounds, float(found["whole"]), dict(found["opening"]), str(found["run"]["runner"]))
+        return {
+            "machine": found["machine"],
+            "input": found["input"],
+            "run": found["run"],
+            "timings": timings,
+            "stragglers": tuple(Straggler.from_dict(one) for one in found["stragglers"]),
+            "slow_files": tuple(SlowFile(**one) for one in found["slow_files"]),
+            "advice": tuple(map(str, found["advice"])),
+            "extra": found["extra"],
+        }
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CorruptFileError(f"{path}: the report is damaged: {type(error).__name__} {error}", path=path) from None
+
+
+def _round_from(found: Mapping[str, Any]) -> RoundTimings:
+    names = {one.name for one in fields(WorkerTimings)}
+    workers = tuple(WorkerTimings(**{k: v for k, v in one.items() if k in names}) for one in found["workers"])
+    blocks = np.array(found["blocks"], dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
+    tasks = None if found["tasks"] is None else _tasks_from(found["tasks"])
+    return RoundTimings(float(found["wall"]), int(found["frames"]), workers, blocks, int(found["restored"]), tasks)

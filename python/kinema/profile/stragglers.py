@@ -1,0 +1,209 @@
+"""Workers and files that are slower than the others: who, how much, in which phase, from which bytes.
+
+A straggler takes 1.5 times the median of the others or more (the publications' own are about twice as slow). It knows
+no reason beyond what the clocks tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.profile.places import Place, Places
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
+
+__all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
+
+#: times the median of the others
+THRESHOLD = 1.5
+# of the round's wall time: what is less is not worth a line
+_WORTH = 0.05
+_PLACES = 3
+
+PHASE_NAMES: Mapping[str, str] = {
+    "start": "starting",
+    "open": "opening files",
+    "io": "I/O",
+    "decode": "decoding",
+    "compute": "computing",
+    "communicate": "communication",
+    "close": "closing files",
+    "wait": "waiting",
+    "unaccounted": "unaccounted for",
+    "frames": "number of frames",
+}
+_PER_FRAME = ("open", "io", "decode", "compute")
+_ONCE = ("start", "communicate", "close")
+# column of blocks that holds a phase; a block's I/O contains opening
+_COLUMNS = {"open": "io", "io": "io", "decode": "decode", "compute": "compute"}
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A worker of a round that is slower than the others.
+
+    Attributes
+    ----------
+    round, worker, node : who
+    times : how many times the median of the others, of seconds a frame; for phases that do not depend on frames, and
+        for "frames", of seconds in all; None where the others took no time
+    phase : in which most of the loss is, a key of `PHASE_NAMES`; "frames": it is as fast as others and had more to do
+    seconds, usual : what the phase took, and would have with the others' median
+    slow_blocks, blocks : how many of its blocks took 1.5 times the others' median or more in that phase
+    places : the slowest of them
+    """
+
+    round: int
+    worker: int
+    node: str
+    times: float | None
+    phase: str
+    seconds: float
+    usual: float
+    slow_blocks: int = 0
+    blocks: int = 0
+    places: tuple[Place, ...] = ()
+
+    def __str__(self) -> str:
+        who = f"worker {self.worker}" + (f" on {self.node}" if self.node else "")
+        if self.times is None:
+            return f"{who}: {self.seconds:.3f} s in {PHASE_NAMES[self.phase]}, where the others (median) took no time"
+        if self.phase == "frames":
+            return f"{who}: {self.times:.1f} times the work of the others (median), at the same speed"
+        said = (
+            f"{who}: {self.times:.1f} times as slow as the others (median), in {PHASE_NAMES[self.phase]}: "
+            f"{self.seconds:.3f} s instead of {self.usual:.3f} s"
+        )
+        if not self.slow_blocks:
+            return said
+        return f"{said}; {self.slow_blocks} of its {self.blocks} blocks, slowest: " + "; ".join(map(str, self.places))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(found: Mapping[str, Any]) -> Straggler:
+        """What `as_dict` gave."""
+        return Straggler(**{**found, "places": tuple(Place(**place) for place in found["places"])})
+
+
+@dataclass(frozen=True)
+class SlowFile:
+    """A file whose frames take longer than those of the others: `times` the median, `seconds` more in all."""
+
+    path: str
+    phase: str
+    times: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {PHASE_NAMES[self.phase]} takes {self.times:.1f} times as long a frame as in the other "
+            f"files (median), {self.seconds:.3f} s more"
+        )
+
+
+def find_stragglers(
+    rounds: Sequence[RoundTimings], places: Places | None = None, threshold: float = THRESHOLD
+) -> tuple[Straggler, ...]:
+    """All stragglers, worst first; `places` tells where slow blocks lie."""
+    found = [
+        straggler
+        for number, one in enumerate(rounds)
+        for worker in one.workers
+        if (straggler := _judge(number, one, worker, places, threshold)) is not None
+    ]
+    return tuple(sorted(found, key=lambda one: -(one.seconds - one.usual)))
+
+
+def _judge(
+    number: int, one: RoundTimings, worker: WorkerTimings, places: Places | None, threshold: float
+) -> Straggler | None:
+    others = [other for other in one.workers if other.worker != worker.worker]
+    if not others or worker.busy <= 0:
+        return None
+    usual = _usual(worker, others)
+    # seconds of threads where a worker has several
+    worth = _WORTH * worker.total
+    pace, usual_pace = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
+    phase = max((*_PER_FRAME, *_ONCE), key=lambda name: getattr(worker, name) - usual[name])
+    seconds = getattr(worker, phase)
+    if phase in _PER_FRAME and pace >= threshold * usual_pace and pace - usual_pace >= worth and usual_pace > 0:
+        made = Straggler(number, worker.worker, worker.node, pace / usual_pace, phase, seconds, usual[phase])
+        return made if places is None else _located(made, one, places, threshold)
+    for name in _ONCE:
+        spent = getattr(worker, name)
+        if spent >= threshold * usual[name] and spent - usual[name] >= worth:
+            times = spent / usual[name] if usual[name] > 0 else None
+            return Straggler(number, worker.worker, worker.node, times, name, spent, usual[name])
+    busy = median(other.busy for other in others)
+    if busy > 0 and worker.busy >= threshold * busy and worker.busy - busy >= worth:
+        return Straggler(number, worker.worker, worker.node, worker.busy / busy, "frames", worker.busy, busy)
+    return None
+
+
+def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, float]:
+    """What each phase would have taken at the median speed of the others."""
+    usual = {name: float(median(getattr(other, name) for other in others)) for name in _ONCE}
+    working = [other for other in others if other.frames]
+    for name in _PER_FRAME:
+        pace = median(getattr(other, name) / other.frames for other in working) if working else 0.0
+        usual[name] = float(pace * worker.frames)
+    return usual
+
+
+def _located(made: Straggler, one: RoundTimings, places: Places, threshold: float) -> Straggler:
+    """With the blocks that were slow."""
+    column = BLOCK_COLUMNS.index(_COLUMNS[made.phase])
+    own = one.blocks[:, 0] == made.worker
+    cost = one.blocks[:, column] / np.maximum(one.blocks[:, 2], 1)
+    if not own.any() or own.all():
+        return made
+    usual = float(np.median(cost[~own]))
+    slow = np.flatnonzero(own & (cost >= threshold * usual) & (cost > 0))
+    if not len(slow):
+        return made
+    worst = slow[np.argsort(-cost[slow], kind="stable")][:_PLACES]
+    positions = places.positions(one.blocks)
+    located = tuple(
+        places.place(int(positions[at]), int(one.blocks[at, 2]), float(cost[at] / usual) if usual > 0 else None)
+        for at in worst
+    )
+    return Straggler(
+        made.round, made.worker, made.node, made.times, made.phase, made.seconds, made.usual,
+        slow_blocks=len(slow), blocks=int(own.sum()), places=located,
+    )  # fmt: skip
+
+
+def find_slow_files(
+    rounds: Sequence[RoundTimings], places: Places, threshold: float = THRESHOLD
+) -> tuple[SlowFile, ...]:
+    """Files of a trajectory of several whose frames take longer to read or decode, worst first.
+
+    With dynamic hand-out a slow file need not make a worker slow: each gets some of it.
+    """
+    found = []
+    for one in rounds:
+        parts = places.parts(places.positions(one.blocks))
+        total = sum(worker.total for worker in one.workers)
+        for phase in ("io", "decode"):
+            seconds = _by_file(parts, one.blocks[:, BLOCK_COLUMNS.index(phase)])
+            frames = _by_file(parts, one.blocks[:, BLOCK_COLUMNS.index("frames")])
+            pace = {part: seconds[part] / frames[part] for part in seconds if frames[part]}
+            for part, own in pace.items():
+                others = [other for number, other in pace.items() if number != part]
+                usual = median(others) if others else own
+                more = (own - usual) * frames[part]
+                if usual > 0 and own >= threshold * usual and more >= _WORTH * total:
+                    found.append(SlowFile(places.paths[part], phase, own / usual, more))
+    return tuple(sorted(found, key=lambda one: -one.seconds))
+
+
+def _by_file(parts: NDArray[np.int64], values: NDArray[np.float64]) -> dict[int, float]:
+    return {int(part): float(values[parts == part].sum()) for part in np.unique(parts)}

@@ -1,0 +1,193 @@
+"""Reports: every second of every worker is somewhere, and a report that was saved says the same when it is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
+from kinema.profile import Report, report_of
+from kinema.profile.stored import MOST_BLOCKS, report_as_dict
+from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners.timings import PHASES
+from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> kn.Trajectory:
+    path = tmp_path / "walk.xtc"
+    write_xtc(path, random_walk(600, 50), dt=1.0)
+    return kn.open(path)
+
+
+def one_report(traj: kn.Trajectory, runner: str = "threads", workers: int = 2) -> Report:
+    return kn.analysis.RMSD(traj).run(runner=runner, workers=workers).report()
+
+
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+def test_every_second_is_somewhere(walk: kn.Trajectory, runner: str) -> None:
+    report = one_report(walk, runner)
+    assert report.timings.runner == runner
+    for worker in report.timings.workers:
+        phases = [getattr(worker, phase) for phase in PHASES]
+        assert math.isclose(sum(phases) + worker.unaccounted, worker.total, abs_tol=1e-9)
+    totals = report.timings.totals
+    assert math.isclose(sum(totals.values()), sum(worker.total for worker in report.timings.workers), abs_tol=1e-9)
+    assert report.timings.whole >= report.timings.wall
+    assert report.timings.opening["trajectory"] > 0
+    assert report.timings.opening["frames"] > 0
+
+
+def test_the_papers_quantities() -> None:
+    two = tuple(
+        WorkerTimings(
+            number, open=0.5, io=2.0, decode=1.0, compute=6.0, wait=number, total=12.0, cpu=9.0, frames=50, blocks=5,
+            bytes_read=100, reads=5, start=1.0, communicate=0.25, close=0.125,
+        )
+        for number in range(2)
+    )  # fmt: skip
+    timings = Timings(
+        (RoundTimings(12.0, 100, two, np.empty((0, 7))),), whole=13.0, opening={"topology": 3.0, "frames": 2.0}
+    )
+    report = Report({}, {}, {}, timings, (), (), ())
+    found = report.quantities
+    assert found.t_IO == 3.0
+    assert found.t_comp == 6.0
+    assert found.R_comp_IO == 2.0
+    assert found.R_comp_IO_is_estimate
+    assert found.t_wait == 0.5
+    assert found.t_comm == 0.25
+    assert found.t_comm_with_wait == 0.75
+    assert found.R_comp_comm == 24.0
+    assert found.R_comp_comm_with_wait == 8.0
+    assert found.t_opening_topology == 3.0
+    assert found.t_opening_trajectory == 2.0 + 1.5
+    assert found.t_end_loop == 0.125
+    assert found.t_total == 18.0
+    assert found.t_unaccounted == pytest.approx(12.0 - 10.875 - 0.5)
+
+
+def test_one_worker_measures_the_ratio(walk: kn.Trajectory) -> None:
+    assert not one_report(walk, workers=1).quantities.R_comp_IO_is_estimate
+    assert one_report(walk, workers=2).quantities.R_comp_IO_is_estimate
+
+
+def test_saved_and_read_again(walk: kn.Trajectory, tmp_path: Path) -> None:
+    report = one_report(walk, "processes")
+    report.save(tmp_path / "report.json")
+    again = Report.load(tmp_path / "report.json")
+    assert str(again) == str(report)
+    assert again.timings.workers == report.timings.workers
+    np.testing.assert_allclose(again.timings.blocks, report.timings.blocks, atol=1e-7)
+    assert report_as_dict(again)["quantities"] == report.as_dict()["quantities"]
+    # no number that other programs' JSON does not know
+    json.loads((tmp_path / "report.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+def test_many_blocks_are_cut_and_told(walk: kn.Trajectory) -> None:
+    report = one_report(walk)
+    one = report.timings.rounds[0]
+    rows = np.tile(one.blocks[:1], (MOST_BLOCKS + 5, 1))
+    rows[0, 6] = 100.0
+    many = Report(
+        report.machine, report.input, report.run, Timings((RoundTimings(1.0, 5, one.workers, rows),)), (), (), ()
+    )
+    (found,) = many.as_dict()["rounds"]
+    assert found["blocks_left_out"] == 5
+    assert len(found["blocks"]) == MOST_BLOCKS
+    assert found["blocks"][0][6] == 100.0
+    assert many.as_dict()["blocks"]["compute"]["count"] == MOST_BLOCKS + 5
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other"}', "\udce9"])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(CorruptFileError, match="is no report of kinema"):
+        Report.load(path)
+
+
+def test_damaged_and_newer_reports_are_refused(walk: kn.Trajectory, tmp_path: Path) -> None:
+    found = one_report(walk).as_dict()
+    path = tmp_path / "report.json"
+    for name in ("rounds", "whole", "run", "stragglers", "extra"):
+        path.write_text(json.dumps({key: value for key, value in found.items() if key != name}))
+        with pytest.raises(CorruptFileError, match="damaged"):
+            Report.load(path)
+    path.write_text(json.dumps(found | {"version": 2}))
+    with pytest.raises(ArgumentError, match="expected 1, found 2"):
+        Report.load(path)
+    with pytest.raises(FileNotFound):
+        Report.load(tmp_path / "none.json")
+
+
+def test_there_is_none_before_the_run(walk: kn.Trajectory, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="call run"):
+        kn.analysis.RMSD(walk).report()
+    with pytest.raises(FileNotFound):
+        one_report(walk).save(tmp_path / "no folder" / "report.json")
+
+
+def test_several_analyses_have_one(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "walk.dcd", random_walk(100, 40))
+    traj = kn.open(tmp_path / "walk.dcd")
+    both = kn.run([kn.analysis.RMSD(traj, [0, 1, 2]), kn.analysis.RadiusOfGyration(traj, [2, 3], weights=None)])
+    report = report_of(both, extra={"repeat": 3})
+    assert report.run["atoms"] == 4
+    assert report.extra["repeat"] == 3
+    # bytes of four atoms in a hundred frames
+    assert report.input["bytes_wanted"] == 100 * 4 * 12
+    assert "RMSD, RadiusOfGyration" in str(report)
+
+
+def test_advice_names_what_binds(walk: kn.Trajectory) -> None:
+    def advice(**seconds: float) -> str:
+        times = {"open": 0.0, "io": 0.0, "decode": 0.0, "compute": 0.0, "wait": 0.0, "communicate": 0.0} | seconds
+        worker = WorkerTimings(
+            0, total=sum(times.values()), cpu=0.0, frames=10, blocks=1, bytes_read=1, reads=1, **times
+        )
+        second = WorkerTimings(1, total=worker.total, cpu=0.0, frames=10, blocks=1, bytes_read=1, reads=1, **times)
+        from kinema.profile.advice import Circumstances, advise
+        from kinema.profile.quantities import quantities_of
+
+        timings = Timings((RoundTimings(1.0, 20, (worker, second), np.empty((0, 7))),), runner="mpi")
+        return "\n".join(advise(timings, quantities_of(timings), (), (), Circumstances("XTC", 1, "mpi")))
+
+    assert "I/O bound: R_comp/IO 0.3 " in advice(io=10.0, compute=3.0)
+    assert "shared file" in advice(io=10.0, compute=3.0)
+    assert "bound by decoding XTC" in advice(io=1.0, decode=9.0, compute=3.0)
+    assert "compute bound: R_comp/IO 11 " in advice(io=1.0, compute=11.0)
+    assert "--gather one-sided" in advice(io=1.0, compute=2.0, communicate=8.0)
+    assert "--oversubscribe" in advice(io=1.0, compute=2.0, wait=8.0)
+    assert "one-sided" not in advice(io=1.0, compute=2.0, communicate=0.01)
+
+
+def test_amplification_is_named(tmp_path: Path) -> None:
+    # h5py's automatic chunks cut frames
+    path = tmp_path / "auto.h5md"
+    write_h5md(path, synthetic(200, 4000, cell="none"), chunks=(50, 4000, 1))
+    report = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1).report()
+    (sentence,) = [one for one in report.advice if "amplification" in one]
+    assert f"`kinema repack {path} OUT.h5md --layout frames` would" in sentence
+    assert "50x less" in sentence
+
+
+def test_pictures_show_all_time(walk: kn.Trajectory, tmp_path: Path) -> None:
+    report = one_report(walk)
+    figure = report.plot(tmp_path / "bars.png")
+    (axes,) = figure.axes
+    heights: dict[int, float] = {}
+    for bar in axes.patches:
+        heights[round(bar.get_x() + bar.get_width() / 2)] = bar.get_y() + bar.get_height()
+    for worker in report.timings.workers:
+        assert heights[worker.worker] == pytest.approx(worker.total, rel=0.02)
+    report.plot(tmp_path / "timeline.svg", kind="timeline")
+    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "timeline.svg").read_bytes()
+    with pytest.raises(ArgumentError, match="kind"):
+        report.plot(kind="pie")

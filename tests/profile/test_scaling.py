@@ -1,0 +1,235 @@
+"""Speed-up and efficiency across reports, and `kinema report` and `kinema scaling` as commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.errors import ArgumentError, UnsupportedFormatError, WorkerError
+from kinema.experiments import Design, files, run_design
+from kinema.profile import Report, plotting, scaling_of
+from kinema.profile.scaling import scaling_points
+from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.testing import random_walk, write_xtc
+
+
+def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:
+    """A report of workers that all computed for so many seconds."""
+    workers = tuple(
+        WorkerTimings(
+            number, open=0.0, io=0.0, decode=seconds / 2, compute=seconds / 2, wait=0.0, total=seconds, cpu=seconds,
+            frames=frames // n_workers, blocks=1, bytes_read=1, reads=1,
+        )
+        for number in range(n_workers)
+    )  # fmt: skip
+    timings = Timings((RoundTimings(seconds, frames, workers, np.empty((0, 7))),), whole=seconds, runner=runner)
+    return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": runner}, timings, (), (), (), extra)
+
+
+def test_speed_up_with_deviations() -> None:
+    one, four = scaling_points({4: [2.0, 3.0], 1: [9.0, 11.0]})
+    assert (one.n_workers, one.mean, one.speed_up, one.efficiency, one.base) == (1, 10.0, 1.0, 1.0, 1)
+    assert one.deviation == pytest.approx(2**0.5)
+    assert one.speed_up_deviation == pytest.approx(2**0.5 * 2**0.5 / 10)
+    assert (four.mean, four.speed_up, four.efficiency) == (2.5, 4.0, 1.0)
+    expected = 4.0 * np.hypot(2**0.5 / 10, 0.5**0.5 / 2.5)
+    assert four.speed_up_deviation == pytest.approx(expected)
+    assert four.efficiency_deviation == pytest.approx(expected / 4)
+
+
+def test_without_one_worker_the_smallest_counts_and_is_named() -> None:
+    scaling = scaling_of([made_up(2, 8.0), made_up(8, 4.0)])
+    (points,) = scaling.series.values()
+    assert (points[1].speed_up, points[1].efficiency, points[1].base) == (2.0, 0.5, 2)
+    assert "against 2 workers" in str(scaling)
+    assert "not measured" in str(scaling)
+
+
+def test_series_are_told_apart() -> None:
+    reports = [made_up(n, 8.0 / n, workload=w) for n in (1, 2) for w in (1, 40)]
+    reports += [made_up(1, 3.0, runner="dask"), made_up(1, 3.0, cache="drop")]
+    scaling = scaling_of(reports)
+    assert set(scaling.series) == {"mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, cache drop"}
+    assert scaling.R_comp_IO["mpi, XTC"] == pytest.approx(1.0)
+    assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="at least one"):
+        scaling_of([])
+    with pytest.raises(ArgumentError, match="found 100, 200 frames"):
+        scaling_of([made_up(1, 1.0), made_up(2, 1.0, frames=200)])
+    with pytest.raises(ArgumentError, match="quantity"):
+        scaling_of([made_up(1, 1.0)], quantity="t_none")
+
+
+def test_the_picture_has_bars_of_deviations() -> None:
+    figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
+    assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
+    assert all(axes.containers[0].has_yerr for axes in figure.axes)
+
+
+# -- designs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"runner": "fork"},
+        {"cache": "cold"},
+        {"sources": ("disk",)},
+        {"formats": ("pdb",)},
+        {"gathers": ("one-sided",)},
+        {"ranks_per_node": 2},
+        {"schedule": "static"},
+        {"runner": "serial"},
+        {"workers": (0,)},
+        {"repeats": 0},
+        {"workloads": ()},
+        {"files": ()},
+        {"formats": ("nc",)},
+        {"formats": ("trr", "nc")},
+    ],
+)
+def test_designs_that_cannot_be(wrong: dict[str, object]) -> None:
+    with pytest.raises(ArgumentError):
+        Design(**{"files": ("md.xtc",), **wrong})  # type: ignore[arg-type]
+
+
+def test_formats_that_are_not_read_are_named() -> None:
+    design = Design(files=("md.xtc",), formats=("xtc", "nc", "h5md"), workloads=(1, 40), sources=("file", "synthetic"))
+    assert design.unreadable == ("nc",)
+    settings = [(one.source, one.format, one.workload) for one in design.settings()]
+    assert settings == [
+        *(("file", name, work) for name in ("xtc", "h5md") for work in (1, 40)),
+        ("synthetic", "as is", 1),
+        ("synthetic", "as is", 40),
+    ]
+
+
+# -- files and runs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Path:
+    path = tmp_path / "walk.xtc"
+    write_xtc(path, random_walk(60, 30), dt=1.0)
+    return path
+
+
+def test_files_hold_the_same_frames(walk: Path, tmp_path: Path) -> None:
+    traj = kn.open(walk)[10:50:2]
+    expected = traj.read()
+    for made in (
+        *(files.write_as(traj, tmp_path, name) for name in ("xtc", "dcd", "h5md")),
+        files.write_subfiles(traj, tmp_path, 3),
+    ):
+        found = kn.open(made, overlap="all")
+        assert found.n_frames == 20, made
+        np.testing.assert_allclose(found.read(), expected, atol=0.011, err_msg=str(made))
+    with pytest.raises(ArgumentError, match="do not fill"):
+        files.write_subfiles(traj, tmp_path, 21)
+
+
+def test_synthetic_data_have_their_size_and_a_limit(tmp_path: Path) -> None:
+    found = kn.open(files.write_synthetic(tmp_path, 30, 12))
+    assert (found.n_atoms, found.n_frames) == (30, 12)
+    with pytest.raises(ArgumentError, match="choose fewer frames"):
+        files.write_synthetic(tmp_path, 10**9, 10**9)
+
+
+@pytest.mark.parametrize("cache", ["warm", "drop", "copy"])
+def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
+    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, workloads=(1, 3), cache=cache, stop=40)
+    heard: list[str] = []
+    outcomes = list(run_design(design, tmp_path / "out", heard.append))
+    assert [(one.setting.workload, one.workers) for one in outcomes] == [(1, 1), (1, 2), (3, 1), (3, 2)]
+    assert all(one.report.timings.frames == 40 for one in outcomes)
+    assert [len(one.report.run["analyses"]) for one in outcomes] == [1, 1, 3, 3]
+    assert all(one.job_seconds > one.report.timings.whole for one in outcomes)
+    lines = [json.loads(line) for line in (tmp_path / "out/results.jsonl").read_text().splitlines()]
+    assert [line["quantities"] for line in lines] == [one.report.quantities.as_dict() for one in outcomes]
+    assert len(heard) == 4
+    # scratch files are gone
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
+    assert len(list((tmp_path / "out/reports").iterdir())) == 4
+
+
+def test_a_run_that_fails_says_why(walk: Path, tmp_path: Path) -> None:
+    design = Design(files=(str(walk),), select="name CA", workers=(1,), repeats=1)
+    with pytest.raises(WorkerError, match="topology"):
+        list(run_design(design, tmp_path / "out", lambda text: None))
+
+
+def test_on_mpi_ranks_and_dask(walk: Path, tmp_path: Path) -> None:
+    for runner, more in (("mpi", {"gathers": ("one-sided",), "schedule": "static"}), ("dask", {})):
+        design = Design(files=(str(walk),), workers=(2,), repeats=1, runner=runner, **more)  # type: ignore[arg-type]
+        (outcome,) = run_design(design, tmp_path / runner, lambda text: None)
+        assert outcome.report.n_workers == 2
+        assert outcome.report.timings.runner == runner
+        tasks = outcome.report.timings.rounds[0].tasks
+        assert (tasks is not None) == (runner == "dask")
+        if tasks is not None:
+            assert tasks.job >= tasks.function > 0
+            assert "slowest worker: function" in str(outcome.report)
+
+
+# -- commands ---------------------------------------------------------------------------------------------------
+
+
+def kinema(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    package = str(Path(kn.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "kinema", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_report_commands(walk: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for workers, path in enumerate(paths, start=1):
+        done = kinema("rmsd", "-f", walk, "-j", workers, "--report", path)
+        assert str(path) in done.stdout
+    told = kinema("report", paths[0], "--plot", tmp_path / "bars.png", "--timeline", tmp_path / "time.png").stdout
+    assert "R_comp/IO" in told and "unaccounted" in told and "advice: " in told
+    assert (tmp_path / "bars.png").exists() and (tmp_path / "time.png").exists()
+    assert json.loads(kinema("report", paths[0], "--json").stdout)["schema"] == "kinema-report"
+    told = kinema("report", *paths, "--plot", tmp_path / "scaling.pdf").stdout
+    assert "threads, XTC: R_comp/IO" in told
+    assert (tmp_path / "scaling.pdf").read_bytes().startswith(b"%PDF")
+    found = json.loads(kinema("report", *paths, "--json").stdout)
+    assert [point["n_workers"] for point in found["threads, XTC"]["points"]] == [1, 2]
+
+
+def test_report_commands_that_fail(walk: Path, tmp_path: Path) -> None:
+    assert "no folder" in kinema("rmsd", "-f", walk, "--report", tmp_path / "no folder/r.json", code=2).stderr
+    assert "name reports" in kinema("report", code=2).stderr
+    assert "no report of kinema" in kinema("report", walk, code=2).stderr
+    assert "no published tables" in kinema("report", "--published", tmp_path, code=2).stderr
+    assert "leave out" in kinema("report", walk, "--published", tmp_path, code=2).stderr
+
+
+def test_scaling_command(walk: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("scaling", "-f", walk, "--workers", "1,2", "--repeats", 2, "--source", "file,synthetic", "-o", out)
+    done = kinema(*words, "--formats", "dcd,nc,subfiles")
+    assert "nc: Kinema does not read this format yet" in done.stderr
+    for label in ("threads, dcd", "threads, subfiles", "threads, DCD, source synthetic"):
+        assert f"{label}: R_comp/IO" in done.stdout
+    assert (out / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    assert len((out / "results.jsonl").read_text().splitlines()) == 12
+    assert "found '1,x'" in kinema("scaling", "-f", walk, "--workers", "1,x", code=2).stderr
+
+
+def test_pictures_of_other_kinds_are_refused(walk: Path, tmp_path: Path) -> None:
+    report = kn.analysis.RMSD(kn.open(walk)).run().report()
+    with pytest.raises(UnsupportedFormatError):
+        report.plot(tmp_path / "bars.txt")
