@@ -278,7 +278,7 @@ mod tests {
         let bytes = std::fs::read(path.unwrap()).unwrap();
         let copy = std::env::temp_dir().join(format!("kinema-known-{}", std::process::id()));
         std::fs::write(&copy, &bytes).unwrap();
-        let packed = opened(&[copy.clone()]).pack().unwrap();
+        let packed = opened(std::slice::from_ref(&copy)).pack().unwrap();
         let known = || Trajectory::open_known(vec![copy.clone()], OpenOptions::default(), &packed).unwrap();
         assert!(known().source(0).is_ok());
         let mut changed = bytes.clone();
