@@ -44,8 +44,7 @@ def main(n_frames: int) -> None:
             share = statistics.median(run.timings.fractions["unaccounted"] for run in runs)
             print(
                 f"{runner:>9}: {timings.wall:.4f} s, {blocks} blocks; looking at clocks at most "
-                f"{LOOKS * look * blocks / busy:.4%} of the workers' time; unaccounted {share:.2%} "
-                f"(median of {REPEATS})"
+                f"{LOOKS * look * blocks / busy:.4%} of the workers' time; unaccounted {share:.2%} (median)"
             )
         began = time.perf_counter()
         report = best.report()

@@ -111,7 +111,10 @@ def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Seq
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlim(-0.6, n - 0.4)
     axes.set_ylim(0, (bottom.max() or 1.0) * (1.14 if marked else 1.05))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=min(n, 12), integer=True))
+    if n <= _MANY_WORKERS:
+        axes.set_xticks(range(n))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
     _plain(axes)
     handles, labels = axes.get_legend_handles_labels()
     # in the order of the stack, from the top
@@ -142,7 +145,10 @@ def draw_timeline(report: Report) -> Figure:
         offset += one.wall
     axes.set_ylim(n_workers - 0.4, -0.6)
     axes.set_xlim(0, offset or 1.0)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=min(n_workers, 20), integer=True))
+    if n_workers <= _MANY_WORKERS:
+        axes.set_yticks(range(n_workers))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=20, integer=True))
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
