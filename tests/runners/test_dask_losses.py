@@ -148,7 +148,7 @@ def test_no_worker_left(cluster: Cluster, slow: Analysis, tmp_path: Path) -> Non
 def test_leaves_that_end_their_workers(cluster: Cluster, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(2, 20))
     cluster.start(3, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
-    with pytest.raises(kn.WorkerError, match=r"1 Dask workers were lost while they had leaves 0 to 0, .*memory"):
+    with pytest.raises(kn.WorkerError, match=r"1 Dask workers were lost while they had leaves ([01]) to \1, .*memory"):
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
 
 
@@ -156,7 +156,7 @@ def test_leaves_that_end_a_worker_again_and_again(cluster: Cluster, tmp_path: Pa
     write_dcd(tmp_path / "a.dcd", random_walk(2, 20))
     cluster.start(0)
     cluster.add(nanny=True)
-    with pytest.raises(kn.WorkerError, match=r"4 Dask workers were lost while they had leaves 0 to 0.*memory"):
+    with pytest.raises(kn.WorkerError, match=r"4 Dask workers were lost while they had leaves ([01]) to \1.*memory"):
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
 
 
