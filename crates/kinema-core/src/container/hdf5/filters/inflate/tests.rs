@@ -36,12 +36,8 @@ impl Noise {
 
     /// Bytes of which each is half as frequent as the one before: words as long as they may be.
     fn skewed(&mut self, n: usize) -> Vec<u8> {
-<<<<<<< HEAD
-        let mut letter = || (self.next().leading_zeros() as u8).wrapping_mul(37) ^ self.next().is_multiple_of(7) as u8;
-=======
         let mut letter =
             || (self.next().leading_zeros() as u8).wrapping_mul(37) ^ u8::from(self.next().is_multiple_of(7));
->>>>>>> inflate
         (0..n).map(|_| letter()).collect()
     }
 }
