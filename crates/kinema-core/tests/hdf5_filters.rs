@@ -321,7 +321,8 @@ fn an_array_is_cut_into_chunks_by_any_number_of_threads() {
 fn chunks_of_several_data_sets_are_decoded_together() {
     let raw = |bytes: usize, i: usize| -> Vec<u8> { walk(bytes + 4 * i).split_off(4 * i) };
     // deflated, with a checksum too, of another size; and such as are never decoded together
-    let data_sets: [(&[(u32, &[u32])], usize, bool); 5] = [
+    type DataSet = (&'static [(u32, &'static [u32])], usize, bool);
+    let data_sets: [DataSet; 5] = [
         (&[(1, &[1])], 12_000, true),
         (&[(1, &[9]), (3, &[])], 12_000, true),
         (&[(1, &[6])], 800, true),
