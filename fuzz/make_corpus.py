@@ -280,7 +280,10 @@ def twin_seeds():
         yield f"bodies_{name}", seed(*((1, 600, body(data, *options)) for data in samples))
     streams = [(0, len(data), zlib.compress(data)) for data in samples]
     yield "streams", seed(*streams, *streams, *streams)
-    yield "short_and_long", seed(*((kind, size + 1 - 2 * (i % 2), data) for i, (kind, size, data) in enumerate(streams)))
+    yield (
+        "short_and_long",
+        seed(*((kind, size + 1 - 2 * (i % 2), data) for i, (kind, size, data) in enumerate(streams))),
+    )
     yield "cut", seed(*((kind, size, data[:-3]) for kind, size, data in streams), *streams)
     yield "raw", seed(*((2 | level << 2, 0, data) for level in (1, 9) for data in [*samples, b"", b"a"]))
 

@@ -31,9 +31,16 @@ pub(super) struct Job<'a> {
     pub(super) done: bool,
 }
 
+/// Most groups of streams that are left to libdeflate after one with many matches, before the next is tried.
+const LONGEST_PAUSE: u32 = 63;
+
 /// Codes and buffers of [`AT_ONCE`] streams.
 pub(super) struct Inflater {
     streams: Box<[Stream; AT_ONCE]>,
+    /// Groups of streams to leave to libdeflate: those of one data set are alike, and trying costs a tenth.
+    pause: u32,
+    /// How long the last pause was; 0 where there was no reason for one.
+    last_pause: u32,
 }
 
 impl Inflater {
@@ -41,7 +48,7 @@ impl Inflater {
     pub(super) const BYTES_FOR_EACH: usize = size_of::<u16>();
 
     pub(super) fn new() -> Self {
-        Self { streams: Box::new(std::array::from_fn(|_| Stream::new())) }
+        Self { streams: Box::new(std::array::from_fn(|_| Stream::new())), pause: 0, last_pause: 0 }
     }
 
     /// One that refuses no stream for its matches.
@@ -55,10 +62,18 @@ impl Inflater {
     /// Inflates all streams, [`AT_ONCE`] at a time, and marks those that went well.
     pub(super) fn inflate(&mut self, jobs: &mut [Job<'_>]) {
         for jobs in jobs.chunks_mut(AT_ONCE) {
+            if self.pause > 0 {
+                self.pause -= 1;
+                jobs.iter_mut().for_each(|job| job.done = false);
+                continue;
+            }
             let mut running = Running::begin(&mut self.streams, jobs);
             while running.n > 0 {
                 running.advance();
             }
+            let in_vain = 2 * running.with_many_matches > running.jobs.len();
+            self.last_pause = if in_vain { (2 * self.last_pause + 1).min(LONGEST_PAUSE) } else { 0 };
+            self.pause = self.last_pause;
         }
     }
 }
@@ -71,11 +86,14 @@ struct Running<'r, 'a> {
     numbers: [usize; AT_ONCE],
     jobs: &'r mut [Job<'a>],
     n: usize,
+    /// How many were refused for that.
+    with_many_matches: usize,
 }
 
 impl<'r, 'a> Running<'r, 'a> {
     fn begin(streams: &'r mut [Stream; AT_ONCE], jobs: &'r mut [Job<'a>]) -> Self {
-        let mut running = Self { streams, inputs: [&[]; AT_ONCE], numbers: [0; AT_ONCE], jobs, n: 0 };
+        let mut running =
+            Self { streams, inputs: [&[]; AT_ONCE], numbers: [0; AT_ONCE], jobs, n: 0, with_many_matches: 0 };
         for number in 0..running.jobs.len().min(AT_ONCE) {
             let job = &mut running.jobs[number];
             job.done = false;
@@ -102,6 +120,7 @@ impl<'r, 'a> Running<'r, 'a> {
     fn end(&mut self, k: usize, sound: bool) {
         let job = &mut self.jobs[self.numbers[k]];
         job.done = sound && self.streams[k].finish(self.inputs[k], job.out).is_ok();
+        self.with_many_matches += usize::from(!sound && self.streams[k].has_many_matches());
         self.n -= 1;
         if k != self.n {
             self.streams.swap(k, self.n);

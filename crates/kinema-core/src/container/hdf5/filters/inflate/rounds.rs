@@ -13,10 +13,10 @@ use super::stream::{LITERAL, Next, PRIMARY, Stream};
 const PER_ROUND: usize = 5;
 const _: () = assert!(PER_ROUND * PRIMARY + 7 <= 63);
 /// A stream is refused when it has had more matches than this,
-const MOST_MATCHES: usize = 64;
+const MOST_MATCHES: usize = 32;
 /// and more than one in as many bits: the rounds have to be left for each, which takes as long as some 25 literals.
-/// libdeflate is as fast where there are 1.6 times as many.
-const BITS_A_MATCH: usize = 8 * 32;
+/// Where there are so many, libdeflate is as fast.
+const BITS_A_MATCH: usize = 8 * 16;
 /// Bytes that a round reads.
 const WORD: usize = 8;
 /// Ends the bits of a word: zeros above it are bits that were taken.
@@ -52,10 +52,15 @@ impl Stream {
         let last = self.staged.get(start..self.written).unwrap_or_default();
         self.written = start + last.iter().filter(|entry| **entry & LITERAL != 0).count();
         self.matches += 1;
-        if self.matches > MOST_MATCHES + self.at / BITS_A_MATCH && !self.patient {
+        if self.has_many_matches() {
             return Err(Refused);
         }
         self.symbol(input)
+    }
+
+    /// Whether there are so many matches that libdeflate is faster.
+    pub(super) fn has_many_matches(&self) -> bool {
+        self.matches > MOST_MATCHES + self.at / BITS_A_MATCH && !self.patient
     }
 
     /// Whether the last entry is no literal.

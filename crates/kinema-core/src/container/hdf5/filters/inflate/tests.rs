@@ -328,6 +328,26 @@ fn a_stream_of_matches_is_left_to_libdeflate_and_the_others_are_not() {
 
 #[test]
 #[cfg_attr(miri, ignore = "libdeflate is C")]
+fn after_groups_of_many_matches_fewer_and_fewer_are_tried_until_one_has_few() {
+    let mut noise = Noise(7);
+    let (text, floats) = (noise.text(40_000), noise.floats(2_000));
+    let (many, few) = (deflated(&text, 6), deflated(&floats, 1));
+    let mut inflater = Inflater::new();
+    let mut pauses = Vec::new();
+    for _ in 0..200 {
+        assert_eq!(together(&mut inflater, &[(&many, text.len())]), [None]);
+        pauses.push(inflater.pause);
+    }
+    let tried = pauses.windows(2).filter(|pair| pair[1] >= pair[0]).count();
+    assert!((3..10).contains(&tried), "{pauses:?}");
+    let found: Vec<_> = (0..200).map(|_| together(&mut inflater, &[(&few, floats.len())]).remove(0)).collect();
+    let first = found.iter().position(Option::is_some).unwrap();
+    assert!(first <= LONGEST_PAUSE as usize);
+    assert!(found[first..].iter().all(|found| found.as_ref() == Some(&floats)), "one that goes well ends the pauses");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "libdeflate is C")]
 fn bytes_without_sense_and_wrong_checksums_are_refused() {
     let mut inflater = Inflater::patient();
     let mut noise = Noise(4);
