@@ -9,25 +9,11 @@ import pytest
 import kinema as kn
 from kinema.h5md import H5mdOptions, describe, groups_of
 from kinema.h5md.description import ABSENT, FORBIDDEN
-from kinema.testing.h5md_files import CASES, add_box, add_element, start_h5md, walk
+from kinema.testing.h5md_files import CASES, add_box, add_element, small_file, start_h5md, walk
 
 N_FRAMES, N = 7, 5
 BY_NAME = {case.name: case for case in CASES}
 STEPS = 10 * np.arange(N_FRAMES)
-
-
-def made(
-    tmp_path, fill=None, name="made.h5md", unit="nm", values=None, steps=STEPS, times=None, creator="a test", **storage
-):
-    """A file with positions; `fill(group)` adds to the particles group."""
-    path = tmp_path / name
-    values = walk(N_FRAMES, N) if values is None else values
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file, creator=creator).create_group("particles/all")
-        add_element(group, "position", values, steps=steps, times=times, unit=unit, **storage)
-        if fill is not None:
-            fill(group)
-    return path
 
 
 def options(**given):
@@ -61,7 +47,7 @@ def test_several_groups_and_none_chosen(tmp_path):
 
 @pytest.mark.parametrize("name", ["all", "particles/all", "/particles/all", "/particles/all/"])
 def test_spellings_of_a_group(tmp_path, name):
-    assert describe(made(tmp_path), options(group=name)).group == "particles/all"
+    assert describe(small_file(tmp_path), options(group=name)).group == "particles/all"
 
 
 def test_group_below_another_root(tmp_path):
@@ -76,7 +62,7 @@ def test_a_group_without_vectors_is_no_choice(tmp_path):
     def fill(group):
         group.parent.create_group("walls")["mass"] = [1.0]
 
-    found = describe(made(tmp_path, fill))
+    found = describe(small_file(tmp_path, fill))
     assert found.group == "particles/all"
     assert any("particles/walls" in remark for remark in found.remarks)
 
@@ -101,7 +87,7 @@ def test_no_particles(tmp_path):
 
 
 def test_variant(tmp_path):
-    assert describe(made(tmp_path, creator="HALMD")).variant == "H5MD 1.1, group all, written by HALMD 1.0"
+    assert describe(small_file(tmp_path, creator="HALMD")).variant == "H5MD 1.1, group all, written by HALMD 1.0"
 
 
 # -- options ----------------------------------------------------------------------------------------------------
@@ -123,7 +109,7 @@ def test_variant(tmp_path):
 )
 def test_options_that_do_not_fit(tmp_path, given, message):
     with pytest.raises(kn.ArgumentError, match=message):
-        describe(made(tmp_path), options(**given))
+        describe(small_file(tmp_path), options(**given))
 
 
 def test_options_are_picklable():
@@ -135,7 +121,7 @@ def test_options_are_picklable():
 
 
 def test_positions_without_unit(tmp_path):
-    path = made(tmp_path, unit=None)
+    path = small_file(tmp_path, unit=None)
     with pytest.raises(
         kn.ArgumentError, match=r'position has no unit; give one, as in units=\{"length": "nm", "time": "ps"\}'
     ):
@@ -144,7 +130,7 @@ def test_positions_without_unit(tmp_path):
 
 
 def test_unknown_unit(tmp_path):
-    path = made(tmp_path, unit="sigma")
+    path = small_file(tmp_path, unit="sigma")
     with pytest.raises(
         kn.ArgumentError, match=r'position: unit \'sigma\' .*; give one, as in units=\{"length": "nm"\}'
     ):
@@ -155,14 +141,14 @@ def test_unknown_unit(tmp_path):
 
 
 def test_the_users_unit_counts_more_and_is_said(tmp_path):
-    found = describe(made(tmp_path), options(units={"length": "Angstrom"}))
+    found = describe(small_file(tmp_path), options(units={"length": "Angstrom"}))
     assert found.positions.scale == 1.0
     assert len(found.warnings) == 1
-    assert not describe(made(tmp_path), options(units={"length": "nanometer"})).warnings
+    assert not describe(small_file(tmp_path), options(units={"length": "nanometer"})).warnings
 
 
 def test_velocities_and_times_without_unit_are_left_out(tmp_path):
-    path = made(
+    path = small_file(
         tmp_path,
         lambda group: add_element(group, "velocity", walk(N_FRAMES, N), steps=group["position/step"]),
         times=STEPS * 0.5,
@@ -191,7 +177,9 @@ def test_gromacs_without_units_says_so(tmp_path):
 
 
 def test_policies_for_absent_rows(tmp_path):
-    path = made(tmp_path, lambda group: add_element(group, "velocity", walk(2, N), steps=[20, 45], unit="nm ps-1"))
+    path = small_file(
+        tmp_path, lambda group: add_element(group, "velocity", walk(2, N), steps=[20, 45], unit="nm ps-1")
+    )
     assert describe(path).velocities.rows.tolist() == [FORBIDDEN, FORBIDDEN, 0, *[FORBIDDEN] * 4]
     assert describe(path, options(absent="nan")).velocities.rows.tolist() == [ABSENT, ABSENT, 0, *[ABSENT] * 4]
     assert describe(path, options(absent="hold")).velocities.rows.tolist() == [ABSENT, ABSENT, 0, 0, 0, 1, 1]
@@ -202,7 +190,7 @@ def test_equal_steps_need_no_table_of_rows(tmp_path):
         add_element(group, "velocity", walk(N_FRAMES, N), steps=STEPS, unit="nm ps-1")
         add_element(group, "force", walk(N_FRAMES + 2, N), steps=10, unit="kJ mol-1 nm-1")
 
-    found = describe(made(tmp_path, fill))
+    found = describe(small_file(tmp_path, fill))
     assert found.velocities.rows is None
     assert found.forces.rows is None
 
@@ -211,7 +199,7 @@ def test_shorter_velocities_of_the_same_steps(tmp_path):
     def fill(group):
         add_element(group, "velocity", walk(N_FRAMES - 2, N), steps=group["position/step"], unit="nm ps-1")
 
-    found = describe(made(tmp_path, fill), options(absent="hold"))
+    found = describe(small_file(tmp_path, fill), options(absent="hold"))
     assert found.n_frames == N_FRAMES
     assert found.velocities.rows.tolist() == [0, 1, 2, 3, 4, 4, 4]
     assert any("different length" in remark for remark in found.remarks)
@@ -219,8 +207,8 @@ def test_shorter_velocities_of_the_same_steps(tmp_path):
 
 @pytest.mark.parametrize("steps", [[0, 1, 2, 2, 3, 4, 5], [0, 0, 0, 0, 0, 0, 0]])
 def test_steps_that_repeat_are_no_reason_to_refuse_but_to_join_by(tmp_path, steps):
-    assert describe(made(tmp_path, steps=steps)).steps.tolist() == steps
-    path = made(
+    assert describe(small_file(tmp_path, steps=steps)).steps.tolist() == steps
+    path = small_file(
         tmp_path, lambda group: add_element(group, "velocity", walk(2, N), steps=[0, 2], unit="nm ps-1"), steps=steps
     )
     with pytest.raises(kn.ArgumentError, match="two rows of the same step"):
@@ -240,7 +228,7 @@ def test_steps_that_repeat_are_no_reason_to_refuse_but_to_join_by(tmp_path, step
     ],
 )
 def test_steps_that_are_none(tmp_path, steps, message):
-    path = made(tmp_path, steps=steps)
+    path = small_file(tmp_path, steps=steps)
     with pytest.raises(kn.CorruptFileError, match=message):
         describe(path)
     found = describe(path, options(dataset="particles/all/position/value"))
@@ -248,7 +236,7 @@ def test_steps_that_are_none(tmp_path, steps, message):
 
 
 def test_whole_floats_are_steps(tmp_path):
-    found = describe(made(tmp_path, steps=STEPS.astype(np.float64)))
+    found = describe(small_file(tmp_path, steps=STEPS.astype(np.float64)))
     assert found.steps.dtype == np.int64
     assert found.steps.tolist() == STEPS.tolist()
 
@@ -257,9 +245,9 @@ def test_joined_by_time_where_steps_are_missing(tmp_path):
     def fill(group):
         add_element(group, "velocity", walk(2, N), times=[10.0, 30.0], unit="nm ps-1")
 
-    path = made(tmp_path, fill, times=STEPS * 1.0)
+    path = small_file(tmp_path, fill, times=STEPS * 1.0)
     assert describe(path, options(absent="nan")).velocities.rows.tolist() == [-1, 0, -1, 1, -1, -1, -1]
-    path = made(
+    path = small_file(
         tmp_path, lambda group: group.create_dataset("velocity/value", data=walk(2, N)).attrs.update(unit="nm/ps")
     )
     with pytest.raises(kn.ArgumentError, match="cannot be joined: step is missing"):
@@ -271,13 +259,13 @@ def test_joined_by_time_where_steps_are_missing(tmp_path):
 
 @pytest.mark.parametrize("dimension", [1, 2, 4])
 def test_other_dimensions(tmp_path, dimension):
-    path = made(tmp_path, values=np.zeros((N_FRAMES, N, dimension), np.float32))
+    path = small_file(tmp_path, values=np.zeros((N_FRAMES, N, dimension), np.float32))
     with pytest.raises(
         kn.UnsupportedFormatError, match=f"particles/all has {dimension} dimensions, and only 3 are read"
     ):
         describe(path)
     with pytest.raises(kn.UnsupportedFormatError, match=f"has {dimension} dimensions"):
-        describe(made(tmp_path, lambda group: add_box(group, dimension=dimension)))
+        describe(small_file(tmp_path, lambda group: add_box(group, dimension=dimension)))
 
 
 @pytest.mark.parametrize(
@@ -306,14 +294,14 @@ def test_other_dimensions(tmp_path, dimension):
     ],
 )
 def test_contradictions(tmp_path, fill, message):
-    path = made(tmp_path, fill)
+    path = small_file(tmp_path, fill)
     with pytest.raises(kn.CorruptFileError, match=message) as raised:
         describe(path)
     assert raised.value.path == str(path)
 
 
 def test_periodic_box_without_edges(tmp_path):
-    found = describe(made(tmp_path, add_box))
+    found = describe(small_file(tmp_path, add_box))
     assert found.cell is None
     assert any("periodic but has no edges" in warning for warning in found.warnings)
 
@@ -329,7 +317,7 @@ def test_box_without_boundary(tmp_path):
         group["box/edges"] = np.ones(3)
         group["box/edges"].attrs["unit"] = "nm"
 
-    found = describe(made(tmp_path, fill))
+    found = describe(small_file(tmp_path, fill))
     assert found.cell.fixed
     assert any("does not say its boundary" in warning for warning in found.warnings)
 
@@ -339,7 +327,7 @@ def test_one_word_for_all_boundaries(tmp_path):
         group["box/edges"] = np.ones(3)
         group["box"].attrs["boundary"] = "nonperiodic"
 
-    assert describe(made(tmp_path, fill)).cell is None
+    assert describe(small_file(tmp_path, fill)).cell is None
 
 
 def test_zero_steps_of_the_box_are_no_box(tmp_path):
@@ -347,7 +335,7 @@ def test_zero_steps_of_the_box_are_no_box(tmp_path):
         edges = np.ones((0, 3))
         add_element(add_box(group), "edges", edges, steps=STEPS[:0], unit="nm", maxshape=(None, 3))
 
-    assert describe(made(tmp_path, fill)).cell is None
+    assert describe(small_file(tmp_path, fill)).cell is None
 
 
 # -- ids and images ---------------------------------------------------------------------------------------------
@@ -355,8 +343,8 @@ def test_zero_steps_of_the_box_are_no_box(tmp_path):
 
 def test_unwrapping_needs_images_and_a_box(tmp_path):
     with pytest.raises(kn.ArgumentError, match="has no image, so that unwrap=True"):
-        describe(made(tmp_path), options(unwrap=True))
-    path = made(tmp_path, lambda group: add_element(group, "image", np.zeros((7, N, 3), int), steps=STEPS))
+        describe(small_file(tmp_path), options(unwrap=True))
+    path = small_file(tmp_path, lambda group: add_element(group, "image", np.zeros((7, N, 3), int), steps=STEPS))
     with pytest.raises(kn.ArgumentError, match="has no periodic box"):
         describe(path, options(unwrap=True))
 
@@ -365,7 +353,7 @@ def test_unwrapping_needs_images_and_a_box(tmp_path):
         add_element(add_box(group), "edges", np.ones(3), unit="nm")
 
     with pytest.raises(kn.CorruptFileError, match="image has no values for row 3"):
-        describe(made(tmp_path, fill), options(unwrap=True))
+        describe(small_file(tmp_path, fill), options(unwrap=True))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +371,7 @@ def test_ids_that_contradict_themselves(tmp_path, monkeypatch, change, message):
     monkeypatch.setattr("kinema.h5md.identities._READ_AT_ONCE", 1)
     ids = np.stack([np.random.default_rng(i).permutation(N) for i in range(N_FRAMES)])
     change(ids)
-    path = made(tmp_path, lambda group: add_element(group, "id", ids, steps=STEPS))
+    path = small_file(tmp_path, lambda group: add_element(group, "id", ids, steps=STEPS))
     found = describe(path)
     assert found.positions.reader(np.array([0, 6])).shape == (2, N, 3)
     with pytest.raises(kn.CorruptFileError, match=message):
@@ -401,7 +389,7 @@ def test_absent_particles_as_an_error(tmp_path):
 
 def test_more_particles_than_columns(tmp_path):
     ids = np.array([[0, 1, 2, 3, 4], [5, 1, 2, 3, 4], [5, 6, 0, 1, -1], *[[0, 1, 2, 3, 4]] * 4])
-    path = made(tmp_path, lambda group: add_element(group, "id", ids, steps=STEPS, fillvalue=-1))
+    path = small_file(tmp_path, lambda group: add_element(group, "id", ids, steps=STEPS, fillvalue=-1))
     found = describe(path)
     assert found.n_atoms == 7
     positions = found.positions.reader(np.arange(N_FRAMES))

@@ -12,25 +12,11 @@ import pytest
 
 import kinema as kn
 from kinema.h5md import H5mdOptions, describe
-from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk
+from kinema.testing.h5md_files import CASES, small_file, start_h5md, walk
 
 N_FRAMES, N = 7, 5
 BY_NAME = {case.name: case for case in CASES}
 STEPS = 10 * np.arange(N_FRAMES)
-
-
-def made(
-    tmp_path, fill=None, name="made.h5md", unit="nm", values=None, steps=STEPS, times=None, creator="a test", **storage
-):
-    """A file with positions; `fill(group)` adds to the particles group."""
-    path = tmp_path / name
-    values = walk(N_FRAMES, N) if values is None else values
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file, creator=creator).create_group("particles/all")
-        add_element(group, "position", values, steps=steps, times=times, unit=unit, **storage)
-        if fill is not None:
-            fill(group)
-    return path
 
 
 def options(**given):
@@ -68,7 +54,7 @@ def test_readers_take_rows_in_any_order_and_from_many_threads(tmp_path):
 
 
 def test_external_storage_is_refused_by_name(tmp_path):
-    path = made(tmp_path)
+    path = small_file(tmp_path)
     (tmp_path / "raw.bin").write_bytes(walk(N_FRAMES, N).tobytes())
     with h5py.File(path, "r+") as file:
         position = file["particles/all/position"]
@@ -103,7 +89,7 @@ def test_missing_source_of_a_virtual_data_set(tmp_path, name):
 
 
 def test_missing_source_where_libhdf5_reads(tmp_path):
-    path = made(tmp_path)
+    path = small_file(tmp_path)
     layout = h5py.VirtualLayout((N_FRAMES, N, 3), "f4")
     with h5py.File(tmp_path / "part.h5", "w") as file:
         file["x"] = walk(N_FRAMES, 2)
@@ -131,7 +117,7 @@ def test_a_filter_that_nobody_has(tmp_path):
         group["position/value"].attrs["unit"] = "nm"
 
     with pytest.raises(kn.UnsupportedFormatError, match=r"filter 32099 \(unknown\), which is not installed"):
-        describe(made(tmp_path, fill))
+        describe(small_file(tmp_path, fill))
 
 
 def test_filters_that_only_libhdf5_has_are_said(tmp_path):
@@ -143,10 +129,10 @@ def test_filters_that_only_libhdf5_has_are_said(tmp_path):
 
 
 def test_wide_fields(tmp_path):
-    assert not describe(made(tmp_path)).wide
+    assert not describe(small_file(tmp_path)).wide
     for kind in ("f8", "i4", ">i8"):
-        assert describe(made(tmp_path, values=walk(N_FRAMES, N).astype(kind))).wide
-    assert not describe(made(tmp_path, values=walk(N_FRAMES, N).astype("i2"))).wide
+        assert describe(small_file(tmp_path, values=walk(N_FRAMES, N).astype(kind))).wide
+    assert not describe(small_file(tmp_path, values=walk(N_FRAMES, N).astype("i2"))).wide
 
 
 # -- files that grow --------------------------------------------------------------------------------------------
@@ -154,7 +140,7 @@ def test_wide_fields(tmp_path):
 
 @pytest.mark.parametrize("chunks", [None, (1, N, 3), (2, 3, 3)])
 def test_bytes_beyond_the_file_are_not_there_yet(tmp_path, monkeypatch, chunks):
-    path = made(tmp_path, chunks=chunks)
+    path = small_file(tmp_path, chunks=chunks)
     found = describe(path)
     array = found.positions.pieces[0][1]
     if chunks is None:
@@ -232,7 +218,7 @@ def test_a_file_that_another_program_holds_open(tmp_path, mode):
 
 
 def test_a_file_that_this_process_holds_open(tmp_path):
-    path = made(tmp_path)
+    path = small_file(tmp_path)
     with h5py.File(path):
         assert describe(path).n_frames == N_FRAMES
         np.testing.assert_allclose(kn.open(path, index="memory").read(), walk(N_FRAMES, N) * 10, rtol=1e-6)
@@ -303,7 +289,7 @@ def test_damaged_steps(tmp_path, chunk):
     """Also where steps are read past libhdf5, which is done for many small chunks."""
     n = 3000
     steps = np.arange(n)
-    path = made(
+    path = small_file(
         tmp_path,
         lambda group: group["position"].create_dataset(
             "step", data=steps, chunks=(chunk,), compression="gzip", shuffle=True

@@ -4,7 +4,7 @@ They are written with plain h5py, never by Kinema, together with what a reader m
 """
 
 from . import programs, storage, structure, values
-from .building import CASES, N_ATOMS, N_FRAMES, Case, Expected, add_box, add_element, start_h5md, walk
+from .building import CASES, N_ATOMS, N_FRAMES, Case, Expected, add_box, add_element, small_file, start_h5md, walk
 from .programs import write_gromacs_topology
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "add_box",
     "add_element",
     "programs",
+    "small_file",
     "start_h5md",
     "storage",
     "structure",

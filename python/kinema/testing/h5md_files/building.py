@@ -31,6 +31,7 @@ __all__ = [
     "clock",
     "plain_file",
     "scaled",
+    "small_file",
     "start_h5md",
     "walk",
 ]
@@ -174,3 +175,25 @@ def plain_file(path: Path, positions: Any = None, unit: str = "nm", scale: float
         group = start_h5md(file).create_group("particles/all")
         add_element(group, "position", values, steps=steps, times=times, unit=unit, **storage)
     return Expected(positions=values.astype(np.float64) * scale, steps=steps, times=times)
+
+
+def small_file(
+    folder: Path,
+    fill: Callable[[Any], None] | None = None,
+    name: str = "made.h5md",
+    unit: str | None = "nm",
+    values: Any = None,
+    steps: Any = tuple(range(0, 10 * N_FRAMES, 10)),
+    times: Any = None,
+    creator: str = "a test",
+    **storage: Any,
+) -> Path:
+    """A file with one particles group, `all`, and positions; `fill(group)` adds to the group."""
+    path = folder / name
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file, creator=creator).create_group("particles/all")
+        given = walk() if values is None else values
+        add_element(group, "position", given, steps=steps, times=times, unit=unit, **storage)
+        if fill is not None:
+            fill(group)
+    return path
