@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::foreign::ReadRows;
 use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
 use crate::container::hdf5::filters::{FilterScratch, StoredChunk};
 use crate::container::hdf5::number::Real;
@@ -17,15 +18,6 @@ use crate::source::{Extent, MAX_GAP};
 const WHOLE_ROW_BYTES: u64 = 4 * MAX_GAP;
 /// Runs of rows are cut here, so that no read needs a large buffer.
 const RUN_BYTES: u64 = 1 << 20;
-
-/// Gives rows that Rust cannot read or that must be rearranged: h5py, called from a worker.
-pub trait ReadRows: Send + Sync {
-    /// The values of `rows`, one after the other, in the file's unit: `rows x atoms x 3`.
-    ///
-    /// # Errors
-    /// Whatever the reader meets.
-    fn read(&self, rows: &[i64]) -> Result<Vec<f64>>;
-}
 
 /// Where the rows of a field are.
 pub enum Rows {
