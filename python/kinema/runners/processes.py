@@ -23,13 +23,14 @@ from typing import Any, Self
 import numpy as np
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import DEFAULT_PIECES, HandOut, Schedule, Tally, check_schedule, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
@@ -70,9 +71,9 @@ class ProcessesRunner:
     Parameters
     ----------
     schedule : {"dynamic", "static"}
-        Whether whoever is free gets the next piece of work, or each a contiguous share.
+        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a worker gets at the least, where there are leaves enough.
+        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
 
     Raises
     ------
@@ -83,8 +84,8 @@ class ProcessesRunner:
 
     name = "processes"
 
-    def __init__(self, *, schedule: str = "dynamic", oversubscribe: int | None = None) -> None:
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+    def __init__(self, *, schedule: str | None = None, oversubscribe: int | None = None) -> None:
+        self._dealing = Dealing(schedule, oversubscribe)
 
     def map_reduce(
         self,
@@ -96,11 +97,14 @@ class ProcessesRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
         limit = memory or _DEFAULT_MEMORY
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=worker_count(workers))
+        wanted = worker_count(workers)
+        pieces = wanted * self._dealing.oversubscribe(access)
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted, access=access, pieces=pieces)
         kernels = [kernel for kernel, _ in jobs]
         if gathering is None:
             gathering = Gathering(plan, kernels)
@@ -114,9 +118,21 @@ class ProcessesRunner:
                 n_leaves=plan.n_leaves,
                 memory=limit // plan.workers,
                 began=began,
+                access=access,
+                n_pieces=pieces,
             ).store(folder)
             with _Team(plan.workers, folder) as team:
-                _Round(plan, kernels, team, gathering, self._schedule, self._oversubscribe).run(progress)
+                hand_out = HandOut(
+                    plan.n_leaves,
+                    gathering.missing,
+                    plan.workers,
+                    schedule=self._dealing.schedule(access),
+                    oversubscribe=self._dealing.oversubscribe(access),
+                    ahead=_PIECES_AHEAD,
+                    limit=gathering.limit,
+                    whole=access == "in-memory",
+                )
+                _Round(plan, kernels, team, gathering, hand_out).run(progress)
         wall = time.monotonic() - began
         members = team.members
         blocks = [rows for member in members for rows in member.tally.blocks]
@@ -327,22 +343,13 @@ class _Round:
         kernels: Sequence[_core.Kernel],
         team: _Team,
         gathering: Gathering,
-        schedule: Schedule = "dynamic",
-        oversubscribe: int = DEFAULT_PIECES,
+        hand_out: HandOut,
     ) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
         self._gathering = gathering
-        self._hand_out = HandOut(
-            plan.n_leaves,
-            gathering.missing,
-            len(team.members),
-            schedule=schedule,
-            oversubscribe=oversubscribe,
-            ahead=_PIECES_AHEAD,
-            limit=gathering.limit,
-        )
+        self._hand_out = hand_out
         self._leaves_done = 0
         self._frames_done = gathering.restored
 
