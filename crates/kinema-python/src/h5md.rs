@@ -92,25 +92,25 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
     }
     let get = |name| described.getattr(name);
     let fixed: bool = get("fixed")?.extract()?;
-    let reader = get("reader")?;
     let mut flat = false;
-    let rows = if reader.is_none() {
-        let mut pieces = Vec::new();
-        for piece in get("pieces")?.try_iter()? {
-            let (first, stored): (u64, Bound<'_, PyAny>) = piece?.extract()?;
-            let (description, is_flat) = match array(&stored, fixed, name)? {
-                Ok(found) => found,
-                Err(error) => return Ok(Some(Err(error))),
-            };
-            flat = is_flat;
-            match Array::new(description) {
-                Ok(array) => pieces.push((first, array)),
-                Err(error) => return Ok(Some(Err(error))),
-            }
+    let mut pieces = Vec::new();
+    for piece in get("pieces")?.try_iter()? {
+        let (first, stored): (u64, Bound<'_, PyAny>) = piece?.extract()?;
+        let (description, is_flat) = match array(&stored, fixed, name)? {
+            Ok(found) => found,
+            Err(error) => return Ok(Some(Err(error))),
+        };
+        flat = is_flat;
+        match Array::new(description) {
+            Ok(array) => pieces.push((first, array)),
+            Err(error) => return Ok(Some(Err(error))),
         }
+    }
+    let reader = get("reader")?;
+    let rows = if reader.is_none() {
         Rows::Stored(pieces)
     } else {
-        Rows::Foreign(Arc::new(RowReader(reader.unbind())))
+        Rows::Foreign(Arc::new(RowReader(reader.unbind())), pieces)
     };
     let row_of: Option<PyReadonlyArray1<'_, i64>> = get("rows")?.extract()?;
     Ok(Some(Ok(Field {

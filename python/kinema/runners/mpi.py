@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import Access
+from kinema.access import MPIO, Access
 from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
@@ -44,6 +44,7 @@ from kinema.runners.mpi_gathering import bring_together
 from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
+from kinema.runners.mpi_reading import RankReads, check_mpio, described_for, reads_of
 from kinema.runners.mpi_round import Setup, WorkingRank
 from kinema.runners.mpi_sharing import NodeBytes
 
@@ -265,16 +266,19 @@ class MPIRunner:
         began = time.monotonic()
         wanted = self.concurrency(workers)
         limit = memory or _DEFAULT_MEMORY
+        if access in MPIO:
+            check_mpio(trajectory, access)
         schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
         threads = wanted * self._threads
         pieces = threads * oversubscribe
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+        way = "direct" if access in MPIO else access
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=way, pieces=pieces)
         used = max(1, plan.workers // self._threads)
         kernels = [kernel for kernel, _ in jobs]
         streamed = gathering is not None
         if gathering is None:
             gathering = Gathering(plan, kernels)
-        known, data = KnownFiles.of(trajectory)
+        known, data = KnownFiles.of(trajectory, described_for(access))
         ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
@@ -298,9 +302,9 @@ class MPIRunner:
             before=time.monotonic() - began,
         )
         ranks.broadcast(setup)
-        with _shared(ranks, setup, data):
-            leading = LeadingRank(ranks, setup, gathering, kernels, progress, began)
-            leading.run(trajectory, setup.plan(trajectory, jobs), jobs)
+        with _shared(ranks, setup, data) as shared, _reading(ranks, setup, trajectory) as reads:
+            leading = LeadingRank(ranks, setup, reads, gathering, kernels, progress, began)
+            leading.run(shared, jobs)
         tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
@@ -339,16 +343,19 @@ class MPIRunner:
 
     def _in_words(self, ranks: Ranks, setup: Setup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
-        return (
+        words = (
             f"each worker is an MPI rank with {threads}, {setup.workers} of {ranks.size} ranks, "
             f"{setup.schedule} schedule, {self._gather} gathering"
         )
+        if setup.access in MPIO:
+            words += f"; whole frames through libhdf5 and MPI-IO (access \"{setup.access}\")"
+        return words
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
-        working = WorkingRank(ranks, setup)
-        with _shared(ranks, setup, None) as data:
-            well = working.run(lambda: setup.files.open(data))
+        with _shared(ranks, setup, None) as data, _reading(ranks, setup) as reads:
+            working = WorkingRank(ranks, setup, reads)
+            well = working.run(data)
         if well:
             tally = working.tally if working.takes_part else None
             _finish(ranks, setup, working.kernels, working.tree, None, tally)
@@ -362,6 +369,16 @@ def _shared(ranks: Ranks, setup: Setup, data: NDArray[np.uint8] | None) -> Itera
         yield shared.array
     finally:
         shared.free()
+
+
+@contextmanager
+def _reading(ranks: Ranks, setup: Setup, own: _core.Trajectory | None = None) -> Iterator[RankReads]:
+    """What this rank reads with, while a round lasts."""
+    reads = reads_of(ranks, setup.access, setup.workers, own)
+    try:
+        yield reads
+    finally:
+        reads.close()
 
 
 def _finish(

@@ -23,8 +23,8 @@ const RUN_BYTES: u64 = 1 << 20;
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Elsewhere.
-    Foreign(Arc<dyn ReadRows>),
+    /// Given by a reader. Its data sets, where they are known nevertheless, are only what fingerprints look at.
+    Foreign(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
 /// Row number of a frame that the field does not have: NaN is given.
@@ -75,6 +75,12 @@ impl Field {
         }
     }
 
+    /// Bytes here and there, in the order of the rows; none where it is not known where they are.
+    pub fn samples(&self) -> Vec<Extent> {
+        let (Rows::Stored(pieces) | Rows::Foreign(_, pieces)) = &self.rows;
+        pieces.iter().flat_map(|(_, array)| array.samples()).collect()
+    }
+
     /// How frames hang together in the chunks.
     pub fn grain(&self) -> Grain {
         let Rows::Stored(pieces) = &self.rows else { return Grain::FRAME };
@@ -122,7 +128,7 @@ impl Field {
         atoms: &AtomSelection,
         segments: &mut Vec<Segment>,
     ) -> Result<()> {
-        if matches!(self.rows, Rows::Foreign(_)) {
+        if matches!(self.rows, Rows::Foreign(..)) {
             return Ok(());
         }
         let runs = self.runs(atoms);

@@ -160,8 +160,7 @@ impl H5mdDecoder {
             steps: told.steps.map(Into::into),
             times: told.times.map(Into::into),
         };
-        if let Some(Rows::Stored(pieces)) = told.vectors.iter().flatten().map(|field| &field.rows).next() {
-            let samples: Vec<Extent> = pieces.iter().flat_map(|(_, array)| array.samples()).collect();
+        if let Some(samples) = told.vectors.iter().flatten().map(Field::samples).next() {
             index.frames_per_sample = told.n_frames.div_ceil(samples.len().max(1) as u64);
             index.samples = samples.into();
         }
@@ -193,7 +192,7 @@ fn frame_bytes(field: &Field, n_atoms: u32) -> u64 {
             units * components * (array.unit_bytes() / array.chunk_shape()[2])
         }),
         // whatever the type: so many bytes at the least are in memory
-        Rows::Foreign(_) => 12 * u64::from(n_atoms),
+        Rows::Foreign(..) => 12 * u64::from(n_atoms),
     }
 }
 
@@ -273,7 +272,7 @@ impl Decoder for H5mdDecoder {
             if number == CELL {
                 let units = match &field.rows {
                     Rows::Stored(pieces) => pieces.first().map_or(1, |(_, array)| array.shape()[1]),
-                    Rows::Foreign(_) => 3,
+                    Rows::Foreign(..) => 3,
                 };
                 field.segments(number, wanted, &AtomSelection::all(units as u32), segments)?;
             } else {
@@ -392,7 +391,7 @@ impl H5mdDecoder {
                     (_, wide) => fill_row(wide, row, width, f64::NAN)?,
                 }
             }
-            if let Rows::Foreign(reader) = &field.rows {
+            if let Rows::Foreign(reader, _) = &field.rows {
                 let factor = if native { 1.0 } else { field.scale };
                 let ask = Ask { number, field, wanted, atoms: &request.atoms, factor };
                 self.foreign(&**reader, &ask, out, &mut scratch.elsewhere)?;
