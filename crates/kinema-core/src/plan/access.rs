@@ -87,9 +87,9 @@ impl Load {
         Err(Error::new(
             ErrorKind::MemoryLimit,
             format!(
-                "access \"in-memory\" holds {} frames of {n_atoms} atoms for each of {workers} worker{}, expected at \
-                 least {needed} bytes of memory, found a limit of {memory}{stated}; use memory=\"{mebibytes} MiB\", \
-                 fewer frames, more pieces for each worker (oversubscribe), or access \"subset\"",
+                "access \"in-memory\" holds {} frames of {n_atoms} atoms for each of {workers} worker{}, expected a \
+                 memory limit of at least {needed} bytes ({mebibytes} MiB), found {memory}{stated}; raise it, choose \
+                 fewer frames, have processes or ranks load several pieces (oversubscribe), or use access \"subset\"",
                 self.frames,
                 if workers == 1 { "" } else { "s" },
             ),
