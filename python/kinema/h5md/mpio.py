@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, InternalError
 
-from .description import FieldDescription, H5mdDescription
+from .chunks import filters_of
+from .description import NOT_STORED, FieldDescription, H5mdDescription, StoredArray
 from .opening import reading
 from .rearranged import CellRows, Floats, StoredRows
 
@@ -33,12 +34,19 @@ _CHUNK_CACHE = 8 << 20
 
 @dataclass(frozen=True)
 class MpioSet:
-    """A data set and the file that it is in. `fixed`: one row serves all frames; `cache`: bytes for its chunks."""
+    """A data set and the file that it is in."""
 
     path: str
     name: str
     fixed: bool
+    """One row serves all frames."""
     cache: int
+    """Bytes for decoded chunks."""
+    flaw: str | None
+    """Why ranks cannot read it together, in words; "" where they can, None where that is found out when it is open.
+
+    HDF5 1.10.8 gives wrong numbers then for chunks that were stored without their filters, which it decodes as if they
+    had been filtered, and for chunks that were never written."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class _Refused:
 
     def __call__(self, _rows: NDArray[np.int64]) -> NoReturn:
         raise ArgumentError(
-            f"{self.path}: {self.what}, which is not read through MPI-IO; take access='direct'",
+            f"{self.path}: {self.what} cannot be read through MPI-IO; take access='direct'",
             path=self.path,
             format="H5MD",
         )
@@ -132,14 +140,16 @@ def _through_mpio(description: H5mdDescription, field: FieldDescription, name: s
     if isinstance(field.reader, Floats | CellRows) and isinstance(field.reader.rows, StoredRows):
         # for its filters, or because this libhdf5 does not tell where its bytes are: libhdf5 itself reads it
         stored = field.reader.rows
-        return replace(field.reader, rows=MpioRows(MpioSet(path, stored.name, field.fixed, stored.cache)))
+        return replace(field.reader, rows=MpioRows(MpioSet(path, stored.name, field.fixed, stored.cache, None)))
     if field.reader is not None:
-        return _Refused(path, f"{name}: {field.reason}")
+        return _Refused(path, f"{name} ({field.reason})")
     if len(field.pieces) != 1 or field.pieces[0][1].file != 0:
-        return _Refused(path, f"{name}: a virtual data set or one of another file")
+        return _Refused(path, f"{name} (a virtual data set, or one of another file)")
     array = field.pieces[0][1]
+    if array.inline is not None:
+        return None  # its values are in the description
     chunk = int(np.prod(array.chunks or (0,), dtype=np.object_)) * np.dtype(array.dtype).itemsize
-    rows = MpioRows(MpioSet(path, array.name, field.fixed, max(_CHUNK_CACHE, 2 * chunk)))
+    rows = MpioRows(MpioSet(path, array.name, field.fixed, max(_CHUNK_CACHE, 2 * chunk), _flaw(array)))
     return CellRows(rows) if name == "cell" else Floats(rows, (description.n_atoms, 3))
 
 
@@ -147,25 +157,33 @@ def _through_mpio(description: H5mdDescription, field: FieldDescription, name: s
 
 
 class MpioFiles:
-    """HDF5 files that the ranks of a communicator have open together. Opened and closed by all of them together.
+    """HDF5 files that the ranks of a communicator have open together; `open` and `close` are called by all of them.
 
     Where `collective`, `read` and `take_part` are calls that all ranks make for the same data set.
     """
 
     def __init__(self, comm: Any, sets: Iterable[MpioSet], *, collective: bool) -> None:
+        self._comm = comm
+        self._collective = collective
+        self._wanted = list(sets)
         self._files: dict[str, Any] = {}
         self._sets: dict[MpioSet, Any] = {}
-        sets = list(sets)
-        for path in dict.fromkeys(one.path for one in sets):
-            cache = max(one.cache for one in sets if one.path == path)
-            with reading(path):
-                self._files[path] = h5py.File(path, "r", driver="mpio", comm=comm, locking=False, rdcc_nbytes=cache)
-        for one in sets:
-            with reading(one.path):
-                self._sets[one] = self._files[one.path][one.name]
-                _load_filters(self._sets[one])
+        self._refused: dict[MpioSet, str] = {}
         self._how = h5py.h5p.create(h5py.h5p.DATASET_XFER)
         self._how.set_dxpl_mpio(h5py.h5fd.MPIO_COLLECTIVE if collective else h5py.h5fd.MPIO_INDEPENDENT)
+
+    def open(self) -> None:
+        """Opens files and data sets; what is open when that fails is left to `close`."""
+        for path in dict.fromkeys(one.path for one in self._wanted):
+            cache = max(one.cache for one in self._wanted if one.path == path)
+            with reading(path):
+                self._files[path] = h5py.File(
+                    path, "r", driver="mpio", comm=self._comm, locking=False, rdcc_nbytes=cache
+                )
+        for one in self._wanted:
+            with reading(one.path):
+                self._sets[one] = self._files[one.path][one.name]
+                self._look_at(one, self._sets[one])
 
     def shape(self, source: MpioSet) -> tuple[int, ...]:
         """Of a data set."""
@@ -176,7 +194,12 @@ class MpioFiles:
         return np.empty(shape, self._sets[source].dtype.str)
 
     def read(self, source: MpioSet, rows: Rows, out: NDArray[Any]) -> None:
-        """Fills `out`, (rows.count, ...) in the data set's own type; of a fixed data set with all of it."""
+        """Fills `out`, (rows.count, ...) in the data set's own type; of a fixed data set with all of it.
+
+        ArgumentError, and nothing is read, for what libhdf5 does not read in this way.
+        """
+        if source in self._refused:
+            raise ArgumentError(f"{source.path}: {self._refused[source]}", path=source.path, format="H5MD")
         dataset = self._sets[source]
         space = dataset.id.get_space()
         if not source.fixed:
@@ -200,8 +223,22 @@ class MpioFiles:
             file.close()
         self._files.clear()
 
+    def _look_at(self, source: MpioSet, dataset: Any) -> None:
+        """Has libhdf5 know its filters, and notes why it is not to be read."""
+        if dataset.is_virtual:
+            self._refused[source] = f"{source.name} is a virtual data set; take access='direct'"
+            return
+        numbers = [number for number, _ in filters_of(dataset.id.get_create_plist())]
+        if not all(h5py.h5z.filter_avail(number) for number in numbers):
+            with contextlib.suppress(ImportError):
+                import hdf5plugin  # noqa: F401, which registers its filters
+        if self._collective:
+            flaw = _flaw_of_unlisted(dataset, len(numbers)) if source.flaw is None else source.flaw
+            if flaw:
+                self._refused[source] = f"{source.name} {flaw}; take access='hdf5-mpio-independent'"
+
     def _read(self, source: MpioSet, memory: Any, space: Any, out: NDArray[Any]) -> None:
-        with reading(source.path):
+        with reading(source.path, "values"):
             self._sets[source].id.read(memory, space, out, dxpl=self._how)
 
 
@@ -215,10 +252,21 @@ def evenly_spaced(rows: NDArray[np.int64]) -> Iterator[Rows]:
         yield Rows(int(run[0]), 1, len(run))
 
 
-def _load_filters(dataset: Any) -> None:
-    """Has libhdf5 know the filters of a data set, where a package brings them along."""
-    properties = dataset.id.get_create_plist()
-    numbers = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
-    if not all(h5py.h5z.filter_avail(number) for number in numbers):
-        with contextlib.suppress(ImportError):
-            import hdf5plugin  # noqa: F401, which registers its filters
+def _flaw(array: StoredArray) -> str:
+    """See `MpioSet`."""
+    if array.filters and (array.masks.any() or array.partial_chunks_unfiltered):
+        return "has chunks that were stored without its filters"
+    if array.chunks is not None and (array.addresses == np.uint64(NOT_STORED)).any():
+        return "has chunks that were never written"
+    return ""
+
+
+def _flaw_of_unlisted(dataset: Any, n_filters: int) -> str:
+    """The same where chunks are not listed, but counted."""
+    if n_filters:
+        return "may have chunks that were stored without its filters"
+    if dataset.chunks is not None:
+        whole = np.prod([-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)], dtype=np.object_)
+        if dataset.id.get_num_chunks() != whole:
+            return "has chunks that were never written"
+    return ""

@@ -11,7 +11,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -24,8 +24,6 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling, sleep_between
 
 __all__ = ["RankReads", "check_mpio", "described_for", "reads_of"]
-
-T = TypeVar("T")
 
 # what a rank says instead of the number of a data set
 _ENDS_ALL = -1
@@ -127,7 +125,8 @@ class _MpioReads(RankReads):
         # what libhdf5 opens together must be there for all
         paths = dict.fromkeys(one.path for one in sets)
         _on_all(comm, lambda: [_look_at(path) for path in paths])
-        self._files = _on_all(comm, lambda: MpioFiles(comm, sets, collective=self._collective), or_abort=True)
+        self._files = MpioFiles(comm, sets, collective=self._collective)
+        _on_all(comm, self._files.open, or_abort=True)
         if self._collective:
             self._turns = _Turns(comm, self._files, sets)
 
@@ -254,15 +253,14 @@ def _look_at(path: str) -> None:
         raise from_os("opening", error, path) from None
 
 
-def _on_all(comm: MPI.Intracomm, work: Callable[[], T], *, or_abort: bool = False) -> T:
-    """What `work` gives; where it fails on some ranks the first one's error on all.
+def _on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: bool = False) -> None:
+    """Calls it; where it fails on some ranks the first one's error is raised on all.
 
-    `or_abort`: where it went well on others they cannot give back what it gave, and the whole job is ended.
+    `or_abort`: ranks where it went well could not give back what they have, and the whole job is ended.
     """
-    found: list[T] = []
     failed = None
     try:
-        found.append(work())
+        work()
     except Exception as error:
         failed = Travelling.of(error, comm.Get_rank())
     told = [one for one in comm.allgather(failed) if one is not None]
@@ -271,7 +269,6 @@ def _on_all(comm: MPI.Intracomm, work: Callable[[], T], *, or_abort: bool = Fals
             traceback.print_exception(told[0].arrived())
             comm.Abort(1)
         raise told[0].arrived()
-    return found[0]
 
 
 def _uninterrupted(work: Callable[[], None]) -> None:
