@@ -63,7 +63,7 @@ $(HDF5_MPI)/.stamp: tools/hdf5_mpi_environment.py tools/requirements.py pyprojec
 	touch $@
 
 test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runner with Open MPI (packages of Debian)
-	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/hdf5_mpi
+	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/hdf5_mpi $(wildcard tests/runners/test_mpi*.py)
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, error messages
 	cargo fmt --all --check

@@ -105,6 +105,13 @@ class MPI:
             text=True,
         )
 
+    def run(self, words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        """A program of one process, which no launcher has started."""
+        words = [sys.executable, *words]
+        return subprocess.run(
+            words, cwd=folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
     @staticmethod
     def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
         """Exit code, stdout, stderr. A run that hangs fails the test, and is ended."""

@@ -1,4 +1,4 @@
-"""The MPI runner on several nodes of Open MPI, which are pretended; on one node the tests in `tests/runners` run with it."""
+"""The MPI runner with Open MPI on two nodes, which are pretended; on one it must pass `tests/runners/test_mpi*.py`."""
 
 from __future__ import annotations
 

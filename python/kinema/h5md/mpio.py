@@ -1,6 +1,6 @@
 """Data sets that the ranks of an MPI program read through libhdf5 and MPI-IO, each by itself or all at the same time.
 
-It neither plans nor waits: whose turn it is to read, so that reads of all ranks meet, is `kinema.runners.mpi_reading`'s.
+It neither plans nor waits: whose turn it is, so that the reads of all ranks meet, is `kinema.runners.mpi_hdf5`'s.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Refused:
 def through_mpio(description: H5mdDescription) -> H5mdDescription:
     """The same file with all fields read through MPI-IO; picklable, and of no use until it is `bound`.
 
-    A field that libhdf5 does not give as it stands (images, ids, virtual data sets) is an ArgumentError when it is read.
+    A field that libhdf5 does not give as it is (images, ids, virtual data sets) is an ArgumentError when it is read.
     """
     return _with_readers(description, lambda field, name: _through_mpio(description, field, name))
 

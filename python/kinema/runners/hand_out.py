@@ -67,7 +67,7 @@ class Dealing:
             return "static" if access == "in-memory" or together else "dynamic"
         if self._schedule == "dynamic" and together:
             raise ArgumentError(
-                f"with access {access!r} nobody reads ahead of the others: schedule 'dynamic' gains nothing, leave it out"
+                f"with access {access!r} nobody reads ahead of the others: schedule 'dynamic' gains nothing"
             )
         return "static" if self._schedule == "static" else "dynamic"
 

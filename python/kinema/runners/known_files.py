@@ -58,9 +58,7 @@ class KnownFiles:
 
     def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
         """What is said of each HDF5 file, by its path."""
-        found: dict[str, Any] = pickle.loads(
-            data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes()
-        )
+        found: dict[str, Any] = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
         return found
 
     def open(self, data: NDArray[np.uint8], found: dict[str, Any] | None = None) -> _core.Trajectory:

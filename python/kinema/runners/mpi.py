@@ -348,7 +348,7 @@ class MPIRunner:
             f"{setup.schedule} schedule, {self._gather} gathering"
         )
         if setup.access in MPIO:
-            words += f"; whole frames through libhdf5 and MPI-IO (access \"{setup.access}\")"
+            words += f'; whole frames through libhdf5 and MPI-IO (access "{setup.access}")'
         return words
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:

@@ -235,7 +235,10 @@ class WorkingRank(RankAtWork):
         return self.ranks.rank < self.setup.workers
 
     def run(self, data: NDArray[np.uint8]) -> bool:
-        """All that this rank does until rank 0 says how the round ended: well or not. `data`: what is known of files."""
+        """All that this rank does until rank 0 says how the round ended: well or not.
+
+        `data`: what is known of the files.
+        """
         failed = None
         try:
             if self.takes_part:
