@@ -156,7 +156,7 @@ def test_advice_names_what_binds(walk: kn.Trajectory) -> None:
         from kinema.profile.quantities import quantities_of
 
         timings = Timings((RoundTimings(1.0, 20, (worker, second), np.empty((0, 7))),), runner="mpi")
-        return "\n".join(advise(timings, quantities_of(timings), (), (), Circumstances("XTC", 1, "mpi")))
+        return "\n".join(advise(timings, quantities_of(timings), (), (), Circumstances("XTC", ("my md.xtc",), 4, "mpi")))
 
     assert "I/O bound: R_comp/IO 0.3 " in advice(io=10.0, compute=3.0)
     assert "shared file" in advice(io=10.0, compute=3.0)
@@ -173,7 +173,7 @@ def test_amplification_is_named(tmp_path: Path) -> None:
     write_h5md(path, synthetic(200, 4000, cell="none"), chunks=(50, 4000, 1))
     report = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1).report()
     (sentence,) = [one for one in report.advice if "amplification" in one]
-    assert f"`kinema repack {path} OUT.h5md --layout frames` would" in sentence
+    assert f"`kinema repack {path} {tmp_path / 'auto-frames.h5md'} --layout frames` would" in sentence
     assert "50x less" in sentence
 
 

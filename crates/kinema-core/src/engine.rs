@@ -156,6 +156,8 @@ impl Shared<'_> {
     fn work(&self, number: u32) -> Account {
         let mut account = Account::default();
         let cpu = thread_cpu_time();
+        // a busy machine lets a new thread wait for a core
+        let begun = self.start.elapsed();
         let outcome = catch_panics(|| {
             let mut worker = Worker::new(self, number)?;
             let outcome = worker.run();
@@ -166,6 +168,7 @@ impl Shared<'_> {
         if let Err(error) = outcome {
             self.fail(error);
         }
+        account.0.wait += begun;
         account.0.cpu = thread_cpu_time().saturating_sub(cpu);
         account.0.total = self.start.elapsed();
         account
@@ -237,8 +240,7 @@ impl<'a> Worker<'a> {
             }
             self.shared.watch.check()?;
             let stop = self.block_end(start, end);
-            self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-            self.run_block(start, &mut open)?;
+            self.run_block(start..stop, &mut open)?;
             start = stop;
         }
         Ok(())
@@ -266,10 +268,14 @@ impl<'a> Worker<'a> {
         (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
     }
 
-    fn run_block(&mut self, first: u64, open: &mut OpenLeaf) -> Result<()> {
+    fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
+        let (plan, first) = (self.shared.plan, positions.start);
+        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
+        // room for coordinates, which the system clears when it is first touched
+        self.reader.phases.decode += lap(&mut clock);
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
         self.block.frames = frames;
