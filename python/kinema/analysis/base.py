@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kinema.output import Table, check_plot_path, check_writable, write_table, w
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
 from kinema.result_file import Quantity, StoredArray, StoredTable
-from kinema.runners import Runner, Timings
+from kinema.runners import Runner, RunnerOptions, Timings
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
 
@@ -189,6 +189,7 @@ class Analysis(ABC):
         checkpoint: CheckpointChoice = None,
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
+        **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
 
@@ -202,7 +203,7 @@ class Analysis(ABC):
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
             By default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "processes", "serial", "mpi"} or Runner, optional
+        runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
             What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
@@ -217,6 +218,9 @@ class Analysis(ABC):
         out : path, optional
             An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
             `results` then reads from it (`kinema.result_file`).
+        **options
+            Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
+            (`kinema.runners.RunnerOptions`).
 
         Raises
         ------
@@ -240,6 +244,7 @@ class Analysis(ABC):
             checkpoint=checkpoint,
             checkpoint_interval=checkpoint_interval,
             out=out,
+            **options,
         )
         return self
 

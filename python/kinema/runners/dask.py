@@ -148,6 +148,7 @@ class Dask:
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
                 memory=limit // team.size,
+                threads=self._threads,
                 began=0.0,
             )
             shared = Shared(pack(setup), pack(KnownFiles.of(trajectory)), self._threads, team.limits)

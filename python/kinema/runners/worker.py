@@ -53,8 +53,8 @@ _SETUP_NAME = "setup.pickle"
 class Setup:
     """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
 
-    `memory` in bytes is that of one worker; `began` is the round's beginning on the clock `time.monotonic`, which all
-    processes of a machine share.
+    `memory` in bytes and `threads` are those of one worker; `began` is the round's beginning on the clock
+    `time.monotonic`, which all processes of a machine share.
     """
 
     recipe: dict[str, Any]
@@ -63,6 +63,7 @@ class Setup:
     fingerprints: list[str]
     n_leaves: int
     memory: int
+    threads: int
     began: float
 
     def store(self, folder: str) -> None:
@@ -263,12 +264,12 @@ def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Pl
     trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
     trajectory.scan(workers=1)
     _refuse_changed_files(trajectory, setup.fingerprints)
-    return trajectory, planned(trajectory, setup, 1)
+    return trajectory, planned(trajectory, setup)
 
 
-def planned(trajectory: _core.Trajectory, setup: Setup, threads: int) -> _core.Plan:
-    """The same plan as the parent's for a worker with so many threads, of a trajectory that it has opened."""
-    plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=threads)
+def planned(trajectory: _core.Trajectory, setup: Setup) -> _core.Plan:
+    """The same plan as the parent's for one worker, of a trajectory that it has opened."""
+    plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=setup.threads)
     if plan.n_leaves != setup.n_leaves:
         raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
     return plan
