@@ -86,7 +86,6 @@ def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
 def draw_publications(tables: Sequence[Published]) -> Figure:
     """A row for each publication: the ranks of the repeat that took the median time on most ranks, S(N), E(N)."""
     figure = Figure(figsize=(15.0, 4.6 * len(tables)), layout="constrained")
-    figure.get_layout_engine().set(hspace=0.06)  # type: ignore[union-attr]
     rows = figure.subplots(len(tables), 3, squeeze=False, width_ratios=(2.2, 1, 1))
     for published, (bars, speed_axes, efficiency_axes) in zip(tables, rows, strict=True):
         n_ranks = published.sizes[-1]
