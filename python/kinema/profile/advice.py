@@ -22,6 +22,8 @@ __all__ = ["Circumstances", "advise"]
 _MUCH = 0.2
 _SOME = 0.05
 _AMPLIFIED = 2.0
+# seconds of reading and computing below which chance decides
+_JUDGED = 0.02
 # of the time in which workers decode and compute: what is below they did not have their cores for
 _OWN_CORE = 0.75
 
@@ -59,19 +61,27 @@ def advise(
     slow_files: Sequence[SlowFile],
     run: Circumstances,
 ) -> tuple[str, ...]:
-    """Sentences, the most costly first; one that says that all is well where there is nothing to do."""
+    """Sentences: what binds the run, then what else costs time, files to be stored otherwise, who is slow."""
     if not timings.workers:
         return ("nothing was read: all results came from a checkpoint",)
-    told = [
-        *_reading(timings, quantities, run),
-        *_communication(timings, quantities, run),
-        *_waiting(timings, stragglers, run),
-        *_starting(timings, run),
-        *_shared_cores(timings),
-        *_slow(timings, stragglers, slow_files),
-        *_unaccounted(timings),
-    ]
-    return tuple(told)
+    working = sum(worker.io + worker.decode + worker.compute for worker in timings.workers)
+    if working < _JUDGED:
+        told = [
+            f"too short to judge by: {1e3 * working:.1f} ms of reading and computing in all",
+            *_starting(timings, run),
+        ]
+    else:
+        told = [
+            *_reading(timings, quantities, run),
+            *_communication(timings, quantities, run),
+            *_waiting(timings, stragglers, run),
+            *_starting(timings, run),
+            *_shared_cores(timings),
+            *_unaccounted(timings),
+        ]
+    if quantities.R_comp_IO is not None and quantities.R_comp_IO <= 1:
+        told += _amplified(run)
+    return (*told, *run.layout_advice, *_slow(timings, stragglers, slow_files))
 
 
 def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterator[str]:
@@ -98,9 +108,6 @@ def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterato
         )
     else:
         yield f"I/O bound: {said}; {_instead(timings, run)}"
-    if ratio <= 1:
-        yield from _amplified(run)
-    yield from run.layout_advice
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
