@@ -77,6 +77,12 @@ def test_the_picture_has_bars_of_deviations() -> None:
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
 
 
+def test_the_picture_of_one_number_of_workers() -> None:
+    reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
+    (axes,) = plotting.draw_scaling(scaling_of(reports)).axes
+    assert [bar.get_width() for bar in axes.patches] == [4.5]
+
+
 # -- designs ----------------------------------------------------------------------------------------------------
 
 

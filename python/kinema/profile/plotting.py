@@ -228,7 +228,13 @@ def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dic
 
 
 def draw_scaling(scaling: Scaling) -> Figure:
-    """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line."""
+    """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line.
+
+    Of runs on one number of workers the times of the series alone, side by side: there is nothing else to be seen.
+    """
+    numbers_of_workers = {point.n_workers for points in scaling.series.values() for point in points}
+    if len(numbers_of_workers) == 1:
+        return _draw_times(scaling, *numbers_of_workers)
     figure = Figure(figsize=(11.0, 4.3), layout="constrained")
     time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
     series = []
@@ -250,6 +256,24 @@ def draw_scaling(scaling: Scaling) -> Figure:
         axes.set_xlabel("workers N")
     handles, labels = speed_axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
+    """A bar for each series: mean and deviation of its time."""
+    figure = Figure(figsize=(8.0, 1.2 + 0.42 * len(scaling.series)), layout="constrained")
+    axes = figure.subplots()
+    points = [points[0] for points in scaling.series.values()]
+    axes.barh(
+        list(scaling.series), [point.mean for point in points], 0.7, xerr=[point.deviation for point in points],
+        color=_SERIES[0], capsize=3,
+    )  # fmt: skip
+    axes.invert_yaxis()
+    axes.set_xlabel("time t (s)")
+    axes.set_title(f"{_counted(n_workers)}, mean and deviation of repeats", fontsize=10, loc="left")
+    _plain(axes)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
     return figure
 
 
