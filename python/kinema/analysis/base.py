@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kinema.output import Table, check_plot_path, check_writable, write_table, w
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
 from kinema.result_file import Quantity, StoredArray, StoredTable
-from kinema.runners import Runner, Timings
+from kinema.runners import Runner, RunnerOptions, Timings
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
 
@@ -190,6 +190,7 @@ class Analysis(ABC):
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
         access: str = "direct",
+        **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
 
@@ -203,7 +204,7 @@ class Analysis(ABC):
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
             By default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "processes", "serial", "mpi"} or Runner, optional
+        runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
             What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
@@ -228,6 +229,9 @@ class Analysis(ABC):
               first; work is then handed out static, one piece a worker, unless the runner was told otherwise.
               MemoryLimitError before anything is read where that does not fit into `memory`.
             - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
+        **options
+            Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
+            (`kinema.runners.RunnerOptions`).
 
         Raises
         ------
@@ -252,6 +256,7 @@ class Analysis(ABC):
             checkpoint_interval=checkpoint_interval,
             out=out,
             access=access,
+            **options,
         )
         return self
 

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
-from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
+from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, RunnerOptions, Timings, choose_runner
 from kinema.runners.base import Job, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
@@ -48,6 +48,7 @@ def run(
     checkpoint_interval: float | None = None,
     out: str | os.PathLike[str] | None = None,
     access: str = "direct",
+    **options: Unpack[RunnerOptions],
 ) -> list[A]:
     """Runs analyses of one trajectory together and returns them; frames are read and decoded once for all.
 
@@ -59,7 +60,7 @@ def run(
     ArgumentError
         Also for no analysis, one given twice, and analyses of different trajectories or views.
     """
-    chosen_runner = choose_runner(runner)
+    chosen_runner = choose_runner(runner, **options)
     chosen_access = check_access(access)
     _check_together(analyses)
     check_parallel_hdf5(chosen_access, chosen_runner.name, analyses[0].trajectory.format)

@@ -153,6 +153,7 @@ class Dask:
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
                 memory=limit // team.size,
+                threads=self._threads,
                 began=0.0,
                 access=access,
                 n_pieces=pieces,

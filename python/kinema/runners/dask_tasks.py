@@ -118,13 +118,13 @@ class Shared:
             if self._opened is not None:
                 return self._opened, 0.0
             begun = time.monotonic()
-            payload, files, threads, _ = self._content
+            payload, files, *_ = self._content
             setup = pickle.loads(payload)
             if not isinstance(setup, Setup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             known, data = pickle.loads(files)
             trajectory = known.open(data)
-            self._opened = _Opened(trajectory, planned(trajectory, setup, threads), setup.jobs)
+            self._opened = _Opened(trajectory, planned(trajectory, setup), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 
