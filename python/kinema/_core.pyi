@@ -222,7 +222,41 @@ class Plan:
         """Of the parts, hexadecimal."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
-    def explain(self) -> str: ...
+    def cuts(self, trajectory: Trajectory) -> Cuts:
+        """What it costs to cut between leaves of this plan of the trajectory."""
+    def explain(self, decoded_twice: int | None = None) -> str:
+        """In words. `decoded_twice`: frames that a runner's hand-out has decoded twice; by default the threads'."""
+
+class Cuts:
+    """Where work is divided: what it costs to cut before each leaf.
+
+    `costs`: none, or for each leaf how many frames are decoded twice where it is cut off from the one before;
+    `starts`: leaves with which files begin.
+    """
+
+    def __init__(
+        self, n_leaves: int = 0, leaf_frames: int = 1, costs: Sequence[int] = (), starts: Sequence[int] = ()
+    ) -> None: ...
+    @property
+    def are_alike(self) -> bool:
+        """Whether no cut is better than another."""
+    @property
+    def cost_something(self) -> bool:
+        """Whether some cuts make frames be decoded twice."""
+    @property
+    def starts(self) -> list[int]: ...
+    def cost(self, leaf: int) -> int:
+        """Frames that are decoded twice where work is cut before this leaf."""
+    def near(self, wanted: int, slack: int) -> int:
+        """The best cut that is up to `slack` leaves from a wanted one."""
+    def end_of_piece(
+        self, first: int, end: int, *, share: int, most: int | None = None, fair: int, threads: int = 1
+    ) -> int:
+        """Where a piece ends that begins with leaf `first` and should have `share` leaves; by `end`.
+
+        `most`: leaves that it has at the most; `fair`: leaves to which it may grow for a cheap cut; `threads`: that
+        run it together.
+        """
 
 class WorkerTimings(TypedDict):
     worker: int

@@ -370,7 +370,7 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
                 ] {
                     let plan = Plan::new(&trajectory, frames.clone(), &jobs, workers, memory).unwrap();
                     let told_so = plan.notes.iter().any(|note| note.contains("decoded about"));
-                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain());
+                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain(None));
                     let outcome = engine::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Watch::default());
                     let mut outcome = outcome.unwrap();
                     assert_eq!(outcome.timings.workers.iter().map(|worker| worker.frames).sum::<u64>(), 900);

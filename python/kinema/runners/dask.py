@@ -24,7 +24,7 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes, part_cuts
+from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
@@ -160,7 +160,8 @@ class Dask:
                 ahead=_AHEAD,
                 limit=gathering.limit,
                 least_seconds=_LEAST_SECONDS,
-                cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+                cuts=plan.cuts(trajectory),
+                threads=self._threads,
             )
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
@@ -173,7 +174,7 @@ class Dask:
                 raise
             recorded = recording.end()
             note = f"note: {team.told}, {self._threads} threads a task"
-        return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain()}\n{note}")
+        return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain(hand_out.decoded_twice)}\n{note}")
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: tasks at a time; no cluster is started for the question."""

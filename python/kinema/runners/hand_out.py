@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
 from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
 
@@ -26,9 +26,9 @@ __all__ = [
     "Schedule",
     "Tally",
     "aligned_piece",
+    "cheap_piece",
     "check_schedule",
     "insert_nodes",
-    "part_cuts",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
@@ -55,12 +55,16 @@ def check_schedule(schedule: str, oversubscribe: int | None) -> tuple[Schedule, 
 
 
 class HandOut:
-    """Deals out the missing leaves of a plan, in pieces that are subtrees of the merge tree.
+    """Deals out the missing leaves of a plan, in pieces: subtrees of the merge tree, or runs of leaves with cheap ends.
 
     With "dynamic" a piece is the next one of all leaves, and its size a share of what is left (guided
     self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. 36, 1425 (1987)): large at first, small at the
     end, so that nobody waits long for a slow worker. With "static" each worker has a contiguous share, as in the
     publications on parallel MDAnalysis.
+
+    Pieces end where compressed chunks do, or files. Where no leaf ends with a chunk, a chunk at the end of a piece is
+    decoded twice: then pieces have three chunks at the least, or, as long as each worker gets one, one; with "static"
+    each share is one piece.
 
     Parameters
     ----------
@@ -71,7 +75,7 @@ class HandOut:
     n_workers : int
     schedule : {"dynamic", "static"}
     oversubscribe : int
-        Pieces that a worker gets at the least, where there are leaves enough.
+        Pieces that a worker gets at the least, where there are leaves and chunks enough.
     ahead : int
         Pieces that a worker holds at a time: one that is slow keeps all of them.
     limit : PieceLimit, optional
@@ -79,13 +83,17 @@ class HandOut:
     least_seconds : float
         What a piece of "dynamic" should take at the least, by what pieces have cost so far: for workers that cost a
         while to talk to. Each worker still gets one, as long as there are enough.
-    cuts : list of int
-        Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
+    cuts : Cuts, optional
+        What it costs to cut before each leaf, from `Plan.cuts`; without it all cuts are alike.
+    threads : int
+        Threads of a worker, which share a piece.
 
     Attributes
     ----------
     left : int
         Leaves that have not been handed out.
+    decoded_twice : int
+        Frames that are decoded once more because chunks lie across the ends of the pieces so far.
     """
 
     def __init__(
@@ -99,21 +107,26 @@ class HandOut:
         ahead: int = 1,
         limit: PieceLimit | None = None,
         least_seconds: float = 0.0,
-        cuts: Sequence[int] = (),
+        cuts: _core.Cuts | None = None,
+        threads: int = 1,
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
+        self.decoded_twice = 0
         self._n_leaves = n_leaves
+        self._cuts = _core.Cuts() if cuts is None else cuts
+        self._threads = threads
         self._pace = Pace(limit)
         self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
         self._static = schedule == "static"
         if self._static:
-            self._queues = _contiguous_shares(missing, n_workers, cuts)
+            self._queues = _contiguous_shares(missing, n_workers, self._cuts)
         else:
             self._queues = [deque(missing)]
         # "static": small pieces would gain nothing but news of what is done
-        self._even = [sum(stop - start for start, stop in queue) // oversubscribe for queue in self._queues]
+        pieces = 1 if self._cuts.cost_something else oversubscribe
+        self._even = [sum(stop - start for start, stop in queue) // pieces for queue in self._queues]
 
     def take(self, worker: int) -> Leaves | None:
         """The next piece of a worker, or None where none is left for it."""
@@ -123,8 +136,12 @@ class HandOut:
             return None
         first, end = queue[0]
         share = self._even[number] if self._static else self._share()
-        piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
+        fair = self._even[number] if self._static else self.left // self._n_workers
+        piece = cheap_piece(
+            first, end, share, self._n_leaves, self._cuts, longest=self._pace.longest(), fair=fair, threads=self._threads
+        )
         self.left -= piece[1] - first
+        self.decoded_twice += self._cuts.cost(piece[1])
         if piece[1] == end:
             queue.popleft()
         else:
@@ -141,10 +158,11 @@ class HandOut:
         self._pace.account(leaves, seconds, size)
 
     def all_pieces(self) -> list[Leaves]:
-        """All that are left, in the order of "dynamic"; for runners whose workers take them by number."""
+        """All that are left, in order; for runners whose workers take those of "dynamic" by number."""
         found: list[Leaves] = []
-        while (piece := self.take(0)) is not None:
-            found.append(piece)
+        for worker in range(len(self._queues)):
+            while (piece := self.take(worker)) is not None:
+                found.append(piece)
         return found
 
 
@@ -189,40 +207,49 @@ def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     return first, min(first + size, end)
 
 
-def part_cuts(trajectory: _core.Trajectory, frames: ResolvedFrames, leaf_frames: int) -> list[int]:
-    """The leaves with which files begin, where frames are chosen in order; none for frames in any order."""
-    if not isinstance(frames, tuple) or frames[1] < 1:
-        return []
-    start, step, count = frames
-    positions = [-(-(part["first_frame"] - start) // step) for part in trajectory.parts()]
-    return sorted({round(position / leaf_frames) for position in positions if 0 < position < count})
+def cheap_piece(
+    first: int,
+    end: int,
+    share: int,
+    n_leaves: int,
+    cuts: _core.Cuts,
+    *,
+    longest: int | None = None,
+    fair: int = 0,
+    threads: int = 1,
+) -> Leaves:
+    """A piece that begins with a leaf, has about `share` leaves, `longest` at the most, and ends by `end`.
+
+    A subtree of the merge tree where all cuts are alike; else it ends where least is decoded twice, and may grow to
+    `fair` leaves for that.
+    """
+    if cuts.are_alike:
+        return aligned_piece(first, end, min(share, longest or share), n_leaves)
+    return first, cuts.end_of_piece(first, end, share=share, most=longest, fair=fair, threads=threads)
 
 
-def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: Sequence[int]) -> list[deque[Leaves]]:
-    """The missing leaves, divided among the workers in order; a cut is moved by half a share to one of `cuts`."""
+def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cuts) -> list[deque[Leaves]]:
+    """The missing leaves, divided among the workers in order; a cut is moved by a quarter of a share to a cheap one."""
     total = sum(stop - start for start, stop in missing)
     share = total / n_workers
     queues: list[deque[Leaves]] = [deque() for _ in range(n_workers)]
-    # as numbers among the missing leaves
+    bounds = [0, *(round(worker * share) for worker in range(1, n_workers)), total]
     before = 0
-    positions: list[int] = []
     for start, stop in missing:
-        positions += [before + cut - start for cut in cuts if start <= cut < stop]
+        # as numbers among the missing leaves
+        inside = [before < bound < before + stop - start for bound in bounds]
+        for number in [number for number, there in enumerate(inside) if there]:
+            moved = before + cuts.near(start + bounds[number] - before, int(share / 4)) - start
+            bounds[number] = min(max(moved, before), before + stop - start)
         before += stop - start
-    bounds = [0]
-    for worker in range(1, n_workers):
-        wanted = round(worker * share)
-        near = min(positions, key=lambda at: abs(at - wanted), default=wanted)
-        bounds.append(max(bounds[-1], near if abs(near - wanted) <= share / 4 else wanted))
-    bounds.append(total)
-    for worker, queue in enumerate(queues):
-        before = 0
-        for start, stop in missing:
-            first = max(start, start + bounds[worker] - before)
-            last = min(stop, start + bounds[worker + 1] - before)
+    before = 0
+    for start, stop in missing:
+        for queue, (lower, upper) in zip(queues, pairwise(bounds), strict=True):
+            first = max(start, start + lower - before)
+            last = min(stop, start + upper - before)
             if first < last:
                 queue.append((first, last))
-            before += stop - start
+        before += stop - start
     return queues
 
 

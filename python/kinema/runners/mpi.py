@@ -25,7 +25,7 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Tally, check_schedule, part_cuts
+from kinema.runners.hand_out import Tally, check_schedule
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
 
@@ -283,7 +283,6 @@ class MPIRunner:
             memory=limit // used,
             schedule=self._schedule,
             oversubscribe=self._oversubscribe,
-            cuts=part_cuts(trajectory, frames, plan.leaf_frames),
             limit=gathering.limit,
             streamed=streamed,
             reported=progress is not None,
@@ -305,7 +304,10 @@ class MPIRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(ranks, used)}")
+        pieces = setup.pieces(plan.cuts(trajectory))
+        pieces.all_pieces()
+        in_words = f"{plan.explain(pieces.decoded_twice)}\nnote: {self._in_words(ranks, used)}"
+        return Outcome(gathering.partials(), timings, in_words)
 
     # -- functions of others ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
+from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, cheap_piece
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
 from kinema.runners.timings import BLOCK_COLUMNS
@@ -53,7 +53,6 @@ class Setup:
     memory: int
     schedule: Schedule
     oversubscribe: int
-    cuts: list[int]
     limit: PieceLimit | None
     streamed: bool
     reported: bool
@@ -61,15 +60,16 @@ class Setup:
     tree_from: int
     before: float
 
-    def pieces(self) -> HandOut:
-        """The hand-out: the same on every rank."""
+    def pieces(self, cuts: _core.Cuts) -> HandOut:
+        """The hand-out: the same on every rank, as each finds the same `cuts` of its plan."""
         return HandOut(
             self.n_leaves,
             self.missing,
             self.workers,
             schedule=self.schedule,
             oversubscribe=self.oversubscribe,
-            cuts=self.cuts,
+            cuts=cuts,
+            threads=self.threads,
         )
 
 
@@ -129,10 +129,12 @@ class RankAtWork(ABC):
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank."""
         self.tally.start = self.seconds()
-        for first, stop in self._pieces():
+        cuts = plan.cuts(trajectory)
+        for first, stop in self._pieces(cuts):
             while first < stop:
                 # in parts where not all of it may be held
-                _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
+                most = self._pace.longest()
+                _, until = cheap_piece(first, stop, most or stop - first, plan.n_leaves, cuts, longest=most)
                 begun = self.seconds()
                 nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
@@ -144,9 +146,9 @@ class RankAtWork(ABC):
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
 
-    def _pieces(self) -> Iterator[Leaves]:
+    def _pieces(self, cuts: _core.Cuts) -> Iterator[Leaves]:
         """The pieces of this rank, each when the last is done."""
-        hand_out = self.setup.pieces()
+        hand_out = self.setup.pieces(cuts)
         if self.setup.schedule == "static":
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece

@@ -116,7 +116,9 @@ class ProcessesRunner:
                 began=began,
             ).store(folder)
             with _Team(plan.workers, folder) as team:
-                _Round(plan, kernels, team, gathering, self._schedule, self._oversubscribe).run(progress)
+                cuts = plan.cuts(trajectory)
+                one = _Round(plan, kernels, team, gathering, cuts, self._schedule, self._oversubscribe)
+                one.run(progress)
         wall = time.monotonic() - began
         members = team.members
         blocks = [rows for member in members for rows in member.tally.blocks]
@@ -127,9 +129,8 @@ class ProcessesRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(
-            gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
-        )
+        in_words = f"{plan.explain(one.decoded_twice)}\nnote: each worker is a process with one thread"
+        return Outcome(gathering.partials(), timings, in_words)
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
@@ -327,6 +328,7 @@ class _Round:
         kernels: Sequence[_core.Kernel],
         team: _Team,
         gathering: Gathering,
+        cuts: _core.Cuts,
         schedule: Schedule = "dynamic",
         oversubscribe: int = DEFAULT_PIECES,
     ) -> None:
@@ -342,9 +344,15 @@ class _Round:
             oversubscribe=oversubscribe,
             ahead=_PIECES_AHEAD,
             limit=gathering.limit,
+            cuts=cuts,
         )
         self._leaves_done = 0
         self._frames_done = gathering.restored
+
+    @property
+    def decoded_twice(self) -> int:
+        """Frames that were decoded twice since chunks lie across the ends of pieces."""
+        return self._hand_out.decoded_twice
 
     def run(self, progress: Report | None) -> None:
         """Fills the tree."""

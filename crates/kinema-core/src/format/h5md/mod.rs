@@ -241,6 +241,15 @@ impl Decoder for H5mdDecoder {
         self.present(fields).fold(Grain::FRAME, |all, (_, field)| all.and(field.grain()))
     }
 
+    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
+        // fields weigh by their bytes: that a chunk of cells is cut matters little
+        let all: u64 = changing().map(frame_bytes).sum();
+        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(frame_bytes(field));
+        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
+        shared.div_ceil(all.max(1))
+    }
+
     fn wide(&self) -> bool {
         true
     }
