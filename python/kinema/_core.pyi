@@ -247,15 +247,22 @@ class Cuts:
     def starts(self) -> list[int]: ...
     def cost(self, leaf: int) -> int:
         """Frames that are decoded twice where work is cut before this leaf."""
-    def near(self, wanted: int, slack: int) -> int:
-        """The best cut that is up to `slack` leaves from a wanted one."""
+    def between_shares(self, wanted: int, share: int) -> int:
+        """The best place near leaf `wanted` to cut a contiguous share of so many leaves from the next."""
     def end_of_piece(
-        self, first: int, end: int, *, share: int, most: int | None = None, fair: int, threads: int = 1
+        self,
+        leaves: tuple[int, int],
+        *,
+        share: int,
+        most: int | None = None,
+        fair: int,
+        left: int,
+        threads: int = 1,
     ) -> int:
-        """Where a piece ends that begins with leaf `first` and should have `share` leaves; by `end`.
+        """Where the first piece of some leaves (start, stop) ends, which should have `share` of them.
 
-        `most`: leaves that it has at the most; `fair`: leaves to which it may grow for a cheap cut; `threads`: that
-        run it together.
+        `most`: leaves that it has at the most; `fair`: leaves that each worker gets of all, `left`: that each would get
+        of those that are left; `threads`: that run it together.
         """
 
 class WorkerTimings(TypedDict):

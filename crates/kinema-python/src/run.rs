@@ -140,24 +140,25 @@ impl PyCuts {
         self.inner.cost(leaf)
     }
 
-    fn near(&self, wanted: u64, slack: u64) -> u64 {
-        self.inner.near(wanted, slack)
+    fn between_shares(&self, wanted: u64, share: u64) -> u64 {
+        self.inner.between_shares(wanted, share)
     }
 
-    #[pyo3(signature = (first, end, *, share, most=None, fair, threads=1))]
+    #[pyo3(signature = (leaves, *, share, most=None, fair, left, threads=1))]
     fn end_of_piece(
         &self,
-        first: u64,
-        end: u64,
+        leaves: (u64, u64),
         share: u64,
         most: Option<u64>,
         fair: u64,
+        left: u64,
         threads: u64,
     ) -> PyResult<u64> {
+        let (first, end) = leaves;
         if first >= end {
             return Err(invalid(format!("a piece of the leaves from {first} to {end} has none")));
         }
-        Ok(self.inner.end_of_piece(first, end, Wish { share, most: most.unwrap_or(u64::MAX), fair, threads }))
+        Ok(self.inner.end_of_piece(first, end, Wish { share, most: most.unwrap_or(u64::MAX), fair, left, threads }))
     }
 }
 

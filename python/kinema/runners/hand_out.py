@@ -26,7 +26,6 @@ __all__ = [
     "Schedule",
     "Tally",
     "aligned_piece",
-    "cheap_piece",
     "check_schedule",
     "insert_nodes",
 ]
@@ -63,8 +62,9 @@ class HandOut:
     publications on parallel MDAnalysis.
 
     Pieces end where compressed chunks do, or files. Where no leaf ends with a chunk, a chunk at the end of a piece is
-    decoded twice: then pieces have three chunks at the least, or, as long as each worker gets one, one; with "static"
-    each share is one piece.
+    decoded twice: then pieces have three chunks, or one at the least, so that each worker gets one. Only where there are
+    fewer chunks than half the workers several decode the same one, as that takes no longer. With "static" a share is
+    one piece where cuts may cost something.
 
     Parameters
     ----------
@@ -127,6 +127,7 @@ class HandOut:
         # "static": small pieces would gain nothing but news of what is done
         pieces = 1 if self._cuts.cost_something else oversubscribe
         self._even = [sum(stop - start for start, stop in queue) // pieces for queue in self._queues]
+        self._fair = self.left // n_workers
 
     def take(self, worker: int) -> Leaves | None:
         """The next piece of a worker, or None where none is left for it."""
@@ -136,10 +137,7 @@ class HandOut:
             return None
         first, end = queue[0]
         share = self._even[number] if self._static else self._share()
-        fair = self._even[number] if self._static else self.left // self._n_workers
-        piece = cheap_piece(
-            first, end, share, self._n_leaves, self._cuts, longest=self._pace.longest(), fair=fair, threads=self._threads
-        )
+        piece = self.cut((first, end), share, self._pace.longest())
         self.left -= piece[1] - first
         self.decoded_twice += self._cuts.cost(piece[1])
         if piece[1] == end:
@@ -147,6 +145,19 @@ class HandOut:
         else:
             queue[0] = (piece[1], end)
         return piece
+
+    def cut(self, leaves: Leaves, share: int, longest: int | None) -> Leaves:
+        """The first of some leaves as a piece of about `share` leaves, and `longest` at the most.
+
+        A subtree of the merge tree where all cuts are alike; else it ends where least is decoded twice.
+        """
+        first, end = leaves
+        if self._cuts.are_alike:
+            return aligned_piece(first, end, min(share, longest or share), self._n_leaves)
+        left = self._fair if self._static else self.left // self._n_workers
+        return first, self._cuts.end_of_piece(
+            leaves, share=share, most=longest, fair=self._fair, left=left, threads=self._threads
+        )
 
     def _share(self) -> int:
         """Leaves of the next piece of "dynamic"."""
@@ -207,27 +218,6 @@ def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     return first, min(first + size, end)
 
 
-def cheap_piece(
-    first: int,
-    end: int,
-    share: int,
-    n_leaves: int,
-    cuts: _core.Cuts,
-    *,
-    longest: int | None = None,
-    fair: int = 0,
-    threads: int = 1,
-) -> Leaves:
-    """A piece that begins with a leaf, has about `share` leaves, `longest` at the most, and ends by `end`.
-
-    A subtree of the merge tree where all cuts are alike; else it ends where least is decoded twice, and may grow to
-    `fair` leaves for that.
-    """
-    if cuts.are_alike:
-        return aligned_piece(first, end, min(share, longest or share), n_leaves)
-    return first, cuts.end_of_piece(first, end, share=share, most=longest, fair=fair, threads=threads)
-
-
 def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cuts) -> list[deque[Leaves]]:
     """The missing leaves, divided among the workers in order; a cut is moved by a quarter of a share to a cheap one."""
     total = sum(stop - start for start, stop in missing)
@@ -239,7 +229,7 @@ def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cu
         # as numbers among the missing leaves
         inside = [before < bound < before + stop - start for bound in bounds]
         for number in [number for number, there in enumerate(inside) if there]:
-            moved = before + cuts.near(start + bounds[number] - before, int(share / 4)) - start
+            moved = before + cuts.between_shares(start + bounds[number] - before, int(share)) - start
             bounds[number] = min(max(moved, before), before + stop - start)
         before += stop - start
     before = 0

@@ -18,7 +18,7 @@ from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, cheap_piece
+from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
 from kinema.runners.timings import BLOCK_COLUMNS
@@ -129,12 +129,12 @@ class RankAtWork(ABC):
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank."""
         self.tally.start = self.seconds()
-        cuts = plan.cuts(trajectory)
-        for first, stop in self._pieces(cuts):
+        hand_out = self.setup.pieces(plan.cuts(trajectory))
+        for first, stop in self._pieces(hand_out):
             while first < stop:
                 # in parts where not all of it may be held
-                most = self._pace.longest()
-                _, until = cheap_piece(first, stop, most or stop - first, plan.n_leaves, cuts, longest=most)
+                longest = self._pace.longest()
+                _, until = hand_out.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
                 nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
@@ -146,9 +146,8 @@ class RankAtWork(ABC):
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
 
-    def _pieces(self, cuts: _core.Cuts) -> Iterator[Leaves]:
+    def _pieces(self, hand_out: HandOut) -> Iterator[Leaves]:
         """The pieces of this rank, each when the last is done."""
-        hand_out = self.setup.pieces(cuts)
         if self.setup.schedule == "static":
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
