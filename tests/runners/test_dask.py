@@ -5,9 +5,11 @@ What becomes of a run whose workers or scheduler are lost is tested in `test_das
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,19 +263,34 @@ def test_progress_moves_while_a_piece_runs(client: Client, tmp_path: Path) -> No
     assert len(heard.named) <= 2
 
 
-def test_tasks_tell_nothing_where_nobody_listens(client: Client, tmp_path: Path) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(20, 20))
-
-    def told(frame: kn.Frame) -> float:
-        from distributed import get_worker
-
-        time.sleep(0.05)
-        return float(any("kinema" in name for name in get_worker().metrics))
-
-    analysis = kn.analysis.from_function(told, kn.open(tmp_path / "a.dcd"))
+@pytest.mark.parametrize("listens", [False, True])
+def test_tasks_tell_only_where_somebody_listens(client: Client, tmp_path: Path, listens: bool) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
+    heard = Heard() if listens else False
     runner = Dask(client, schedule="static", oversubscribe=1)
-    assert not analysis.run(runner=runner, progress=False).results.values.any()
-    assert analysis.run(runner=runner, progress=lambda done, total: None).results.values.any()
+    running = threading.Thread(target=lambda: analysis.run(runner=runner, progress=heard))
+    told = False
+    running.start()
+    while running.is_alive():
+        told |= any(client.run(_metrics).values())
+    running.join()
+    assert len(analysis.results.values) == 512
+    assert told == listens
+
+
+def test_a_client_is_as_good_after_a_run_that_was_stopped(client: Client, rmsd: Analysis) -> None:
+    """A client that was cancelled while it fetched answers gives that fetch to all that follow."""
+    expected = rmsd.run(runner="serial").results.values
+    for wanted in range(20):
+
+        def stop(done: int, _total: int, wanted: int = wanted) -> None:
+            if done >= wanted * 15:
+                raise Mine
+
+        with contextlib.suppress(Mine):
+            rmsd.run(runner=Dask(client), progress=stop)
+        assert rmsd.run(runner=Dask(client)).results.values.tobytes() == expected.tobytes()
 
 
 # -- errors -------------------------------------------------------------------------------------------------------
