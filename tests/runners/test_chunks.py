@@ -23,9 +23,7 @@ CHUNKS = [10, 32, 50, 128, 333, 1000, 6000]
 
 
 def _written(path: Path, chunk: int, compression: str | None = "gzip") -> Path:
-    write_h5md(
-        path, synthetic(N_FRAMES, N_ATOMS, cell="none"), chunks=(chunk, N_ATOMS, 3), compression=compression
-    )
+    write_h5md(path, synthetic(N_FRAMES, N_ATOMS, cell="none"), chunks=(chunk, N_ATOMS, 3), compression=compression)
     return path
 
 

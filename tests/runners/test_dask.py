@@ -196,7 +196,7 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     one = next(kn.analysis.RMSD(traj)._rounds(frames))
     jobs = [(one.kernel, tuple(one.transforms))]
     plan = _core.Plan(traj.core, frames, jobs, memory=1 << 24, workers=1)
-    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 0.0)
+    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 1, 0.0)
     known, data = KnownFiles.of(traj.core)
     known.recipe["record_reads"] = True
     shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))

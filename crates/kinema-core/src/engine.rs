@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::cuts::decoded_twice;
 use crate::error::{Error, ErrorKind, Result, catch_panics};
-use crate::frame::{Block, BlockView};
+use crate::frame::{Block, BlockView, Picked};
 use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
 use crate::merge::{MergeTree, Node};
 use crate::plan::{Job, Plan};
@@ -75,19 +75,18 @@ pub fn run_into(
     watch: &Watch,
 ) -> Result<RunTimings> {
     let start = Instant::now();
-    let left = match (plan.task_leaves, plan.workers) {
-        // one by one, or all that there are
-        (1, _) | (_, 1) => leaves.iter().cloned().collect(),
-        (task, workers) => plan.cuts(trajectory)?.pieces(leaves, task, workers as u64).into(),
+    // one leaf, or one load at a time, where nothing is gained by other ends
+    let (left, task_leaves) = match plan.tasks(trajectory, leaves)? {
+        Some(tasks) => (tasks, u64::MAX),
+        None => (leaves.to_vec(), plan.task_leaves),
     };
-    let task_leaves = if plan.task_leaves == 1 { 1 } else { u64::MAX };
     let shared = Shared {
         trajectory,
         plan,
         jobs,
         watch,
         start,
-        left: Mutex::new(left),
+        left: Mutex::new(left.into()),
         task_leaves,
         deliver,
         failure: Mutex::new(None),
@@ -201,6 +200,8 @@ struct Worker<'a> {
     reader: Reader<'a>,
     bound: Vec<Bound<'a>>,
     block: Block,
+    /// The needed atoms, where more were read.
+    picked: Option<Picked>,
     transformed: Vec<f32>,
     buffers: Buffers,
     account: Account,
@@ -219,9 +220,10 @@ impl<'a> Worker<'a> {
         Ok(Self {
             shared,
             number,
-            reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
+            reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), false)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
+            picked: plan.atoms.positions_in(&plan.read_atoms)?.map(Picked::new),
             transformed: Vec::new(),
             buffers: Buffers::default(),
             account: Account::default(),
@@ -247,8 +249,7 @@ impl<'a> Worker<'a> {
             }
             self.shared.watch.check()?;
             let stop = self.block_end(start, end);
-            self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-            self.run_block(start, &mut open)?;
+            self.run_block(start..stop, &mut open)?;
             start = stop;
         }
         Ok(())
@@ -280,10 +281,16 @@ impl<'a> Worker<'a> {
         best.1
     }
 
-    fn run_block(&mut self, first: u64, open: &mut OpenLeaf) -> Result<()> {
+    fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {
+        let plan = self.shared.plan;
+        let first = positions.start;
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
+        self.block.reserve((positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
+        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
+        // room for many frames is worth some time: the first to touch it has the system clear it
+        self.reader.phases.decode += lap(&mut clock);
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
         self.block.frames = frames;
@@ -293,9 +300,13 @@ impl<'a> Worker<'a> {
         let rows = self.block.rows();
         let mut row = 0;
         while row < rows {
-            let end = self.shared.plan.leaf(open.number).end;
+            let end = plan.leaf(open.number).end;
             let until = rows.min((end - first) as usize);
-            let view = self.block.view().rows_in(row..until);
+            let read = self.block.view().rows_in(row..until);
+            let view = match &mut self.picked {
+                Some(picked) => picked.of(read),
+                None => read,
+            };
             for (bound, partial) in self.bound.iter().zip(&mut open.partials) {
                 accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
                     .map_err(|error| place(self.shared.trajectory, error))?;

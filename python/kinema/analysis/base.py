@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kinema.output import Table, check_plot_path, check_writable, write_table, w
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
 from kinema.result_file import Quantity, StoredArray, StoredTable
-from kinema.runners import Runner, Timings
+from kinema.runners import Runner, RunnerOptions, Timings
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
 
@@ -189,6 +189,8 @@ class Analysis(ABC):
         checkpoint: CheckpointChoice = None,
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
+        access: str = "direct",
+        **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
 
@@ -202,7 +204,7 @@ class Analysis(ABC):
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
             By default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "processes", "serial", "mpi"} or Runner, optional
+        runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
             What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
@@ -217,6 +219,19 @@ class Analysis(ABC):
         out : path, optional
             An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
             `results` then reads from it (`kinema.result_file`).
+        access : str
+            How frames are read, for comparisons; results are the same to the bit.
+
+            - "direct": blocks of as many frames as memory and cache allow, and of them the atoms of the analysis.
+            - "frame": one frame at a time with all of its atoms, of which those of the analysis are picked.
+            - "subset": one frame at a time, of which those atoms are read where the format allows.
+            - "in-memory": each worker reads all frames of its piece with all of their atoms before it computes the
+              first; work is then handed out static, one piece a worker, unless the runner was told otherwise.
+              MemoryLimitError before anything is read where that does not fit into `memory`.
+            - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
+        **options
+            Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
+            (`kinema.runners.RunnerOptions`).
 
         Raises
         ------
@@ -240,6 +255,8 @@ class Analysis(ABC):
             checkpoint=checkpoint,
             checkpoint_interval=checkpoint_interval,
             out=out,
+            access=access,
+            **options,
         )
         return self
 

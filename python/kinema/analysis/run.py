@@ -9,17 +9,18 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
 from kinema import _core
+from kinema.access import Access, check_access, check_parallel_hdf5
 from kinema.analysis.base import Analysis, CheckpointChoice, Results, ResultsElsewhere, Round, Rounds
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
-from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
+from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, RunnerOptions, Timings, choose_runner
 from kinema.runners.base import Job, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
@@ -46,6 +47,8 @@ def run(
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
     out: str | os.PathLike[str] | None = None,
+    access: str = "direct",
+    **options: Unpack[RunnerOptions],
 ) -> list[A]:
     """Runs analyses of one trajectory together and returns them; frames are read and decoded once for all.
 
@@ -57,8 +60,10 @@ def run(
     ArgumentError
         Also for no analysis, one given twice, and analyses of different trajectories or views.
     """
-    chosen_runner = choose_runner(runner)
+    chosen_runner = choose_runner(runner, **options)
+    chosen_access = check_access(access)
     _check_together(analyses)
+    check_parallel_hdf5(chosen_access, chosen_runner.name, analyses[0].trajectory.format)
 
     def whole() -> _Finished:
         if isinstance(chosen_runner, CalledByAll):
@@ -70,7 +75,7 @@ def run(
         limit = 0 if memory is None else parse_memory(memory)
         shown = verbose if progress is None else progress
         keeping = _keeping(analyses, chosen, checkpoint, checkpoint_interval, out)
-        rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown)
+        rounds = _Rounds(analyses, chosen, chosen_runner, workers, limit, shown, chosen_access)
         with session(chosen_runner):
             if keeping is None:
                 results, outcomes = rounds.all(None)
@@ -83,6 +88,7 @@ def run(
             whole=time.perf_counter() - began,
             opening=dict(analyses[0].trajectory.opening),
             runner=chosen_runner.name,
+            access=chosen_access,
         )
         return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
 
@@ -119,6 +125,7 @@ class _Rounds:
     workers: int | None
     memory: int
     progress: ProgressChoice
+    access: Access
 
     def all(self, keeping: Keeping | None) -> tuple[list[Results], list[Outcome]]:
         """The results of each analysis, and the outcome of each round."""
@@ -171,6 +178,7 @@ class _Rounds:
             memory=self.memory,
             progress=report,
             gathering=gathering,
+            access=self.access,
         )
 
 

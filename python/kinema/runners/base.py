@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
@@ -24,9 +25,11 @@ __all__ = [
     "Job",
     "Outcome",
     "Runner",
+    "RunnerOptions",
     "TaskRunner",
     "choose_runner",
     "code_by_value",
+    "options_of",
     "sends_code_by_value",
     "session",
 ]
@@ -62,13 +65,14 @@ class Runner(Protocol):
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """One pass over `frames` (numbers of the whole trajectory) for all jobs together.
 
         `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default. `gathering` None: all
         leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its
         tree; `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the
-        tree is to be left there when an error ends the round.
+        tree is to be left there when an error ends the round. `access` goes into the plan (`kinema.access`).
         """
         ...
 
@@ -140,25 +144,85 @@ class CalledByAll(Protocol):
         ...
 
 
-# where each runner is: only the one that is asked for is imported, as some bring much along
+class RunnerOptions(TypedDict, total=False):
+    """What runners can be told besides the number of workers; None is the same as leaving it out.
+
+    Attributes
+    ----------
+    threads_per_worker : int
+        Threads of a process, a Dask task or an MPI rank; 1 by default.
+    schedule : {"dynamic", "static"}
+        Whether work goes to whoever is free, or each worker has a contiguous share.
+    oversubscribe : int
+        Pieces of work that a worker gets at the least, where there are leaves enough.
+    gather : {"collective", "one-sided"}
+        How results of MPI ranks come together.
+    results : {"root", "all"}
+        Which MPI ranks have results.
+    """
+
+    threads_per_worker: int | None
+    schedule: str | None
+    oversubscribe: int | None
+    gather: str | None
+    results: str | None
+
+
+class _Known(NamedTuple):
+    """Where a runner is, and which options it takes."""
+
+    module: str
+    class_name: str
+    options: tuple[str, ...] = ()
+
+
+_HAND_OUT = ("threads_per_worker", "schedule", "oversubscribe")
+# only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
-    "serial": ("kinema.runners.serial", "SerialRunner"),
-    "threads": ("kinema.runners.threads", "ThreadsRunner"),
-    "processes": ("kinema.runners.processes", "ProcessesRunner"),
-    "dask": ("kinema.runners.dask", "Dask"),
-    "mpi": ("kinema.runners.mpi", "MPIRunner"),
+    "serial": _Known("kinema.runners.serial", "SerialRunner"),
+    "threads": _Known("kinema.runners.threads", "ThreadsRunner"),
+    "processes": _Known("kinema.runners.processes", "ProcessesRunner", _HAND_OUT),
+    "dask": _Known("kinema.runners.dask", "Dask", _HAND_OUT),
+    "mpi": _Known("kinema.runners.mpi", "MPIRunner", (*_HAND_OUT, "gather", "results")),
 }
 
 
-def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None."""
+def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions]) -> Runner:
+    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None.
+
+    Raises
+    ------
+    ArgumentError
+        For another name; for options that the runner does not take, and for any with a runner that is made already.
+    """
     name = "threads" if runner is None else runner
     if isinstance(name, str):
-        if name not in _RUNNERS:
-            raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
-        module, class_name = _RUNNERS[name]
-        made: Runner = getattr(importlib.import_module(module), class_name)()
+        given = options_of(name, options)
+        known = _RUNNERS[name]
+        made: Runner = getattr(importlib.import_module(known.module), known.class_name)(**given)
         return made
-    if isinstance(name, Runner):
-        return name
-    raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(name).__name__}")
+    if not isinstance(name, Runner):
+        raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(name).__name__}")
+    for option, value in options.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{option} goes to the runner when it is made: {type(name).__name__}({option}={value!r})"
+            )
+    return name
+
+
+def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = str) -> dict[str, Any]:
+    """The options that are not None, of the runner of that name. In errors they are spelled as `spell` does.
+
+    ArgumentError for a runner that is none, and for an option that it does not take.
+    """
+    if name not in _RUNNERS:
+        raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if option not in _RUNNERS[name].options:
+            fitting = " and ".join(one for one, known in _RUNNERS.items() if option in known.options)
+            if not fitting:
+                raise ArgumentError(f"no runner takes the option {spell(option)}")
+            raise ArgumentError(f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out")
+    return given

@@ -59,7 +59,9 @@ class FramesUnderway:
             with contextlib.suppress(OSError):
                 told = self._client.run_on_scheduler(_told, prefix=self._prefix)
                 # a task that has ended tells nothing, and its answer may not have landed yet
-                self._frames = {worker: {**self._frames.get(worker, {}), **of_tasks} for worker, of_tasks in told.items()}
+                self._frames = {
+                    worker: {**self._frames.get(worker, {}), **of_tasks} for worker, of_tasks in told.items()
+                }
             self._asked = time.monotonic()
         for worker, of_tasks in self._frames.items():
             self._frames[worker] = {key: frames for key, frames in of_tasks.items() if key in keys}

@@ -93,9 +93,7 @@ class Shared:
         Whether tasks are to tell how many frames they have done while they run.
     """
 
-    def __init__(
-        self, payload: bytes, files: bytes, threads: int, limits: dict[str, int], heard: bool = False
-    ) -> None:
+    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int], heard: bool = False) -> None:
         self.heard = heard
         self._content = (payload, files, threads, limits, heard)
         self._lock = threading.Lock()
@@ -125,13 +123,13 @@ class Shared:
             if self._opened is not None:
                 return self._opened, 0.0
             begun = time.monotonic()
-            payload, files, threads, *_ = self._content
+            payload, files, *_ = self._content
             setup = pickle.loads(payload)
             if not isinstance(setup, Setup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             known, data = pickle.loads(files)
             trajectory = known.open(data)
-            self._opened = _Opened(trajectory, planned(trajectory, setup, threads), setup.jobs)
+            self._opened = _Opened(trajectory, planned(trajectory, setup), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 

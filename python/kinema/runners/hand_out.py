@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
 from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
 
 __all__ = [
     "DEFAULT_PIECES",
+    "Dealing",
     "HandOut",
     "Pace",
     "PackedNode",
     "Schedule",
     "Tally",
     "aligned_piece",
-    "check_schedule",
     "insert_nodes",
 ]
 
@@ -42,15 +43,32 @@ DEFAULT_PIECES = 4
 _SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
 
 
-def check_schedule(schedule: str, oversubscribe: int | None) -> tuple[Schedule, int]:
-    """Both as they are used; ArgumentError for another name, and for less than one piece a worker."""
-    if schedule not in get_args(Schedule):
-        raise ArgumentError(f"schedule must be 'dynamic' or 'static', found {schedule!r}")
-    if oversubscribe is None:
-        oversubscribe = DEFAULT_PIECES
-    if isinstance(oversubscribe, bool) or not isinstance(oversubscribe, int) or oversubscribe < 1:
-        raise ArgumentError(f"oversubscribe is a number of pieces a worker, from 1 on, found {oversubscribe!r}")
-    return ("static" if schedule == "static" else "dynamic"), oversubscribe
+class Dealing:
+    """What a user has said of the hand-out; ArgumentError for another name, and for less than one piece a worker.
+
+    None: dynamic, with DEFAULT_PIECES; where pieces are loaded whole (access "in-memory") static, one piece a worker.
+    """
+
+    def __init__(self, schedule: str | None, oversubscribe: int | None) -> None:
+        if schedule is not None and schedule not in get_args(Schedule):
+            raise ArgumentError(f"schedule must be 'dynamic' or 'static', found {schedule!r}")
+        told = oversubscribe
+        if told is not None and (isinstance(told, bool) or not isinstance(told, int) or told < 1):
+            raise ArgumentError(f"oversubscribe is a number of pieces a worker, from 1 on, found {oversubscribe!r}")
+        self._schedule = schedule
+        self._oversubscribe = oversubscribe
+
+    def schedule(self, access: Access) -> Schedule:
+        """Who gets which piece."""
+        if self._schedule is None:
+            return "static" if access == "in-memory" else "dynamic"
+        return "static" if self._schedule == "static" else "dynamic"
+
+    def oversubscribe(self, access: Access) -> int:
+        """Pieces that a worker gets at the least."""
+        if self._oversubscribe is None:
+            return 1 if access == "in-memory" else DEFAULT_PIECES
+        return self._oversubscribe
 
 
 class HandOut:
@@ -62,9 +80,9 @@ class HandOut:
     publications on parallel MDAnalysis.
 
     Pieces end where compressed chunks do, or files. Where no leaf ends with a chunk, a chunk at the end of a piece is
-    decoded twice: then pieces have three chunks, or one at the least, so that each worker gets one. Only where there are
-    fewer chunks than half the workers several decode the same one, as that takes no longer. With "static" a share is
-    one piece where cuts may cost something.
+    decoded twice: then pieces have three chunks, or one at the least, so that each worker gets one. Only where there
+    are fewer chunks than half the workers several decode the same one, as that takes no longer. With "static" a share
+    is one piece where cuts may cost something.
 
     Parameters
     ----------
@@ -87,6 +105,9 @@ class HandOut:
         What it costs to cut before each leaf, from `Plan.cuts`; without it all cuts are alike.
     threads : int
         Threads of a worker, which share a piece.
+    whole : bool
+        Pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: what is loaded into memory is
+        loaded at once, and the plan has reckoned with pieces of equal size.
 
     Attributes
     ----------
@@ -109,6 +130,7 @@ class HandOut:
         least_seconds: float = 0.0,
         cuts: _core.Cuts | None = None,
         threads: int = 1,
+        whole: bool = False,
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
         self.decoded_twice = 0
@@ -119,14 +141,16 @@ class HandOut:
         self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
+        self._whole = whole
         self._static = schedule == "static"
         if self._static:
-            self._queues = _contiguous_shares(missing, n_workers, self._cuts)
+            self._queues = _contiguous_shares(missing, n_workers, _core.Cuts() if whole else self._cuts)
         else:
             self._queues = [deque(missing)]
         # "static": small pieces would gain nothing but news of what is done
-        pieces = 1 if self._cuts.cost_something else oversubscribe
-        self._even = [sum(stop - start for start, stop in queue) // pieces for queue in self._queues]
+        pieces = 1 if self._cuts.cost_something and not whole else oversubscribe
+        shares = [sum(stop - start for start, stop in queue) for queue in self._queues]
+        self._even = [-(-share // pieces) if whole else share // pieces for share in shares]
         self._fair = self.left // n_workers
 
     def take(self, worker: int) -> Leaves | None:
@@ -137,7 +161,10 @@ class HandOut:
             return None
         first, end = queue[0]
         share = self._even[number] if self._static else self._share()
-        piece = self.cut((first, end), share, self._pace.longest())
+        if self._whole:
+            piece = (first, min(end, first + max(1, share)))
+        else:
+            piece = self.cut((first, end), share, self._pace.longest())
         self.left -= piece[1] - first
         self.decoded_twice += self._cuts.cost(piece[1])
         if piece[1] == end:

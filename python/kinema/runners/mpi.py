@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Tally, check_schedule
+from kinema.runners.hand_out import Dealing, Tally
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
 
@@ -84,9 +85,9 @@ class MPIRunner:
     comm : mpi4py communicator, optional
         COMM_WORLD by default.
     schedule : {"dynamic", "static"}
-        Whether ranks take the next piece of work when they are free, or each has a contiguous share.
+        Whether ranks take the next piece of work when they are free (default), or each has a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a rank gets at the least, where there are leaves enough.
+        Pieces of work that a rank gets at the least, where there are leaves enough; 4 by default.
     gather : {"collective", "one-sided"}
         How results come to rank 0: with Gatherv (partials that do not grow: merged on a tree of ranks), or through an
         array in an MPI window. With a checkpoint or a file of rows they are sent while the round lasts.
@@ -107,7 +108,7 @@ class MPIRunner:
         self,
         comm: Any = None,
         *,
-        schedule: str = "dynamic",
+        schedule: str | None = None,
         oversubscribe: int | None = None,
         gather: str = "collective",
         results: str = "root",
@@ -117,7 +118,7 @@ class MPIRunner:
             raise ArgumentError(f"gather must be 'collective' or 'one-sided', found {gather!r}")
         if results not in get_args(Where):
             raise ArgumentError(f"results must be 'root' or 'all', found {results!r}")
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker)
@@ -252,6 +253,7 @@ class MPIRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
 
@@ -263,15 +265,17 @@ class MPIRunner:
         began = time.monotonic()
         wanted = self.concurrency(workers)
         limit = memory or _DEFAULT_MEMORY
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted * self._threads)
+        schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
+        threads = wanted * self._threads
+        pieces = threads * oversubscribe
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
         used = max(1, plan.workers // self._threads)
-        own = _core.Plan(trajectory, frames, jobs, memory=limit // used, workers=self._threads)
         kernels = [kernel for kernel, _ in jobs]
         streamed = gathering is not None
         if gathering is None:
             gathering = Gathering(plan, kernels)
         known, data = KnownFiles.of(trajectory)
-        ranks.counter.reset(used=self._schedule == "dynamic")
+        ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
             frames=frames,
@@ -281,8 +285,10 @@ class MPIRunner:
             workers=used,
             threads=self._threads,
             memory=limit // used,
-            schedule=self._schedule,
-            oversubscribe=self._oversubscribe,
+            schedule=schedule,
+            oversubscribe=oversubscribe,
+            access=access,
+            n_pieces=pieces,
             limit=gathering.limit,
             streamed=streamed,
             reported=progress is not None,
@@ -293,7 +299,7 @@ class MPIRunner:
         ranks.broadcast(setup)
         with _shared(ranks, setup, data):
             leading = LeadingRank(ranks, setup, gathering, kernels, progress, began)
-            leading.run(trajectory, own, jobs)
+            leading.run(trajectory, setup.plan(trajectory, jobs), jobs)
         tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
@@ -304,9 +310,9 @@ class MPIRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        pieces = setup.pieces(plan.cuts(trajectory))
-        pieces.all_pieces()
-        in_words = f"{plan.explain(pieces.decoded_twice)}\nnote: {self._in_words(ranks, used)}"
+        hand_out = setup.pieces(plan.cuts(trajectory))
+        hand_out.all_pieces()
+        in_words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(ranks, setup)}"
         return Outcome(gathering.partials(), timings, in_words)
 
     # -- functions of others ------------------------------------------------------------------------------------
@@ -333,11 +339,11 @@ class MPIRunner:
         command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers))
         return lead(ranks, command, progress)
 
-    def _in_words(self, ranks: Ranks, used: int) -> str:
+    def _in_words(self, ranks: Ranks, setup: Setup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         return (
-            f"each worker is an MPI rank with {threads}, {used} of {ranks.size} ranks, {self._schedule} schedule, "
-            f"{self._gather} gathering"
+            f"each worker is an MPI rank with {threads}, {setup.workers} of {ranks.size} ranks, "
+            f"{setup.schedule} schedule, {self._gather} gathering"
         )
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:

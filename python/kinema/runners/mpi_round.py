@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mpi4py import MPI
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
@@ -38,7 +39,8 @@ class Setup:
     """What all ranks need to know of a round. No handle is in it.
 
     `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
-    that of one rank, `before` the seconds that rank 0 has spent before it told the others.
+    that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
+    before it told the others.
     `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, in the way that
     `gather` names, on a tree of ranks from `tree_from` bytes on.
     """
@@ -53,6 +55,8 @@ class Setup:
     memory: int
     schedule: Schedule
     oversubscribe: int
+    access: Access
+    n_pieces: int
     limit: PieceLimit | None
     streamed: bool
     reported: bool
@@ -70,6 +74,24 @@ class Setup:
             oversubscribe=self.oversubscribe,
             cuts=cuts,
             threads=self.threads,
+            whole=self.loads,
+        )
+
+    @property
+    def loads(self) -> bool:
+        """Whether pieces are loaded into memory at once, and so never cut."""
+        return self.access == "in-memory"
+
+    def plan(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> _core.Plan:
+        """The plan of one rank, with its memory and threads."""
+        return _core.Plan(
+            trajectory,
+            self.frames,
+            jobs,
+            memory=self.memory,
+            workers=self.threads,
+            access=self.access,
+            pieces=self.n_pieces,
         )
 
 
@@ -132,9 +154,11 @@ class RankAtWork(ABC):
         hand_out = self.setup.pieces(plan.cuts(trajectory))
         for first, stop in self._pieces(hand_out):
             while first < stop:
-                # in parts where not all of it may be held
-                longest = self._pace.longest()
-                _, until = hand_out.cut((first, stop), longest or stop - first, longest)
+                until = stop
+                if not self.setup.loads:
+                    # in parts where not all of it may be held
+                    longest = self._pace.longest()
+                    _, until = hand_out.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
                 nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
@@ -220,7 +244,7 @@ class WorkingRank(RankAtWork):
         return self._verdict
 
     def _check_and_run(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
-        plan = _core.Plan(trajectory, self.setup.frames, jobs, memory=self.setup.memory, workers=self.setup.threads)
+        plan = self.setup.plan(trajectory, jobs)
         if plan.n_leaves != self.setup.n_leaves:
             raise InternalError(
                 f"rank {self.ranks.rank} plans otherwise, expected {self.setup.n_leaves} leaves, found {plan.n_leaves}"

@@ -23,13 +23,14 @@ from typing import Any, Self
 import numpy as np
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import DEFAULT_PIECES, HandOut, Schedule, Tally, check_schedule, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
@@ -57,7 +58,7 @@ _PATIENCE = 10.0
 
 
 class ProcessesRunner:
-    """Runs on processes, each with one thread; results are the same to the bit as those of threads.
+    """Runs on processes, by default of one thread each; results are the same to the bit as those of threads.
 
     Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
     libraries that are not to be used from several threads.
@@ -69,10 +70,12 @@ class ProcessesRunner:
 
     Parameters
     ----------
+    threads_per_worker : int
+        Threads of a process. Their times add up.
     schedule : {"dynamic", "static"}
-        Whether whoever is free gets the next piece of work, or each a contiguous share.
+        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a worker gets at the least, where there are leaves enough.
+        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
 
     Raises
     ------
@@ -83,8 +86,11 @@ class ProcessesRunner:
 
     name = "processes"
 
-    def __init__(self, *, schedule: str = "dynamic", oversubscribe: int | None = None) -> None:
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+    def __init__(
+        self, *, threads_per_worker: int = 1, schedule: str | None = None, oversubscribe: int | None = None
+    ) -> None:
+        self._threads = worker_count(threads_per_worker)
+        self._dealing = Dealing(schedule, oversubscribe)
 
     def map_reduce(
         self,
@@ -96,11 +102,15 @@ class ProcessesRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
         limit = memory or _DEFAULT_MEMORY
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=worker_count(workers))
+        threads = self._wanted(workers) * self._threads
+        pieces = threads * self._dealing.oversubscribe(access)
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+        used = max(1, plan.workers // self._threads)
         kernels = [kernel for kernel, _ in jobs]
         if gathering is None:
             gathering = Gathering(plan, kernels)
@@ -112,13 +122,26 @@ class ProcessesRunner:
                 jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
-                memory=limit // plan.workers,
+                memory=limit // used,
+                threads=self._threads,
                 began=began,
+                access=access,
+                n_pieces=pieces,
             ).store(folder)
-            with _Team(plan.workers, folder) as team:
-                cuts = plan.cuts(trajectory)
-                one = _Round(plan, kernels, team, gathering, cuts, self._schedule, self._oversubscribe)
-                one.run(progress)
+            with _Team(used, folder, threads=self._threads) as team:
+                hand_out = HandOut(
+                    plan.n_leaves,
+                    gathering.missing,
+                    used,
+                    schedule=self._dealing.schedule(access),
+                    oversubscribe=self._dealing.oversubscribe(access),
+                    ahead=_PIECES_AHEAD,
+                    limit=gathering.limit,
+                    cuts=plan.cuts(trajectory),
+                    threads=self._threads,
+                    whole=access == "in-memory",
+                )
+                _Round(plan, kernels, team, gathering, hand_out).run(progress)
         wall = time.monotonic() - began
         members = team.members
         blocks = [rows for member in members for rows in member.tally.blocks]
@@ -129,8 +152,19 @@ class ProcessesRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        in_words = f"{plan.explain(one.decoded_twice)}\nnote: each worker is a process with one thread"
-        return Outcome(gathering.partials(), timings, in_words)
+        return Outcome(
+            gathering.partials(),
+            timings,
+            f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
+        )
+
+    def _wanted(self, workers: int | None) -> int:
+        """Processes; those that the caller does not count share the cores with their threads."""
+        return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
+
+    def _in_words(self, used: int, schedule: Schedule) -> str:
+        threads = "one thread" if self._threads == 1 else f"{self._threads} threads"
+        return f"each worker is a process with {threads}, {used} of them, {schedule} schedule"
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
@@ -205,10 +239,10 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 class _Member:
     """One worker process as the parent sees it."""
 
-    def __init__(self, number: int, folder: str, work: str = "leaves") -> None:
+    def __init__(self, number: int, folder: str, work: str, threads: int) -> None:
         self.number = number
         self._work = work
-        self.tally = Tally(number)
+        self.tally = Tally(number, threads)
         self.pieces: deque[Leaves] = deque()  # handed out and not done
         self.running = 0  # frames done of the first of them
         self.frames = 0  # of the pieces that are done
@@ -286,16 +320,17 @@ def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
 class _Team:
     """The processes of a round; leaving the context ends them all, whatever they do."""
 
-    def __init__(self, n_workers: int, folder: str, work: str = "leaves") -> None:
+    def __init__(self, n_workers: int, folder: str, work: str = "leaves", threads: int = 1) -> None:
         self.members: list[_Member] = []
         self._work = work
         self._n_workers = n_workers
         self._folder = folder
+        self._threads = threads
 
     def __enter__(self) -> Self:
         try:
             for number in range(self._n_workers):
-                self.members.append(_Member(number, self._folder, self._work))
+                self.members.append(_Member(number, self._folder, self._work, self._threads))
         except BaseException:
             self._end()
             raise
@@ -328,31 +363,15 @@ class _Round:
         kernels: Sequence[_core.Kernel],
         team: _Team,
         gathering: Gathering,
-        cuts: _core.Cuts,
-        schedule: Schedule = "dynamic",
-        oversubscribe: int = DEFAULT_PIECES,
+        hand_out: HandOut,
     ) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
         self._gathering = gathering
-        self._hand_out = HandOut(
-            plan.n_leaves,
-            gathering.missing,
-            len(team.members),
-            schedule=schedule,
-            oversubscribe=oversubscribe,
-            ahead=_PIECES_AHEAD,
-            limit=gathering.limit,
-            cuts=cuts,
-        )
+        self._hand_out = hand_out
         self._leaves_done = 0
         self._frames_done = gathering.restored
-
-    @property
-    def decoded_twice(self) -> int:
-        """Frames that were decoded twice since chunks lie across the ends of pieces."""
-        return self._hand_out.decoded_twice
 
     def run(self, progress: Report | None) -> None:
         """Fills the tree."""

@@ -83,6 +83,17 @@ impl Field {
         }
     }
 
+    /// Decoded bytes of a frame; 0 for rows that are elsewhere.
+    pub fn frame_bytes(&self) -> u64 {
+        match &self.rows {
+            Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
+                let [_, units, components] = array.shape();
+                units * components * (array.unit_bytes() / array.chunk_shape()[2])
+            }),
+            Rows::Foreign(_) => 0,
+        }
+    }
+
     /// How frames hang together in the chunks.
     pub fn grain(&self) -> Grain {
         let Rows::Stored(pieces) = &self.rows else { return Grain::FRAME };
