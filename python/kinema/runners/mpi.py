@@ -26,7 +26,7 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Dealing, Tally, part_cuts
+from kinema.runners.hand_out import Dealing, Tally
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
 
@@ -289,7 +289,6 @@ class MPIRunner:
             oversubscribe=oversubscribe,
             access=access,
             n_pieces=pieces,
-            cuts=part_cuts(trajectory, frames, plan.leaf_frames),
             limit=gathering.limit,
             streamed=streamed,
             reported=progress is not None,
@@ -311,7 +310,10 @@ class MPIRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(ranks, setup)}")
+        hand_out = setup.pieces(plan.cuts(trajectory))
+        hand_out.all_pieces()
+        in_words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(ranks, setup)}"
+        return Outcome(gathering.partials(), timings, in_words)
 
     # -- functions of others ------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
+from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
 from kinema.runners.timings import BLOCK_COLUMNS
@@ -57,7 +57,6 @@ class Setup:
     oversubscribe: int
     access: Access
     n_pieces: int
-    cuts: list[int]
     limit: PieceLimit | None
     streamed: bool
     reported: bool
@@ -65,15 +64,16 @@ class Setup:
     tree_from: int
     before: float
 
-    def pieces(self) -> HandOut:
-        """The hand-out: the same on every rank."""
+    def pieces(self, cuts: _core.Cuts) -> HandOut:
+        """The hand-out: the same on every rank, as each finds the same `cuts` of its plan."""
         return HandOut(
             self.n_leaves,
             self.missing,
             self.workers,
             schedule=self.schedule,
             oversubscribe=self.oversubscribe,
-            cuts=self.cuts,
+            cuts=cuts,
+            threads=self.threads,
             whole=self.loads,
         )
 
@@ -151,12 +151,14 @@ class RankAtWork(ABC):
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank."""
         self.tally.start = self.seconds()
-        for first, stop in self._pieces():
+        hand_out = self.setup.pieces(plan.cuts(trajectory))
+        for first, stop in self._pieces(hand_out):
             while first < stop:
                 until = stop
                 if not self.setup.loads:
                     # in parts where not all of it may be held
-                    _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
+                    longest = self._pace.longest()
+                    _, until = hand_out.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
                 nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
@@ -168,9 +170,8 @@ class RankAtWork(ABC):
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
 
-    def _pieces(self) -> Iterator[Leaves]:
+    def _pieces(self, hand_out: HandOut) -> Iterator[Leaves]:
         """The pieces of this rank, each when the last is done."""
-        hand_out = self.setup.pieces()
         if self.setup.schedule == "static":
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
