@@ -20,7 +20,7 @@ from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
 from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, RunnerOptions, Timings, choose_runner
-from kinema.runners.base import Job, session
+from kinema.runners.base import Job, SpreadsRows, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ def run(
         return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
 
     # a runner that many processes call decides in which of them the run is led
-    finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
+    if isinstance(chosen_runner, SpreadsRows):
+        finished = chosen_runner.run_together(whole)
+    else:
+        finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
     for number, analysis in enumerate(analyses):
         if finished is None:
             analysis.results = ResultsElsewhere()
@@ -132,7 +135,7 @@ class _Rounds:
             outcome = self._round(len(outcomes), n_rounds, waiting, keeping)
             outcomes.append(outcome)
             if keeping is None:
-                found = [partial.finish() for partial in outcome.partials]
+                found = outcome.found()
             else:
                 found = keeping.end_round(outcome.partials, last=len(outcomes) >= n_rounds)
             following: dict[int, Round] = {}
@@ -150,6 +153,11 @@ class _Rounds:
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
         core = self.analyses[0].trajectory.core
         with reporting(self.progress, said, count(self.frames)) as report:
+            if keeping is None and isinstance(self.runner, SpreadsRows):
+                rows = [one.rows for one in waiting.values()]
+                return self.runner.map_rows(
+                    core, self.frames, jobs, rows, workers=self.workers, memory=self.memory, progress=report
+                )
             if keeping is None:
                 return self._map_reduce(jobs, report, None)
             plan = _core.Plan(core, self.frames, jobs, memory=self.memory, workers=1)
