@@ -25,9 +25,10 @@ from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome, Rows
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Tally, check_schedule, part_cuts
+from kinema.runners.hand_out import check_schedule, part_cuts
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
+from kinema.trajectory import Trajectory, open
 
 try:
     from mpi4py import MPI as _MPI
@@ -40,9 +41,10 @@ except ImportError as missing:
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_arrays import GlobalArray, pack_arrays, unpack_arrays
 from kinema.runners.mpi_calls import Compute, compute, lead
-from kinema.runners.mpi_gathering import bring_together
+from kinema.runners.mpi_gathering import finish_round
 from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
+from kinema.runners.mpi_opening import Opened, take_opened, tell_opened
 from kinema.runners.mpi_ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
 from kinema.runners.mpi_round import Setup, WorkingRank
 from kinema.runners.mpi_rows import RowsOfRound
@@ -134,6 +136,7 @@ class MPIRunner:
         self._comm = _MPI.COMM_WORLD if comm is None else comm
         self._ranks: Ranks | None = None
         self._keeps_rows = results == "spread"
+        self._opened: Trajectory | None = None
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
         check_size()
@@ -265,6 +268,8 @@ class MPIRunner:
                         search(ranks, command)
                     case Compute() as command:
                         compute(ranks, command)
+                    case Opened() as command:
+                        self._opened = take_opened(ranks, command)
                     case FreeRows() as command:
                         ranks.arrays[command.number].free_here()
                     case Ended() as ended:
@@ -275,6 +280,34 @@ class MPIRunner:
             # what goes wrong in a round is told to rank 0; this is what cannot be told
             self._abort(error)
             raise
+
+    def open(self, paths: Any, topology: Any = None, **options: Any) -> Trajectory:
+        """As `kinema.open`, on rank 0 alone; called by all ranks together, each of which gets the trajectory.
+
+        Frames are found and the topology is read now. On other ranks neither a file of the trajectory nor that of the
+        topology is touched: frames are read from the parts that hold them, and selections and masses come from the
+        atoms that rank 0 has read. Within a block or a call of `together`, which only rank 0 runs, it is `kinema.open`.
+
+        Raises
+        ------
+        As `kinema.open` and `Trajectory.scan`, on all ranks.
+        """
+        if self._ranks is not None:
+            return open(paths, topology, **options)
+
+        def opening() -> None:
+            trajectory = open(paths, topology, **options)
+            if self._ranks is not None:
+                self.find_frames(trajectory.core)
+                trajectory.scan()
+                tell_opened(self._ranks, trajectory)
+            self._opened = trajectory
+
+        self.together(opening)
+        found, self._opened = self._opened, None
+        if found is None:
+            raise InternalError("a rank was told of no trajectory")
+        return found
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:
         """Has all ranks search large files that have no index; called on rank 0 alone, where `map_reduce` is."""
@@ -366,7 +399,7 @@ class MPIRunner:
             with _shared(ranks, setup, data):
                 leading = LeadingRank(ranks, setup, put, gathering, kernels, progress, began)
                 leading.run(trajectory, own, jobs)
-            tallies, found = _finish(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
+            tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
         timings = RoundTimings(
@@ -417,7 +450,7 @@ class MPIRunner:
             with _shared(ranks, setup, None) as data:
                 well = working.run(lambda: setup.files.open(data))
             if well:
-                _finish(ranks, setup, put, working.kernels, working.tree, None, working.tally)
+                finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
 
 
 @contextmanager
@@ -428,41 +461,6 @@ def _shared(ranks: Ranks, setup: Setup, data: NDArray[np.uint8] | None) -> Itera
         yield shared.array
     finally:
         shared.free()
-
-
-def _finish(
-    ranks: Ranks,
-    setup: Setup,
-    put: RowsOfRound,
-    kernels: Sequence[_core.Kernel],
-    own: _core.MergeTree | None,
-    into: _core.MergeTree | None,
-    tally: Tally,
-) -> tuple[list[Tally], dict[int, _core.Found]]:
-    """What all ranks do together after a round that went well: nodes, rows and sums of timings come to rank 0."""
-    failed: BaseException | None = None
-    found: dict[int, _core.Found] = {}
-    try:
-        if not setup.streamed:
-            bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
-    except Exception as error:
-        # the others go on to the next step, and so must this one
-        failed = error
-    try:
-        put.complete(tally)
-    except ArgumentError as error:
-        failed = failed or error  # the same one on all ranks
-    if ranks.leads and failed is None and not setup.keep_rows:
-        try:
-            found = put.fetch(tally)
-        except Exception as error:
-            failed = error
-    told = ranks.comm.gather(tally if ranks.rank < setup.workers else None, 0)
-    if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
-        found = put.keep()
-    if failed is not None and ranks.leads:
-        raise failed
-    return [one for one in told or [] if one is not None], found
 
 
 def _has_rank(error: BaseException) -> bool:

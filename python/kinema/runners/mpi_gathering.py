@@ -1,4 +1,4 @@
-"""How the nodes of all ranks come to rank 0 at the end of a round: with Gatherv, or on a tree of ranks.
+"""The end of a round: how the nodes of all ranks come to rank 0, with Gatherv or on a tree of ranks.
 
 It merges nothing but on the fixed merge tree, so that results have the same bits in every way. Rows that are put in
 their place one-sided are not its business (`mpi_rows`).
@@ -15,16 +15,53 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import MemoryLimitError
+from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.hand_out import PackedNode, Tally
 from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi_round import Setup
+from kinema.runners.mpi_rows import RowsOfRound
 
-__all__ = ["bring_together"]
+__all__ = ["bring_together", "finish_round"]
 
 # tags of messages between ranks that merge: that one is ready for them, nodes
 _READY, _TREE = 3, 4
 # seconds between two looks for nodes
 _PAUSE = 0.0001
+
+
+def finish_round(
+    ranks: Ranks,
+    setup: Setup,
+    put: RowsOfRound,
+    kernels: Sequence[_core.Kernel],
+    own: _core.MergeTree | None,
+    into: _core.MergeTree | None,
+    tally: Tally,
+) -> tuple[list[Tally], dict[int, _core.Found]]:
+    """What all ranks do together after a round that went well: nodes, rows and sums of timings come to rank 0."""
+    failed: BaseException | None = None
+    found: dict[int, _core.Found] = {}
+    try:
+        if not setup.streamed:
+            bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
+    except Exception as error:
+        # the others go on to the next step, and so must this one
+        failed = error
+    try:
+        put.complete(tally)
+    except ArgumentError as error:
+        failed = failed or error  # the same one on all ranks
+    if ranks.leads and failed is None and not setup.keep_rows:
+        try:
+            found = put.fetch(tally)
+        except Exception as error:
+            failed = error
+    told = ranks.comm.gather(tally if ranks.rank < setup.workers else None, 0)
+    if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
+        found = put.keep()
+    if failed is not None and ranks.leads:
+        raise failed
+    return [one for one in told or [] if one is not None], found
 
 
 def bring_together(
