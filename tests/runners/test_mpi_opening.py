@@ -84,7 +84,10 @@ def _pdb(n_atoms: int) -> str:
 
 def test_opens_and_stats_of_each_rank(mpi: Any, tmp_path: Path) -> None:
     strace = shutil.which("strace")
-    if strace is None or subprocess.run([strace, "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True).returncode:
+    if (
+        strace is None
+        or subprocess.run([strace, "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True).returncode
+    ):
         pytest.skip("system calls cannot be traced here: no strace, or no right to trace")
     for name in "abc":
         write_dcd(tmp_path / f"{name}.dcd", random_walk(320, 5))
