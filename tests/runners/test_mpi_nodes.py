@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,16 @@ class Nodes:
             _ip("-n", name, "addr", "add", f"{address}/24", "dev", "veth0")
             for interface in ("veth0", "lo"):
                 _ip("-n", name, "link", "set", interface, "up")
+        for name in (first, second):
+            self._wait_until_up(name)
+
+    @staticmethod
+    def _wait_until_up(name: str) -> None:
+        until = time.monotonic() + 10
+        while "LOWER_UP" not in _ip("-n", name, "link", "show", "veth0"):
+            if time.monotonic() > until:
+                raise OSError(f"the interface of {name} does not come up")
+            time.sleep(0.01)
 
     def run(self, mpi: Any, text: str, folder: Path) -> str:
         """What four ranks print, two of them on each node; rank 0 is on the first."""
@@ -78,10 +89,11 @@ class Nodes:
             subprocess.run(["ip", "netns", "del", f"{self.prefix}-{address}"], capture_output=True)
 
 
-def _ip(*words: str) -> None:
+def _ip(*words: str) -> str:
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +181,33 @@ def test_what_rank_0_knows_is_sent_once_to_the_other_node(mpi: Any, nodes: Nodes
         assert known > 400_000
         # once, with headers of packets and what else there is to say; twice would be for each of its ranks
         assert known < sent < 1.6 * known
+
+
+COUNTING = """
+import time
+from kinema.runners.mpi_ranks import Ranks
+ranks = Ranks(MPI.COMM_WORLD)
+if rank == 0:
+    ranks.counter.reset()
+ranks.comm.Barrier()
+mine = []
+with ranks.counter.serving():
+    # rank 0 computes until the other node has its numbers, and does not call MPI meanwhile
+    while rank == 0 and not os.path.exists("enough"):
+        np.ones((300, 300)) @ np.ones((300, 300))
+    while rank == 2 and len(mine) < 100:
+        mine.append(ranks.counter.next())
+    if rank == 2:
+        open("enough", "w").close()
+    while (number := ranks.counter.next()) < 500:
+        mine.append(number)
+    ranks.comm.Barrier()
+everyone = ranks.comm.gather(mine)
+if rank == 0:
+    say(sorted(number for one in everyone for number in one if number < 500) == list(range(500)))
+ranks.free()
+"""
+
+
+def test_numbers_for_the_other_node_while_their_owner_computes(mpi: Any, nodes: Nodes, tmp_path: Path) -> None:
+    assert nodes.run(mpi, COUNTING, tmp_path) == "True\n"
