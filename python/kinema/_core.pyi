@@ -205,7 +205,10 @@ class Plan:
         *,
         memory: int = 0,
         workers: int = 0,
-    ) -> None: ...
+        access: str = "direct",
+        pieces: int = 0,
+    ) -> None:
+        """`access`: "direct", "frame", "subset", "in-memory"; the last loads all leaves in `pieces`, 0: one a worker."""
     @property
     def n_frames(self) -> int: ...
     @property

@@ -8,11 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.errors import ArgumentError
 from kinema.runners.gathering import PieceLimit
-from kinema.runners.hand_out import HandOut, Schedule, check_schedule, part_cuts
+from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule, part_cuts
 from kinema.testing import random_walk, write_dcd
 
 
@@ -144,10 +146,33 @@ def test_one_of_eight_workers_that_is_slow(n_leaves: int, ahead: int) -> None:
 
 
 def test_names_and_numbers_are_checked() -> None:
-    assert check_schedule("static", None)[0] == "static"
-    assert check_schedule("dynamic", 7) == ("dynamic", 7)
+    told = Dealing("static", None)
+    assert (told.schedule("direct"), told.oversubscribe("direct")) == ("static", DEFAULT_PIECES)
+    told = Dealing("dynamic", 7)
+    assert (told.schedule("in-memory"), told.oversubscribe("in-memory")) == ("dynamic", 7)
+    usual = Dealing(None, None)
+    assert (usual.schedule("frame"), usual.oversubscribe("frame")) == ("dynamic", DEFAULT_PIECES)
+    # what is loaded is loaded once
+    assert (usual.schedule("in-memory"), usual.oversubscribe("in-memory")) == ("static", 1)
     with pytest.raises(ArgumentError, match="'dynamic' or 'static', found 'guided'"):
-        check_schedule("guided", None)
+        Dealing("guided", None)
     for wrong in (0, -1, True, 1.5):
         with pytest.raises(ArgumentError, match="number of pieces"):
-            check_schedule("dynamic", wrong)  # type: ignore[arg-type]
+            Dealing("dynamic", wrong)  # type: ignore[arg-type]
+
+
+@given(n_leaves=st.integers(1, 300), n_workers=st.integers(1, 7), oversubscribe=st.integers(1, 5), static=st.booleans())
+def test_whole_pieces_are_no_larger_than_reckoned_and_one_a_worker_is_its_share(
+    n_leaves: int, n_workers: int, oversubscribe: int, static: bool
+) -> None:
+    schedule: Schedule = "static" if static else "dynamic"
+    hand_out = HandOut(
+        n_leaves, [(0, n_leaves)], n_workers, schedule=schedule, oversubscribe=oversubscribe, cuts=[1, 5, 50],
+        whole=True, limit=PieceLimit(1.0, 1),
+    )  # fmt: skip
+    pieces = [piece for found in _all(hand_out, n_workers) for piece in found]
+    assert sorted(leaf for first, stop in pieces for leaf in range(first, stop)) == list(range(n_leaves))
+    # what the core's plan makes room for
+    assert max(stop - first for first, stop in pieces) <= -(-n_leaves // (n_workers * oversubscribe))
+    if static and oversubscribe == 1:
+        assert len(pieces) == min(n_workers, n_leaves)

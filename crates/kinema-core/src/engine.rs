@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result, catch_panics};
-use crate::frame::{Block, BlockView};
+use crate::frame::{Block, BlockView, Picked};
 use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
 use crate::merge::{MergeTree, Node};
 use crate::plan::{Job, Plan};
@@ -191,6 +191,8 @@ struct Worker<'a> {
     reader: Reader<'a>,
     bound: Vec<Bound<'a>>,
     block: Block,
+    /// The needed atoms, where more were read.
+    picked: Option<Picked>,
     transformed: Vec<f32>,
     buffers: Buffers,
     account: Account,
@@ -209,9 +211,10 @@ impl<'a> Worker<'a> {
         Ok(Self {
             shared,
             number,
-            reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
+            reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), false)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
+            picked: plan.atoms.positions_in(&plan.read_atoms)?.map(Picked::new),
             transformed: Vec::new(),
             buffers: Buffers::default(),
             account: Account::default(),
@@ -237,8 +240,7 @@ impl<'a> Worker<'a> {
             }
             self.shared.watch.check()?;
             let stop = self.block_end(start, end);
-            self.block.reset((start..stop).map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-            self.run_block(start, &mut open)?;
+            self.run_block(start..stop, &mut open)?;
             start = stop;
         }
         Ok(())
@@ -266,10 +268,16 @@ impl<'a> Worker<'a> {
         (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
     }
 
-    fn run_block(&mut self, first: u64, open: &mut OpenLeaf) -> Result<()> {
+    fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {
+        let plan = self.shared.plan;
+        let first = positions.start;
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
+        self.block.reserve((positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
+        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
+        // room for many frames is worth some time: the first to touch it has the system clear it
+        self.reader.phases.decode += lap(&mut clock);
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
         self.block.frames = frames;
@@ -279,9 +287,13 @@ impl<'a> Worker<'a> {
         let rows = self.block.rows();
         let mut row = 0;
         while row < rows {
-            let end = self.shared.plan.leaf(open.number).end;
+            let end = plan.leaf(open.number).end;
             let until = rows.min((end - first) as usize);
-            let view = self.block.view().rows_in(row..until);
+            let read = self.block.view().rows_in(row..until);
+            let view = match &mut self.picked {
+                Some(picked) => picked.of(read),
+                None => read,
+            };
             for (bound, partial) in self.bound.iter().zip(&mut open.partials) {
                 accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
                     .map_err(|error| place(self.shared.trajectory, error))?;

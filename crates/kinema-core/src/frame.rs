@@ -4,6 +4,8 @@
 
 use std::ops::{BitOr, Sub};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// A set of the fields that a frame may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fields(u8);
@@ -158,6 +160,26 @@ impl Block {
         self.times.resize(rows, 0.0);
     }
 
+    /// Room for so many frames at once.
+    ///
+    /// # Errors
+    /// `MemoryLimit` where the system has not so much memory.
+    pub fn reserve(&mut self, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
+        let vectors = [
+            (Fields::POSITIONS, &mut self.positions),
+            (Fields::VELOCITIES, &mut self.velocities),
+            (Fields::FORCES, &mut self.forces),
+        ];
+        for (field, values) in vectors {
+            let size = if fields.contains(field) { rows.saturating_mul(3 * n_selected) } else { 0 };
+            values.try_reserve_exact(size.saturating_sub(values.len())).map_err(|_| {
+                let what = format!("the system has no memory for {rows} frames of {n_selected} atoms at once");
+                Error::new(ErrorKind::MemoryLimit, what)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Number of frames.
     pub fn rows(&self) -> usize {
         self.frames.len()
@@ -241,5 +263,35 @@ impl<'a> BlockView<'a> {
     pub fn positions_of(&self, row: usize) -> &'a [f32] {
         let width = self.n_selected * 3;
         &self.positions[row * width..(row + 1) * width]
+    }
+}
+
+/// Some of the atoms of a block, side by side: what kernels see of a block that was read with all of its atoms.
+#[derive(Debug)]
+pub struct Picked {
+    columns: Vec<u32>,
+    vectors: [Vec<f32>; 3],
+}
+
+impl Picked {
+    /// Picks the atoms that stand at `columns` of each row.
+    pub fn new(columns: Vec<u32>) -> Self {
+        Self { columns, vectors: Default::default() }
+    }
+
+    /// Their values in all rows of a block, which must be as wide as `columns` say.
+    pub fn of<'a>(&'a mut self, block: BlockView<'a>) -> BlockView<'a> {
+        let width = 3 * block.n_selected;
+        let [positions, velocities, forces] = &mut self.vectors;
+        for (picked, values) in
+            [(&mut *positions, block.positions), (&mut *velocities, block.velocities), (&mut *forces, block.forces)]
+        {
+            picked.clear();
+            for row in values.chunks_exact(width.max(1)) {
+                let atoms = row.as_chunks::<3>().0;
+                picked.extend(self.columns.iter().flat_map(|&column| atoms[column as usize]));
+            }
+        }
+        BlockView { n_selected: self.columns.len(), positions, velocities, forces, ..block }
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! A plan is a recipe of a few kilobytes without handles or indices; the engine carries it out.
 
+mod access;
+
 use std::fmt::Write as _;
 use std::ops::Range;
 
+pub use self::access::Access;
+use self::access::{Load, LoadCost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Grain;
 use crate::frame::Fields;
@@ -47,6 +51,10 @@ pub struct Plan {
     pub frames: FrameSelection,
     /// All atoms that some kernel or transform needs.
     pub atoms: AtomSelection,
+    /// How frames come to the kernels.
+    pub access: Access,
+    /// The atoms that are decoded: those that are needed, or all.
+    pub read_atoms: AtomSelection,
     /// Fields to decode.
     pub fields: Fields,
     /// Frames of every leaf but the last.
@@ -71,17 +79,32 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans `jobs` over `frames` of a scanned trajectory; `memory` 0 means [`DEFAULT_MEMORY`].
+    /// Plans `jobs` over `frames` of a scanned trajectory, read directly; `memory` 0 means [`DEFAULT_MEMORY`].
     ///
     /// # Errors
-    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit,
-    /// `InvalidArgument` without frames or jobs.
+    /// Those of [`Plan::with_access`].
     pub fn new(
         trajectory: &Trajectory,
         frames: FrameSelection,
         jobs: &[Job],
         workers: usize,
         memory: u64,
+    ) -> Result<Self> {
+        Self::with_access(trajectory, frames, jobs, workers, memory, Access::Direct)
+    }
+
+    /// The same with another way to come by the frames.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit, or not all that is to be
+    /// loaded, `InvalidArgument` without frames or jobs.
+    pub fn with_access(
+        trajectory: &Trajectory,
+        frames: FrameSelection,
+        jobs: &[Job],
+        workers: usize,
+        memory: u64,
+        access: Access,
     ) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         if frames.is_empty() {
@@ -109,25 +132,35 @@ impl Plan {
         let leaf_frames = leaf_length(row, frames.len());
         let n_leaves = frames.len().div_ceil(leaf_frames);
         let (largest, grain) = trajectory_grain(scanned, fields);
-        let budget = Budget {
-            row: if jobs.iter().any(|job| !job.transforms.is_empty()) { 2 * row } else { row },
-            reading: 2 * largest.max(BATCH_BYTES),
-        };
+        let read_atoms = access.atoms(&atoms);
+        let read_row = row_bytes(read_atoms.len(), fields);
+        let copies = u64::from(read_atoms != atoms) + u64::from(jobs.iter().any(|job| !job.transforms.is_empty()));
+        let budget = Budget { row: read_row + copies * row, reading: 2 * largest.max(BATCH_BYTES) };
         let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
         let mut notes = Vec::new();
         let wanted = workers.max(1).min(n_leaves.try_into().unwrap_or(usize::MAX));
-        let workers = budget.workers(memory, wanted)?;
+        let workers = match access {
+            Access::InMemory { .. } => wanted,
+            _ => budget.workers(memory, wanted)?,
+        };
         if workers < wanted {
             notes.push(format!(
                 "{workers} instead of {wanted} workers, so that the memory limit of {memory} bytes holds"
             ));
         }
-        let room = memory / workers as u64 - budget.reading;
-        let band = if grain.whole { grain.frames } else { 1 };
-        let (block_frames, task_leaves) = match grain.frames {
-            1 => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
+        let room = (memory / workers as u64).saturating_sub(budget.reading);
+        let band = if grain.whole && access == Access::Direct { grain.frames } else { 1 };
+        let (block_frames, task_leaves) = match (access, grain.frames) {
+            (Access::Frame | Access::Subset, _) => (1, 1),
+            (Access::InMemory { pieces }, _) => {
+                let load = Load::new(pieces, workers, n_leaves, leaf_frames, frames.len());
+                let cost = LoadCost { row: read_row, leaf: leaf_frames * copies * row, reading: budget.reading };
+                load.check(&cost, workers, memory, trajectory.n_atoms())?;
+                (load.frames, load.leaves)
+            }
+            (Access::Direct, 1) => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
             // one block may serve several leaves
-            together => {
+            (Access::Direct, together) => {
                 let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
                 let tasks = match workers as u64 {
                     1 => 1,
@@ -147,6 +180,8 @@ impl Plan {
         Ok(Self {
             frames,
             atoms,
+            access,
+            read_atoms,
             fields,
             leaf_frames,
             block_frames,
@@ -174,12 +209,13 @@ impl Plan {
     /// The plan in words.
     pub fn explain(&self) -> String {
         let mut text = format!(
-            "{}: {} of {} atoms ({}), {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
+            "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
              at most {:.1} MiB of working memory",
             self.kernels.join(", "),
             self.atoms.len(),
             self.atoms.n_atoms(),
             self.fields.names().join(", "),
+            self.access.in_words(),
             self.frames.len(),
             self.n_leaves(),
             self.leaf_frames,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kinema_core::engine;
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::plan::{Job, Plan};
+use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::timing::RunTimings;
 use kinema_core::{Error, ErrorKind};
 use numpy::PyArray2;
@@ -39,7 +39,8 @@ pub struct PyPlan {
 #[pymethods]
 impl PyPlan {
     #[new]
-    #[pyo3(signature = (trajectory, frames, jobs, *, memory=0, workers=0))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    #[pyo3(signature = (trajectory, frames, jobs, *, memory=0, workers=0, access="direct", pieces=0))]
     fn new(
         py: Python<'_>,
         trajectory: &PyTrajectory,
@@ -47,11 +48,23 @@ impl PyPlan {
         jobs: Vec<PyJob<'_>>,
         memory: u64,
         workers: usize,
+        access: &str,
+        pieces: u64,
     ) -> PyResult<Self> {
+        let access = arguments::choice(
+            "access",
+            access,
+            &[
+                ("direct", Access::Direct),
+                ("frame", Access::Frame),
+                ("subset", Access::Subset),
+                ("in-memory", Access::InMemory { pieces }),
+            ],
+        )?;
         trajectory.scanned(py)?;
         let frames = arguments::frames(frames)?;
         let workers = arguments::workers(workers);
-        let inner = Plan::new(&trajectory.inner, frames, &self::jobs(&jobs), workers, memory);
+        let inner = Plan::with_access(&trajectory.inner, frames, &self::jobs(&jobs), workers, memory, access);
         Ok(Self { inner: inner.map_err(|error| to_python(&error))? })
     }
 

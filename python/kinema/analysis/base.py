@@ -190,6 +190,7 @@ class Analysis(ABC):
         checkpoint: CheckpointChoice = None,
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
+        access: str = "direct",
         **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
@@ -219,6 +220,16 @@ class Analysis(ABC):
         out : path, optional
             An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
             `results` then reads from it (`kinema.result_file`).
+        access : str
+            How frames are read, for comparisons; results are the same to the bit.
+
+            - "direct": blocks of as many frames as memory and cache allow, and of them the atoms of the analysis.
+            - "frame": one frame at a time with all of its atoms, of which those of the analysis are picked.
+            - "subset": one frame at a time, of which those atoms are read where the format allows.
+            - "in-memory": each worker reads all frames of its piece with all of their atoms before it computes the
+              first; work is then handed out static, one piece a worker, unless the runner was told otherwise.
+              MemoryLimitError before anything is read where that does not fit into `memory`.
+            - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
         **options
             Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
             (`kinema.runners.RunnerOptions`).
@@ -245,6 +256,7 @@ class Analysis(ABC):
             checkpoint=checkpoint,
             checkpoint_interval=checkpoint_interval,
             out=out,
+            access=access,
             **options,
         )
         return self

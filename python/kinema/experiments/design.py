@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kinema import _core
+from kinema.access import MPIO, check_access
 from kinema.errors import ArgumentError
+from kinema.resources import parse_memory
 
 __all__ = ["CACHES", "FORMATS", "RUNNERS", "SOURCES", "Design", "Setting"]
 
@@ -28,6 +30,7 @@ class Setting:
     source: str
     workload: int
     gather: str
+    access: str
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Design:
     formats : of FORMATS; written from the files before the runs, with the selected frames
     gathers : of the runner with MPI: "collective", "one-sided"; "" for the runner's own
     schedule : "dynamic" or "static", for runners that hand out work; "" for the runner's own
+    accesses : ways to read, of `kinema.access`
+    memory : limit of working memory of a run, as `Analysis.run` has it; "in-memory" needs what the frames take
     cache : "warm": files are read once before each run; "drop": the system is asked to forget them; "copy": each run
         reads a fresh copy, which is forgotten as well
     ranks_per_node : of the runner with MPI
@@ -63,6 +68,8 @@ class Design:
     sources: tuple[str, ...] = ("file",)
     formats: tuple[str, ...] = ("as is",)
     gathers: tuple[str, ...] = ("",)
+    accesses: tuple[str, ...] = ("direct",)
+    memory: str | None = None
     schedule: str = ""
     cache: str = "warm"
     ranks_per_node: int | None = None
@@ -75,6 +82,11 @@ class Design:
         _among("formats", self.formats, FORMATS)
         _among("gather", self.gathers, ("", "collective", "one-sided"))
         _among("schedule", (self.schedule,), ("", "dynamic", "static"))
+        for access in self.accesses:
+            if check_access(access) in MPIO and self.runner != "mpi":
+                raise ArgumentError(f"access {access!r} is for the runner mpi, and this is {self.runner}")
+        if self.memory is not None:
+            parse_memory(self.memory)
         for name, numbers in (("workers", self.workers), ("workload", self.workloads), ("repeats", (self.repeats,))):
             if not numbers or min(numbers) < 1:
                 raise ArgumentError(f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers))}")
@@ -105,7 +117,8 @@ class Design:
             for format in formats:
                 for workload in self.workloads:
                     for gather in self.gathers:
-                        yield Setting(format, source, workload, gather)
+                        for access in self.accesses:
+                            yield Setting(format, source, workload, gather, access)
 
 
 def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:

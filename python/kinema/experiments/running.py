@@ -133,8 +133,8 @@ def _one(
             files.forget(paths)
         else:
             files.read_all(paths)
-        kind = f"{setting.source}-{setting.format}-x{setting.workload}-{setting.gather or design.runner}"
-        name = f"{kind}-n{workers}-r{repeat}"
+        kind = f"{setting.source}-{setting.format}-{setting.access}-x{setting.workload}"
+        name = f"{kind}-{setting.gather or design.runner}-n{workers}-r{repeat}"
         report = place / "reports" / f"{name.replace(' ', '-')}.json"
         told: dict[str, Any] = {
             "files": paths,
@@ -148,6 +148,8 @@ def _one(
             "workload": setting.workload,
             "schedule": design.schedule,
             "gather": setting.gather,
+            "access": setting.access,
+            "memory": design.memory,
             "report": str(report),
             "start": design.start if own else None,
             "stop": design.stop if own else None,
@@ -209,7 +211,7 @@ def _launcher(design: Design) -> Callable[[int], list[str]]:
 def _told(outcome: Outcome) -> str:
     setting, found = outcome.setting, outcome.report.quantities
     return (
-        f"{setting.source}, {setting.format}, work x{setting.workload}, {outcome.workers} workers, "
+        f"{setting.source}, {setting.format}, {setting.access}, work x{setting.workload}, {outcome.workers} workers, "
         f"repeat {outcome.repeat}: {found.t_rounds:.3f} s of {outcome.job_seconds:.3f} s, "
         f"t_IO {found.t_IO:.3f} s, t_comp {found.t_comp:.3f} s"
     )

@@ -31,6 +31,7 @@ class Circumstances:
     format : of the files
     n_files : int
     runner : its name
+    access : how frames were read (`kinema.access`)
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
     layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
     layout_advice : sentences about the files' layout
@@ -39,6 +40,7 @@ class Circumstances:
     format: str
     n_files: int
     runner: str
+    access: str = "direct"
     bytes_wanted: int = 0
     layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     layout_advice: tuple[str, ...] = ()
@@ -88,9 +90,12 @@ def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
-    """Chunks that make readers touch more than they want."""
+    """Chunks, or ways to read, that make readers touch more than they want."""
+    if run.access != "direct":
+        yield f"frames were read with access {run.access}; without it blocks of frames are read, and the atoms used"
     for path, cost in run.layouts.items():
-        own, frame_by_frame = cost.get("in blocks", 1.0), cost.get("frame by frame", 1.0)
+        frame_by_frame = cost.get("frame by frame", 1.0)
+        own = frame_by_frame if run.access in ("frame", "subset") else cost.get("in blocks", 1.0)
         command = f"`kinema repack {path} OUT.h5md --layout frames`"
         if own > _AMPLIFIED:
             yield f"{path}: chunks with {own:,.0f}x amplification: {command} would read {own:,.0f}x less"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
@@ -87,13 +88,14 @@ class Runner(Protocol):
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """One pass over `frames` (numbers of the whole trajectory) for all jobs together.
 
         `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default. `gathering` None: all
         leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its
         tree; `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the
-        tree is to be left there when an error ends the round.
+        tree is to be left there when an error ends the round. `access` goes into the plan (`kinema.access`).
         """
         ...
 
@@ -173,18 +175,20 @@ class SpreadsRows(Protocol):
         """As `together`, for a whole run: arrays in what `work` gives may still be spread over the processes."""
         ...
 
-    def map_rows(
+    def map_reduce(
         self,
         trajectory: _core.Trajectory,
         frames: ResolvedFrames,
         jobs: Sequence[Job],
-        rows: Sequence[Rows | None],
         *,
         workers: int | None,
         memory: int,
         progress: Report | None,
+        gathering: Gathering | None = None,
+        access: Access = "direct",
+        rows: Sequence[Rows | None] = (),
     ) -> Outcome:
-        """As `map_reduce`, for jobs of which some find rows; these may be in `Outcome.rows`."""
+        """See `Runner.map_reduce`; with what jobs find rows, one entry each: these may be in `Outcome.rows`."""
         ...
 
 

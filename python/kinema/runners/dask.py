@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, WorkerError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import HandOut, Tally, check_schedule, insert_nodes, part_cuts
+from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, part_cuts
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
@@ -72,9 +73,9 @@ class Dask:
     threads_per_worker : int
         Threads of a task. Workers of several threads run several tasks of one thread by default.
     schedule : {"dynamic", "static"}
-        Whether whoever is free gets the next piece of work, or each a contiguous share.
+        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a worker gets at the least, where there are leaves enough.
+        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
     patience : float, seconds
         How long to wait for a first worker, and for another where all are lost.
 
@@ -94,7 +95,7 @@ class Dask:
         cluster: Client | str | None = None,
         *,
         threads_per_worker: int = 1,
-        schedule: str = "dynamic",
+        schedule: str | None = None,
         oversubscribe: int | None = None,
         patience: float = 60.0,
     ) -> None:
@@ -104,7 +105,7 @@ class Dask:
             raise ArgumentError("the Dask client is asynchronous; make one without asynchronous=True")
         self._cluster = cluster
         self._threads = worker_count(threads_per_worker)
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._dealing = Dealing(schedule, oversubscribe)
         self._patience = patience
         self._session: contextlib.ExitStack | None = None
         self._own: tuple[int, OwnCluster] | None = None
@@ -129,15 +130,19 @@ class Dask:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
         began = time.time()
         wanted = None if workers is None else worker_count(workers)
         # before anything is started: what cannot be sent, and a limit that is too small
-        plan = _core.Plan(trajectory, frames, jobs, memory=memory, workers=1)
+        _core.Plan(trajectory, frames, jobs, memory=memory, workers=1)
+        schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
         with self._connected(wanted) as team:
             limit = memory or _DEFAULT_MEMORY * team.size * self._threads
-            plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=team.size * self._threads)
+            threads = team.size * self._threads
+            pieces = threads * oversubscribe
+            plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
             team = team.of_size(max(1, plan.workers // self._threads))
             if gathering is None:
                 gathering = Gathering(plan, [kernel for kernel, _ in jobs])
@@ -150,25 +155,28 @@ class Dask:
                 memory=limit // team.size,
                 threads=self._threads,
                 began=0.0,
+                access=access,
+                n_pieces=pieces,
             )
             shared = Shared(pack(setup), pack(KnownFiles.of(trajectory)), self._threads, team.limits)
             hand_out = HandOut(
                 plan.n_leaves,
                 gathering.missing,
                 team.size,
-                schedule=self._schedule,
-                oversubscribe=self._oversubscribe,
+                schedule=schedule,
+                oversubscribe=oversubscribe,
                 ahead=_AHEAD,
                 limit=gathering.limit,
-                least_seconds=_LEAST_SECONDS,
+                least_seconds=0.0 if access == "in-memory" else _LEAST_SECONDS,
                 cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+                whole=access == "in-memory",
             )
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
                     one = _Round(plan, [kernel for kernel, _ in jobs], gathering, hand_out, team, flight, began)
-                    one.run(progress, self._schedule == "static")
+                    one.run(progress, schedule == "static")
             except BaseException:
                 recording.abandon()
                 raise

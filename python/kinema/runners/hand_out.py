@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
@@ -20,13 +21,13 @@ from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
 
 __all__ = [
     "DEFAULT_PIECES",
+    "Dealing",
     "HandOut",
     "Pace",
     "PackedNode",
     "Schedule",
     "Tally",
     "aligned_piece",
-    "check_schedule",
     "insert_nodes",
     "part_cuts",
 ]
@@ -43,15 +44,32 @@ DEFAULT_PIECES = 4
 _SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
 
 
-def check_schedule(schedule: str, oversubscribe: int | None) -> tuple[Schedule, int]:
-    """Both as they are used; ArgumentError for another name, and for less than one piece a worker."""
-    if schedule not in get_args(Schedule):
-        raise ArgumentError(f"schedule must be 'dynamic' or 'static', found {schedule!r}")
-    if oversubscribe is None:
-        oversubscribe = DEFAULT_PIECES
-    if isinstance(oversubscribe, bool) or not isinstance(oversubscribe, int) or oversubscribe < 1:
-        raise ArgumentError(f"oversubscribe is a number of pieces a worker, from 1 on, found {oversubscribe!r}")
-    return ("static" if schedule == "static" else "dynamic"), oversubscribe
+class Dealing:
+    """What a user has said of the hand-out; ArgumentError for another name, and for less than one piece a worker.
+
+    None: dynamic, with DEFAULT_PIECES; where pieces are loaded whole (access "in-memory") static, one piece a worker.
+    """
+
+    def __init__(self, schedule: str | None, oversubscribe: int | None) -> None:
+        if schedule is not None and schedule not in get_args(Schedule):
+            raise ArgumentError(f"schedule must be 'dynamic' or 'static', found {schedule!r}")
+        told = oversubscribe
+        if told is not None and (isinstance(told, bool) or not isinstance(told, int) or told < 1):
+            raise ArgumentError(f"oversubscribe is a number of pieces a worker, from 1 on, found {oversubscribe!r}")
+        self._schedule = schedule
+        self._oversubscribe = oversubscribe
+
+    def schedule(self, access: Access) -> Schedule:
+        """Who gets which piece."""
+        if self._schedule is None:
+            return "static" if access == "in-memory" else "dynamic"
+        return "static" if self._schedule == "static" else "dynamic"
+
+    def oversubscribe(self, access: Access) -> int:
+        """Pieces that a worker gets at the least."""
+        if self._oversubscribe is None:
+            return 1 if access == "in-memory" else DEFAULT_PIECES
+        return self._oversubscribe
 
 
 class HandOut:
@@ -81,6 +99,9 @@ class HandOut:
         while to talk to. Each worker still gets one, as long as there are enough.
     cuts : list of int
         Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
+    whole : bool
+        Pieces are not cut to single subtrees, nor by `limit`: what is loaded into memory is loaded at once, and the
+        plan has reckoned with pieces of equal size.
 
     Attributes
     ----------
@@ -100,6 +121,7 @@ class HandOut:
         limit: PieceLimit | None = None,
         least_seconds: float = 0.0,
         cuts: Sequence[int] = (),
+        whole: bool = False,
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
         self._n_leaves = n_leaves
@@ -107,13 +129,15 @@ class HandOut:
         self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
         self._n_workers = n_workers
+        self._whole = whole
         self._static = schedule == "static"
         if self._static:
-            self._queues = _contiguous_shares(missing, n_workers, cuts)
+            self._queues = _contiguous_shares(missing, n_workers, () if whole else cuts)
         else:
             self._queues = [deque(missing)]
         # "static": small pieces would gain nothing but news of what is done
-        self._even = [sum(stop - start for start, stop in queue) // oversubscribe for queue in self._queues]
+        shares = [sum(stop - start for start, stop in queue) for queue in self._queues]
+        self._even = [-(-share // oversubscribe) if whole else share // oversubscribe for share in shares]
 
     def take(self, worker: int) -> Leaves | None:
         """The next piece of a worker, or None where none is left for it."""
@@ -123,7 +147,10 @@ class HandOut:
             return None
         first, end = queue[0]
         share = self._even[number] if self._static else self._share()
-        piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
+        if self._whole:
+            piece = (first, min(end, first + max(1, share)))
+        else:
+            piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
         self.left -= piece[1] - first
         if piece[1] == end:
             queue.popleft()

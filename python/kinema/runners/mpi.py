@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome, Rows
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import check_schedule, part_cuts
+from kinema.runners.hand_out import Dealing, part_cuts
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
 from kinema.trajectory import Trajectory, open
@@ -92,9 +93,9 @@ class MPIRunner:
     comm : mpi4py communicator, optional
         COMM_WORLD by default.
     schedule : {"dynamic", "static"}
-        Whether ranks take the next piece of work when they are free, or each has a contiguous share.
+        Whether ranks take the next piece of work when they are free (default), or each has a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a rank gets at the least, where there are leaves enough.
+        Pieces of work that a rank gets at the least, where there are leaves enough; 4 by default.
     gather : {"collective", "one-sided"}
         How results come together: with Gatherv (large partials that do not grow: merged on a tree of ranks); or results
         per frame are put into an array that is spread over the ranks, by each rank as soon as it has some, and got from
@@ -117,7 +118,7 @@ class MPIRunner:
         self,
         comm: Any = None,
         *,
-        schedule: str = "dynamic",
+        schedule: str | None = None,
         oversubscribe: int | None = None,
         gather: str = "collective",
         results: str = "root",
@@ -129,7 +130,7 @@ class MPIRunner:
             raise ArgumentError(f"results must be 'root', 'all' or 'spread', found {results!r}")
         if results == "spread" and gather != "one-sided":
             raise ArgumentError("results='spread' leaves rows where ranks have put them; it needs gather='one-sided'")
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker)
@@ -326,54 +327,30 @@ class MPIRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
+        rows: Sequence[Rows | None] = (),
     ) -> Outcome:
-        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
+        """See `SpreadsRows.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
 
         `workers` is a number of ranks, by default all; `memory` is divided among them.
         """
-        return self._round(trajectory, frames, jobs, (), workers, memory, progress, gathering)
-
-    def map_rows(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        rows: Sequence[Rows | None],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-    ) -> Outcome:
-        """See `SpreadsRows`; called where `map_reduce` is."""
-        put = rows if self._gather == "one-sided" else ()
-        return self._round(trajectory, frames, jobs, put, workers, memory, progress, None)
-
-    def _round(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        rows: Sequence[Rows | None],
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None,
-    ) -> Outcome:
         ranks = self._ranks
         if ranks is None or not ranks.leads:
             raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
         began = time.monotonic()
         wanted = self.concurrency(workers)
         limit = memory or _DEFAULT_MEMORY
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted * self._threads)
+        schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
+        threads = wanted * self._threads
+        pieces = threads * oversubscribe
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
         used = max(1, plan.workers // self._threads)
-        own = _core.Plan(trajectory, frames, jobs, memory=limit // used, workers=self._threads)
         kernels = [kernel for kernel, _ in jobs]
         streamed = gathering is not None
         if gathering is None:
             gathering = Gathering(plan, kernels)
         known, data = KnownFiles.of(trajectory)
-        ranks.counter.reset(used=self._schedule == "dynamic")
+        ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
             frames=frames,
@@ -383,14 +360,16 @@ class MPIRunner:
             workers=used,
             threads=self._threads,
             memory=limit // used,
-            schedule=self._schedule,
-            oversubscribe=self._oversubscribe,
+            schedule=schedule,
+            oversubscribe=oversubscribe,
+            access=access,
+            n_pieces=pieces,
             cuts=part_cuts(trajectory, frames, plan.leaf_frames),
             limit=gathering.limit,
             streamed=streamed,
             reported=progress is not None,
             tree_from=self._tree_from,
-            rows=list(rows),
+            rows=list(rows) if self._gather == "one-sided" and not streamed else [],
             keep_rows=self._keeps_rows,
             before=time.monotonic() - began,
         )
@@ -398,7 +377,7 @@ class MPIRunner:
         with RowsOfRound(ranks, frames, setup.rows) as put:
             with _shared(ranks, setup, data):
                 leading = LeadingRank(ranks, setup, put, gathering, kernels, progress, began)
-                leading.run(trajectory, own, jobs)
+                leading.run(trajectory, setup.plan(trajectory, jobs), jobs)
             tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
@@ -409,7 +388,7 @@ class MPIRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        words = f"{plan.explain()}\nnote: {self._in_words(ranks, used)}"
+        words = f"{plan.explain()}\nnote: {self._in_words(ranks, setup)}"
         return Outcome(gathering.partials(), timings, words, found)
 
     # -- functions of others ------------------------------------------------------------------------------------
@@ -436,11 +415,11 @@ class MPIRunner:
         command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers))
         return lead(ranks, command, progress)
 
-    def _in_words(self, ranks: Ranks, used: int) -> str:
+    def _in_words(self, ranks: Ranks, setup: Setup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         return (
-            f"each worker is an MPI rank with {threads}, {used} of {ranks.size} ranks, {self._schedule} schedule, "
-            f"{self._gather} gathering"
+            f"each worker is an MPI rank with {threads}, {setup.workers} of {ranks.size} ranks, "
+            f"{setup.schedule} schedule, {self._gather} gathering"
         )
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mpi4py import MPI
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job, Rows
@@ -39,7 +40,8 @@ class Setup:
     """What all ranks need to know of a round. No handle is in it.
 
     `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
-    that of one rank, `before` the seconds that rank 0 has spent before it told the others.
+    that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
+    before it told the others.
     `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, on a tree of
     ranks from `tree_from` bytes on. `rows`: which jobs have rows that are put in their place as they come; empty for
     none. `keep_rows`: they stay there after the round.
@@ -55,6 +57,8 @@ class Setup:
     memory: int
     schedule: Schedule
     oversubscribe: int
+    access: Access
+    n_pieces: int
     cuts: list[int]
     limit: PieceLimit | None
     streamed: bool
@@ -73,6 +77,24 @@ class Setup:
             schedule=self.schedule,
             oversubscribe=self.oversubscribe,
             cuts=self.cuts,
+            whole=self.loads,
+        )
+
+    @property
+    def loads(self) -> bool:
+        """Whether pieces are loaded into memory at once, and so never cut."""
+        return self.access == "in-memory"
+
+    def plan(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> _core.Plan:
+        """The plan of one rank, with its memory and threads."""
+        return _core.Plan(
+            trajectory,
+            self.frames,
+            jobs,
+            memory=self.memory,
+            workers=self.threads,
+            access=self.access,
+            pieces=self.n_pieces,
         )
 
 
@@ -136,8 +158,10 @@ class RankAtWork(ABC):
         self.tally.start = self.seconds()
         for first, stop in self._pieces():
             while first < stop:
-                # in parts where not all of it may be held
-                _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
+                until = stop
+                if not self.setup.loads:
+                    # in parts where not all of it may be held
+                    _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
                 begun = self.seconds()
                 nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
@@ -224,7 +248,7 @@ class WorkingRank(RankAtWork):
         return self._verdict
 
     def _check_and_run(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
-        plan = _core.Plan(trajectory, self.setup.frames, jobs, memory=self.setup.memory, workers=self.setup.threads)
+        plan = self.setup.plan(trajectory, jobs)
         if plan.n_leaves != self.setup.n_leaves:
             raise InternalError(
                 f"rank {self.ranks.rank} plans otherwise, expected {self.setup.n_leaves} leaves, found {plan.n_leaves}"
