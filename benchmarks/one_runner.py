@@ -80,7 +80,7 @@ def overhead(runner: str, path: str, workers: str, tries: str) -> dict[str, Any]
     """Seconds for a leaf of a round without work, and for one that is a piece of its own, by kernel.
 
     A leaf: a round of many less one of a single leaf, starting left out. A piece: with as many pieces as leaves, less
-    that.
+    that. What is less than rounds differ by comes out as anything, also below zero.
     """
     found: dict[str, Any] = {}
     for pieces in ("few", "many"):
@@ -293,11 +293,16 @@ def counter(kind: str) -> dict[str, Any] | None:
                 waited.append(time.perf_counter() - begun)
                 time.sleep(0.001)
         ranks.comm.Barrier()
-    everyone = ranks.comm.gather(waited)
+    # ranks of the owner's node are told apart: they share memory with it
+    near = ranks.node.bcast(ranks.leads if ranks.node.Get_rank() == 0 else None)
+    everyone = ranks.comm.gather((near, waited))
     told = None
     if ranks.leads and everyone is not None:
-        nodes = "one node" if ranks.node.Get_size() == ranks.size else "several nodes"
-        told = {"nodes": nodes} | _percentiles(np.array([one for some in everyone for one in some]))
+        told = {}
+        for where, wanted in (("on its node", True), ("on another node", False)):
+            found = [one for near, some in everyone if near == wanted for one in some]
+            if found:
+                told[where] = _percentiles(np.array(found))
     ranks.free()
     return told
 

@@ -180,18 +180,18 @@ def _topology() -> Path:
 
 
 def _counter(rows: _Rows) -> None:
-    """Waiting for a number of MPI's counter while its owner computes."""
-    case = "MPI, waiting for a number, 4 ranks"
+    """Waiting for a number of MPI's counter while its owner computes: on one node, and as if there were two."""
     for kind, environment in (
         ("serving", {}),
         ("plain", {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}),
         ("serving", {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}),
     ):
+        case = "MPI: waiting for a number, 4 ranks" + (" of 2 nodes" if environment else "")
         found = rows.run("counter", kind, ranks=4, **environment)
-        if found is not None:
-            name = f"{found['nodes']}{', plain fetch-and-add' if kind == 'plain' else ''}"
+        for where, waited in (found or {}).items():
+            name = f"{where}{', plain fetch-and-add' if kind == 'plain' else ''}"
             for share in ("p50", "p99"):
-                rows.tell(case, f"{name}, {share}", 1e6 * found[share], "us")
+                rows.tell(case, f"{name}, {share}", 1e6 * waited[share], "us")
 
 
 def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:

@@ -34,8 +34,9 @@ CORE_MODULES: dict[str, set[str]] = {
     "join": {"index"},
     "trajectory": {"source", "index", "format", "join"},
     "reader": {"format", "source", "timing", "trajectory"},
-    "plan": {"format", "index", "kernel", "reader", "trajectory"},
-    "engine": {"plan", "kernel", "merge", "reader", "timing", "trajectory"},
+    "cuts": {"trajectory"},
+    "plan": {"cuts", "format", "index", "kernel", "reader", "trajectory"},
+    "engine": {"cuts", "plan", "kernel", "merge", "reader", "timing", "trajectory"},
     "bulk": {"engine", "plan", "reader", "trajectory"},
 }
 
@@ -46,6 +47,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "errors": set(),
     # what is asked of the machine, and small things of one purpose
     "resources": set(),
+    "access": set(),
     "progress": set(),
     "peak_memory": set(),
     "registry": set(),
@@ -70,16 +72,18 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "joining": {"blocks", "files", "h5md", "progress", "repacking", "resources", "rewriting", "trajectory"},
     "layout": {"h5md", "rewriting"},
     # work on them
-    "runners": {"frames", "progress", "resources", "trajectory"},
+    "runners": {"access", "frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
     "checkpoint": {"output"},
     "result_file": {"frames", "output"},
     "profile": {"frames", "layout", "output", "resources", "runners"},
     "analysis": {
-        "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
+        "access", "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
         "result_file", "runners", "selection", "topology", "trajectory",
     },
-    "experiments": {"__init__", "analysis", "blocks", "profile", "runners", "trajectory", "writer"},
+    "experiments": {
+        "__init__", "access", "analysis", "blocks", "profile", "resources", "runners", "trajectory", "writer",
+    },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
     "interop": {"blocks", "files", "progress", "registry", "resources", "runners", "trajectory", "writer"},

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::cuts::decoded_twice;
 use crate::error::{Error, ErrorKind, Result, catch_panics};
-use crate::frame::{Block, BlockView};
+use crate::frame::{Block, BlockView, Picked};
 use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
 use crate::merge::{MergeTree, Node};
 use crate::plan::{Job, Plan};
@@ -74,13 +75,19 @@ pub fn run_into(
     watch: &Watch,
 ) -> Result<RunTimings> {
     let start = Instant::now();
+    // one leaf, or one load at a time, where nothing is gained by other ends
+    let (left, task_leaves) = match plan.tasks(trajectory, leaves)? {
+        Some(tasks) => (tasks, u64::MAX),
+        None => (leaves.to_vec(), plan.task_leaves),
+    };
     let shared = Shared {
         trajectory,
         plan,
         jobs,
         watch,
         start,
-        left: Mutex::new(leaves.iter().cloned().collect()),
+        left: Mutex::new(left.into()),
+        task_leaves,
         deliver,
         failure: Mutex::new(None),
         stop: AtomicBool::new(false),
@@ -123,6 +130,8 @@ struct Shared<'a> {
     start: Instant,
     /// Leaves that were not handed out yet.
     left: Mutex<VecDeque<Range<u64>>>,
+    /// How many of them a worker takes from such a range.
+    task_leaves: u64,
     deliver: &'a Deliver<'a>,
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
@@ -145,7 +154,7 @@ impl Shared<'_> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(range) = left.front_mut() {
             if range.start < range.end {
-                let end = (range.start + self.plan.task_leaves).min(range.end);
+                let end = range.start.saturating_add(self.task_leaves).min(range.end);
                 return Some(std::mem::replace(&mut range.start, end)..end);
             }
             left.pop_front();
@@ -194,6 +203,8 @@ struct Worker<'a> {
     reader: Reader<'a>,
     bound: Vec<Bound<'a>>,
     block: Block,
+    /// The needed atoms, where more were read.
+    picked: Option<Picked>,
     transformed: Vec<f32>,
     buffers: Buffers,
     account: Account,
@@ -212,9 +223,10 @@ impl<'a> Worker<'a> {
         Ok(Self {
             shared,
             number,
-            reader: Reader::new(shared.trajectory, plan.fields, plan.atoms.clone(), false)?,
+            reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), false)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
+            picked: plan.atoms.positions_in(&plan.read_atoms)?.map(Picked::new),
             transformed: Vec::new(),
             buffers: Buffers::default(),
             account: Account::default(),
@@ -259,22 +271,28 @@ impl<'a> Worker<'a> {
             return stop;
         }
         let Some(scanned) = self.shared.trajectory.scanned() else { return stop };
-        let band = |position| {
-            let frame = plan.frames.get(position);
-            let piece = scanned.joined.piece_of(frame);
-            (piece.part, (piece.kept.start + (frame - piece.first_frame)) / plan.band)
-        };
-        let cut = band(stop);
-        (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
+        let mut best = (u64::MAX, stop);
+        for position in (start + 1..=stop).rev() {
+            let cost = decoded_twice(scanned, &plan.frames, plan.fields, position);
+            if cost < best.0 {
+                best = (cost, position);
+            }
+            if cost == 0 {
+                break;
+            }
+        }
+        best.1
     }
 
     fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {
+        let plan = self.shared.plan;
+        let first = positions.start;
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
-        let (plan, first) = (self.shared.plan, positions.start);
-        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.atoms.len(), plan.fields);
-        // room for coordinates, which the system clears when it is first touched
+        self.block.reserve((positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
+        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
+        // room for many frames is worth some time: the first to touch it has the system clear it
         self.reader.phases.decode += lap(&mut clock);
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
@@ -285,9 +303,13 @@ impl<'a> Worker<'a> {
         let rows = self.block.rows();
         let mut row = 0;
         while row < rows {
-            let end = self.shared.plan.leaf(open.number).end;
+            let end = plan.leaf(open.number).end;
             let until = rows.min((end - first) as usize);
-            let view = self.block.view().rows_in(row..until);
+            let read = self.block.view().rows_in(row..until);
+            let view = match &mut self.picked {
+                Some(picked) => picked.of(read),
+                None => read,
+            };
             for (bound, partial) in self.bound.iter().zip(&mut open.partials) {
                 accumulate(bound, &view, partial, &mut self.transformed, &mut self.buffers)
                     .map_err(|error| place(self.shared.trajectory, error))?;

@@ -4,6 +4,8 @@
 
 use std::ops::{BitOr, Sub};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// A set of the fields that a frame may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fields(u8);
@@ -158,6 +160,26 @@ impl Block {
         self.times.resize(rows, 0.0);
     }
 
+    /// Room for so many frames at once.
+    ///
+    /// # Errors
+    /// `MemoryLimit` where the system has not so much memory.
+    pub fn reserve(&mut self, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
+        let vectors = [
+            (Fields::POSITIONS, &mut self.positions),
+            (Fields::VELOCITIES, &mut self.velocities),
+            (Fields::FORCES, &mut self.forces),
+        ];
+        for (field, values) in vectors {
+            let size = if fields.contains(field) { rows.saturating_mul(3 * n_selected) } else { 0 };
+            values.try_reserve_exact(size.saturating_sub(values.len())).map_err(|_| {
+                let what = format!("the system has no memory for {rows} frames of {n_selected} atoms at once");
+                Error::new(ErrorKind::MemoryLimit, what)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Number of frames.
     pub fn rows(&self) -> usize {
         self.frames.len()
@@ -241,5 +263,67 @@ impl<'a> BlockView<'a> {
     pub fn positions_of(&self, row: usize) -> &'a [f32] {
         let width = self.n_selected * 3;
         &self.positions[row * width..(row + 1) * width]
+    }
+}
+
+/// Some of the atoms of a block, side by side: what kernels see of a block that was read with all of its atoms.
+#[derive(Debug)]
+pub struct Picked {
+    columns: Vec<u32>,
+    vectors: [Vec<f32>; 3],
+}
+
+impl Picked {
+    /// Picks the atoms that stand at `columns` of each row.
+    pub fn new(columns: Vec<u32>) -> Self {
+        Self { columns, vectors: Default::default() }
+    }
+
+    /// Their values in all rows of a block, which must be as wide as `columns` say.
+    pub fn of<'a>(&'a mut self, block: BlockView<'a>) -> BlockView<'a> {
+        let width = 3 * block.n_selected;
+        let [positions, velocities, forces] = &mut self.vectors;
+        for (picked, values) in
+            [(&mut *positions, block.positions), (&mut *velocities, block.velocities), (&mut *forces, block.forces)]
+        {
+            picked.clear();
+            for row in values.chunks_exact(width.max(1)) {
+                let atoms = row.as_chunks::<3>().0;
+                picked.extend(self.columns.iter().flat_map(|&column| atoms[column as usize]));
+            }
+        }
+        BlockView { n_selected: self.columns.len(), positions, velocities, forces, ..block }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picked_atoms_stand_side_by_side_in_every_field() {
+        let mut block = Block::default();
+        block.reset([7, 9], 4, Fields::POSITIONS | Fields::FORCES);
+        for (i, (position, force)) in block.positions.iter_mut().zip(&mut block.forces).enumerate() {
+            (*position, *force) = (i as f32, -(i as f32));
+        }
+        block.times = vec![0.5, 1.5];
+        let mut picked = Picked::new(vec![1, 3]);
+        let view = picked.of(block.view());
+        let expected = [3.0, 4.0, 5.0, 9.0, 10.0, 11.0, 15.0, 16.0, 17.0, 21.0, 22.0, 23.0];
+        assert_eq!((view.n_selected, view.rows(), view.frames), (2, 2, &[7, 9][..]));
+        assert_eq!(view.positions, expected);
+        assert_eq!(view.forces, expected.map(|value| -value));
+        assert!(view.velocities.is_empty());
+        assert_eq!(view.times, [0.5, 1.5]);
+        // buffers are used again: nothing of the last block remains
+        let one = picked.of(block.view().rows_in(1..2));
+        assert_eq!((one.rows(), one.positions), (1, &expected[6..]));
+    }
+
+    #[test]
+    fn room_that_no_system_has_is_an_error() {
+        let error = Block::default().reserve(usize::MAX / 16, 1000, Fields::POSITIONS).err();
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::MemoryLimit));
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! A plan is a recipe of a few kilobytes without handles or indices; the engine carries it out.
 
+mod access;
+
 use std::fmt::Write as _;
 use std::ops::Range;
 
+pub use self::access::Access;
+use self::access::{Load, LoadCost};
+use crate::cuts::{Cuts, span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Grain;
 use crate::frame::Fields;
@@ -47,6 +52,10 @@ pub struct Plan {
     pub frames: FrameSelection,
     /// All atoms that some kernel or transform needs.
     pub atoms: AtomSelection,
+    /// How frames come to the kernels.
+    pub access: Access,
+    /// The atoms that are decoded: those that are needed, or all.
+    pub read_atoms: AtomSelection,
     /// Fields to decode.
     pub fields: Fields,
     /// Frames of every leaf but the last.
@@ -56,8 +65,10 @@ pub struct Plan {
     /// Frames of a file that are decoded together whatever is wanted of them (chunks that are compressed): blocks end where
     /// such a run ends. 1 where every frame is decoded alone.
     pub band: u64,
-    /// Leaves that a worker takes at a time, so that it meets the ends of few bands.
+    /// Leaves that a worker takes at a time, so that it meets the ends of few bands; cuts are moved to where these end.
     pub task_leaves: u64,
+    /// Selected frames that are decoded twice where bands lie across the cuts between the workers' tasks.
+    pub decoded_twice: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
     /// Working memory in bytes that the run keeps to, results not counted.
@@ -71,17 +82,32 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans `jobs` over `frames` of a scanned trajectory; `memory` 0 means [`DEFAULT_MEMORY`].
+    /// Plans `jobs` over `frames` of a scanned trajectory, read directly; `memory` 0 means [`DEFAULT_MEMORY`].
     ///
     /// # Errors
-    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit,
-    /// `InvalidArgument` without frames or jobs.
+    /// Those of [`Plan::with_access`].
     pub fn new(
         trajectory: &Trajectory,
         frames: FrameSelection,
         jobs: &[Job],
         workers: usize,
         memory: u64,
+    ) -> Result<Self> {
+        Self::with_access(trajectory, frames, jobs, workers, memory, Access::Direct)
+    }
+
+    /// The same with another way to come by the frames.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit, or not all that is to be
+    /// loaded, `InvalidArgument` without frames or jobs.
+    pub fn with_access(
+        trajectory: &Trajectory,
+        frames: FrameSelection,
+        jobs: &[Job],
+        workers: usize,
+        memory: u64,
+        access: Access,
     ) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         if frames.is_empty() {
@@ -109,25 +135,35 @@ impl Plan {
         let leaf_frames = leaf_length(row, frames.len());
         let n_leaves = frames.len().div_ceil(leaf_frames);
         let (largest, grain) = trajectory_grain(scanned, fields);
-        let budget = Budget {
-            row: if jobs.iter().any(|job| !job.transforms.is_empty()) { 2 * row } else { row },
-            reading: 2 * largest.max(BATCH_BYTES),
-        };
+        let read_atoms = access.atoms(&atoms);
+        let read_row = row_bytes(read_atoms.len(), fields);
+        let copies = u64::from(read_atoms != atoms) + u64::from(jobs.iter().any(|job| !job.transforms.is_empty()));
+        let budget = Budget { row: read_row + copies * row, reading: 2 * largest.max(BATCH_BYTES) };
         let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
         let mut notes = Vec::new();
         let wanted = workers.max(1).min(n_leaves.try_into().unwrap_or(usize::MAX));
-        let workers = budget.workers(memory, wanted)?;
+        let workers = match access {
+            Access::InMemory { .. } => wanted,
+            _ => budget.workers(memory, wanted)?,
+        };
         if workers < wanted {
             notes.push(format!(
                 "{workers} instead of {wanted} workers, so that the memory limit of {memory} bytes holds"
             ));
         }
-        let room = memory / workers as u64 - budget.reading;
-        let band = if grain.whole { grain.frames } else { 1 };
-        let (block_frames, task_leaves) = match grain.frames {
-            1 => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
+        let room = (memory / workers as u64).saturating_sub(budget.reading);
+        let band = if grain.whole && access == Access::Direct { grain.frames } else { 1 };
+        let (block_frames, task_leaves) = match (access, grain.frames) {
+            (Access::Frame | Access::Subset, _) => (1, 1),
+            (Access::InMemory { pieces }, _) => {
+                let load = Load::new(pieces, workers, n_leaves, leaf_frames, frames.len());
+                let cost = LoadCost { row: read_row, leaf: leaf_frames * copies * row, reading: budget.reading };
+                load.check(&cost, workers, memory, trajectory.n_atoms())?;
+                (load.frames, load.leaves)
+            }
+            (Access::Direct, 1) => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
             // one block may serve several leaves
-            together => {
+            (Access::Direct, together) => {
                 let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
                 let tasks = match workers as u64 {
                     1 => 1,
@@ -144,14 +180,23 @@ impl Plan {
                 (band * budget.row + budget.reading) as f64 / (1 << 20) as f64,
             ));
         }
+        let mut decoded_twice = 0;
+        if workers > 1 && band > 1 {
+            let cuts = Cuts::of(scanned, &frames, fields, leaf_frames);
+            let tasks = cuts.pieces(&[0..n_leaves], task_leaves, workers as u64);
+            decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
+        }
         Ok(Self {
             frames,
             atoms,
+            access,
+            read_atoms,
             fields,
             leaf_frames,
             block_frames,
             band,
             task_leaves,
+            decoded_twice,
             workers,
             memory,
             fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
@@ -171,15 +216,36 @@ impl Plan {
         start..(start + self.leaf_frames).min(self.frames.len())
     }
 
-    /// The plan in words.
-    pub fn explain(&self) -> String {
+    /// What cuts between leaves cost.
+    ///
+    /// # Errors
+    /// `Internal` where the trajectory has not been scanned.
+    pub fn cuts(&self, trajectory: &Trajectory) -> Result<Cuts> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        Ok(Cuts::of(scanned, &self.frames, self.fields, self.leaf_frames))
+    }
+
+    /// Leaves as the workers take them, where tasks had best end with chunks; `None`: each is of `task_leaves`.
+    ///
+    /// # Errors
+    /// `Internal` where the trajectory has not been scanned.
+    pub(crate) fn tasks(&self, trajectory: &Trajectory, leaves: &[Range<u64>]) -> Result<Option<Vec<Range<u64>>>> {
+        if self.workers == 1 || self.task_leaves == 1 || self.access != Access::Direct {
+            return Ok(None);
+        }
+        Ok(Some(self.cuts(trajectory)?.pieces(leaves, self.task_leaves, self.workers as u64)))
+    }
+
+    /// The plan in words; `decoded_twice`: what the hand-out of a runner with workers of other kinds decodes twice.
+    pub fn explain(&self, decoded_twice: Option<u64>) -> String {
         let mut text = format!(
-            "{}: {} of {} atoms ({}), {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
+            "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
              at most {:.1} MiB of working memory",
             self.kernels.join(", "),
             self.atoms.len(),
             self.atoms.n_atoms(),
             self.fields.names().join(", "),
+            self.access.in_words(),
             self.frames.len(),
             self.n_leaves(),
             self.leaf_frames,
@@ -188,9 +254,19 @@ impl Plan {
             if self.workers == 1 { "" } else { "s" },
             self.memory as f64 / (1 << 20) as f64,
         );
+        // writing to a String cannot fail
         for note in &self.notes {
-            // writing to a String cannot fail
             let _ = write!(text, "\nnote: {note}");
+        }
+        let twice = decoded_twice.unwrap_or(self.decoded_twice);
+        if twice > 0 && self.band > 1 {
+            let _ = write!(
+                text,
+                "\nnote: compressed chunks of {} frames lie across the leaves at which work is divided; those are \
+                 decoded twice, frames {:.2} times on average",
+                self.band,
+                1.0 + twice as f64 / self.frames.len() as f64,
+            );
         }
         text
     }
@@ -202,11 +278,6 @@ pub(crate) fn trajectory_grain(scanned: &Scanned, fields: Fields) -> (u64, Grain
     let grain = parts().fold(Grain::FRAME, |all, part| all.and(part.decoder.grain(fields)));
     let largest = parts().map(|part| part.index.largest()).max().unwrap_or(0);
     (largest.max(grain.working), grain)
-}
-
-/// How many frames of the trajectory the selection stretches over, from its first to its last.
-fn span(frames: &FrameSelection) -> u64 {
-    frames.get(frames.len() - 1).abs_diff(frames.get(0)) + 1
 }
 
 /// What one worker needs.

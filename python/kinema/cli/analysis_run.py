@@ -162,6 +162,7 @@ def run(
         progress=progress,
         checkpoint=kept,
         out=outputs.rows,
+        access=workers.access.value,
     )
     if outputs.values is not None and outputs.rows is None:
         analysis.save(outputs.values)
@@ -216,6 +217,7 @@ def _summary(
         "unit": quantity.unit,
         **quantity.statistics(analysis),
         "workers": timings.n_workers,
+        "access": timings.access,
         "frames_restored": timings.frames_restored,
         "seconds": timings.wall,
         "cpu_seconds": timings.cpu,

@@ -49,6 +49,17 @@ class Gather(StrEnum):
     one_sided = "one-sided"
 
 
+class Access(StrEnum):
+    """How frames are read; the names are those of `kinema.access`."""
+
+    direct = "direct"
+    frame = "frame"
+    subset = "subset"
+    in_memory = "in-memory"
+    mpio_independent = "hdf5-mpio-independent"
+    mpio_collective = "hdf5-mpio-collective"
+
+
 _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
@@ -149,6 +160,14 @@ GatherOption = Annotated[
         "--gather",
         help="How results of MPI ranks come together; collective by default.",
         show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+AccessOption = Annotated[
+    Access,
+    typer.Option(
+        "--access",
+        help="How frames are read; results are the same. All but direct are for comparisons.",
         rich_help_panel=_READING,
     ),
 ]

@@ -45,6 +45,7 @@ def rmsd(
     workers: options.Workers = None,
     runner: options.Runner = None,
     memory: options.Memory = None,
+    access: options.AccessOption = options.Access.direct,
     threads_per_worker: options.ThreadsPerWorker = None,
     schedule: options.ScheduleOption = None,
     oversubscribe: options.Oversubscribe = None,
@@ -87,5 +88,5 @@ def rmsd(
         Quantity(f"RMSD of {atoms.n_atoms} atoms", "angstrom", column=0),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler, access),
     )

@@ -42,6 +42,7 @@ def rmsf(
     workers: options.Workers = None,
     runner: options.Runner = None,
     memory: options.Memory = None,
+    access: options.AccessOption = options.Access.direct,
     threads_per_worker: options.ThreadsPerWorker = None,
     schedule: options.ScheduleOption = None,
     oversubscribe: options.Oversubscribe = None,
@@ -81,5 +82,5 @@ def rmsf(
         Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom"),
         Window(begin, end, dt, start, stop, step),
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler),
+        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler, access),
     )

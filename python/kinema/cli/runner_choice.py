@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinema.cli.command_line import Command
-from kinema.cli.options import Gather, RunnerName, Schedule
+from kinema.cli.options import Access, Gather, RunnerName, Schedule
 from kinema.errors import ArgumentError
 from kinema.runners import Runner, RunnerOptions, choose_runner
 from kinema.runners.base import options_of
@@ -13,7 +13,7 @@ from kinema.runners.base import options_of
 
 @dataclass(frozen=True)
 class Workers:
-    """How many, with how much memory together, what they are, and how work is given to them."""
+    """How many, with how much memory together, what they are, how work is given to them, and how they read."""
 
     number: int | None
     memory: str | None
@@ -23,6 +23,7 @@ class Workers:
     oversubscribe: int | None = None
     gather: Gather | None = None
     scheduler: str | None = None
+    access: Access = Access.direct
 
     def chosen(self, command: Command) -> str | Runner:
         """The runner; ArgumentError for an option that is none of its own.

@@ -46,6 +46,14 @@ def scaling(
         str | None,
         typer.Option("--gather", help="With MPI: collective,one-sided.", show_default=False, rich_help_panel=_RUNS),
     ] = None,
+    access: Annotated[
+        str,
+        typer.Option(
+            "--access", help="How frames are read: direct,frame,subset,in-memory, and with MPI hdf5-mpio-independent,"
+            "hdf5-mpio-collective.", rich_help_panel=_RUNS,
+        ),
+    ] = "direct",
+    memory: options.Memory = None,
     schedule: Annotated[
         str | None, typer.Option("--schedule", help="dynamic or static.", show_default=False, rich_help_panel=_RUNS)
     ] = None,
@@ -89,6 +97,8 @@ def scaling(
         formats=("as is",) if formats is None else _words(formats),
         gathers=("",) if gather is None else _words(gather),
         oversubscribes=(0,) if oversubscribe is None else _numbers("--oversubscribe", oversubscribe),
+        accesses=_words(access),
+        memory=memory,
         schedule=schedule or "",
         cache=cache,
         ranks_per_node=ranks_per_node,

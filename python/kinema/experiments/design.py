@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kinema import _core
+from kinema.access import MPIO, check_access
 from kinema.errors import ArgumentError
+from kinema.resources import parse_memory
 
 __all__ = ["CACHES", "FORMATS", "RUNNERS", "SOURCES", "Design", "Setting"]
 
@@ -32,6 +34,7 @@ class Setting:
     source: str
     workload: int
     gather: str
+    access: str
     oversubscribe: int = 0
 
 
@@ -51,6 +54,8 @@ class Design:
     oversubscribes : pieces of work that a worker gets at the least, of runners that hand out work; 0 for their own
     gathers : of the runner with MPI: "collective", "one-sided"; "" for the runner's own
     schedule : "dynamic" or "static", for runners that hand out work; "" for the runner's own
+    accesses : ways to read, of `kinema.access`
+    memory : limit of working memory of a run, as `Analysis.run` has it; "in-memory" needs what the frames take
     cache : "warm": files are read once before each run; "drop": the system is asked to forget them; "copy": each run
         reads a fresh copy, which is forgotten as well
     ranks_per_node : of the runner with MPI
@@ -70,6 +75,8 @@ class Design:
     formats: tuple[str, ...] = ("as is",)
     gathers: tuple[str, ...] = ("",)
     oversubscribes: tuple[int, ...] = (0,)
+    accesses: tuple[str, ...] = ("direct",)
+    memory: str | None = None
     schedule: str = ""
     cache: str = "warm"
     ranks_per_node: int | None = None
@@ -82,6 +89,11 @@ class Design:
         _among("formats", self.formats, FORMATS)
         _among("gather", self.gathers, ("", "collective", "one-sided"))
         _among("schedule", (self.schedule,), ("", "dynamic", "static"))
+        for access in self.accesses:
+            if check_access(access) in MPIO and self.runner != "mpi":
+                raise ArgumentError(f"access {access!r} is for the runner mpi, and this is {self.runner}")
+        if self.memory is not None:
+            parse_memory(self.memory)
         pieces = (1,) if self.oversubscribes == (0,) else self.oversubscribes
         counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
         for name, numbers in (counted | {"oversubscribe": pieces}).items():
@@ -116,8 +128,9 @@ class Design:
             for format in formats:
                 for workload in self.workloads:
                     for gather in self.gathers:
-                        for pieces in self.oversubscribes:
-                            yield Setting(format, source, workload, gather, pieces)
+                        for access in self.accesses:
+                            for pieces in self.oversubscribes:
+                                yield Setting(format, source, workload, gather, access, pieces)
 
 
 def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:

@@ -44,7 +44,8 @@ def _run(told: dict[str, Any], runner: str | Runner) -> None:
     analyses = [RMSD(trajectory, told["select"]) for _ in range(told["workload"])]
     frames = {name: told[name] for name in ("start", "stop", "step")}
     workers = None if told["runner"] == "mpi" else told["workers"]
-    run(analyses, **frames, workers=workers, runner=runner, progress=False)
+    how = {name: told[name] for name in ("access", "memory")}
+    run(analyses, **frames, **how, workers=workers, runner=runner, progress=False)
     report_of(analyses, extra=told["extra"]).save(told["report"])
 
 

@@ -134,9 +134,9 @@ def _one(
             files.forget(paths)
         else:
             files.read_all(paths)
-        kind = f"{setting.source}-{setting.format}-x{setting.workload}-{setting.gather or design.runner}"
+        kind = f"{setting.source}-{setting.format}-{setting.access}-x{setting.workload}"
         pieces = f"-o{setting.oversubscribe}" if setting.oversubscribe else ""
-        name = f"{kind}{pieces}-n{workers}-r{repeat}"
+        name = f"{kind}-{setting.gather or design.runner}{pieces}-n{workers}-r{repeat}"
         report = place / "reports" / f"{name.replace(' ', '-')}.json"
         told: dict[str, Any] = {
             "files": paths,
@@ -151,6 +151,8 @@ def _one(
             "schedule": design.schedule,
             "gather": setting.gather,
             "oversubscribe": setting.oversubscribe,
+            "access": setting.access,
+            "memory": design.memory,
             "report": str(report),
             "start": design.start if own else None,
             "stop": design.stop if own else None,
@@ -176,8 +178,9 @@ def _extra(design: Design, setting: Setting, repeat: int) -> dict[str, Any]:
         found["format"] = setting.format
     if setting.source != "file":
         found["source"] = setting.source
-    more = {"gather": setting.gather, "schedule": design.schedule, "oversubscribe": setting.oversubscribe}
-    return found | {name: value for name, value in more.items() if value}
+    told = {"gather": setting.gather, "schedule": design.schedule, "oversubscribe": setting.oversubscribe}
+    told |= {"ranks_per_node": design.ranks_per_node}
+    return found | {name: value for name, value in told.items() if value}
 
 
 def _environment() -> Mapping[str, str]:
@@ -213,7 +216,7 @@ def _launcher(design: Design) -> Callable[[int], list[str]]:
 def _told(outcome: Outcome) -> str:
     setting, found = outcome.setting, outcome.report.quantities
     return (
-        f"{setting.source}, {setting.format}, work x{setting.workload}, {outcome.workers} workers, "
+        f"{setting.source}, {setting.format}, {setting.access}, work x{setting.workload}, {outcome.workers} workers, "
         f"repeat {outcome.repeat}: {found.t_rounds:.3f} s of {outcome.job_seconds:.3f} s, "
         f"t_IO {found.t_IO:.3f} s, t_comp {found.t_comp:.3f} s"
     )

@@ -39,6 +39,7 @@ class Circumstances:
     cores : of the machine that leads
     runner : its name
     one_sided : whether MPI's ranks put their results in place
+    access : how frames were read (`kinema.access`)
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
     layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
     layout_advice : sentences about the files' layout
@@ -49,6 +50,7 @@ class Circumstances:
     cores: int
     runner: str
     one_sided: bool = False
+    access: str = "direct"
     bytes_wanted: int = 0
     layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     layout_advice: tuple[str, ...] = ()
@@ -111,9 +113,12 @@ def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterato
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
-    """Chunks that make readers touch more than they want."""
+    """Chunks, or ways to read, that make readers touch more than they want."""
+    if run.access != "direct":
+        yield f"frames were read with access {run.access}; without it blocks of frames are read, and the atoms used"
     for path, cost in run.layouts.items():
-        own, frame_by_frame = cost.get("in blocks", 1.0), cost.get("frame by frame", 1.0)
+        frame_by_frame = cost.get("frame by frame", 1.0)
+        own = frame_by_frame if run.access in ("frame", "subset") else cost.get("in blocks", 1.0)
         target = Path(path).with_name(f"{Path(path).stem}-frames.h5md")
         command = f"`kinema repack {shlex.quote(path)} {shlex.quote(str(target))} --layout frames`"
         if own > _AMPLIFIED:

@@ -66,15 +66,19 @@ class Places:
         if not len(blocks):
             return np.empty(0, dtype=np.int64)
         leaves, counts = blocks[:, _LEAF].astype(np.int64), blocks[:, _FRAMES].astype(np.int64)
+        order = np.lexsort((blocks[:, _START], leaves))
+        sums = np.cumsum(counts[order]) - counts[order]
+        found = np.empty(len(blocks), dtype=np.int64)
+        if counts.sum() == self._count():
+            # all frames are there: each block begins where those before it end, however many leaves it holds
+            found[order] = sums
+            return found
         # every leaf but the last has the same length, which no timing tells
         leaf_frames = int(np.bincount(leaves - leaves.min(), weights=counts).max())
         if len(np.unique(leaves)) == 1 and leaves[0] > 0:
             # one leaf alone, the last: what came before it is not known but for what the selection has
             leaf_frames = (self._count() - int(counts.sum())) // int(leaves[0])
-        order = np.lexsort((blocks[:, _START], leaves))
-        sums = np.cumsum(counts[order]) - counts[order]
         first_of_leaf = np.searchsorted(leaves[order], leaves[order], side="left")
-        found = np.empty(len(blocks), dtype=np.int64)
         found[order] = leaves[order] * leaf_frames + sums - sums[first_of_leaf]
         return found.clip(0, max(0, self._count() - 1))
 

@@ -51,7 +51,7 @@ class Report:
     input : mapping
         "files" (path, format, size, fingerprint), "topology", "format", "n_atoms", "n_frames".
     run : mapping
-        "analyses", "atoms" (of all selections together), "command", "runner", "plan" (in words), "date".
+        "analyses", "atoms" (of all selections together), "command", "runner", "access", "plan" (in words), "date".
     timings : Timings
     stragglers, slow_files : worst first
     advice : tuple of str
@@ -154,6 +154,7 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
             "atoms": _n_chosen(analyses),
             "command": first.command or "",
             "runner": timings.runner,
+            "access": timings.access,
             "plan": first.plan,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         },
@@ -182,6 +183,7 @@ def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
         cores=default_workers(),
         runner=timings.runner,
         one_sided="one-sided gathering" in first.plan,
+        access=timings.access,
         # packed frames are read whole
         bytes_wanted=0 if trajectory.format == "XTC" else n_read,
         layouts=layouts,
@@ -216,9 +218,10 @@ def _lines(report: Report) -> list[str]:
     opening = timings.opening
     between = max(0.0, timings.whole - timings.wall)
     wanted = report.input.get("bytes_wanted", 0)
+    access = "" if timings.access == "direct" else f", access {timings.access}"
     lines = [
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
-        f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}",
+        f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
         f"once: topology {opening.get('topology', 0.0):.3f} s, headers {opening.get('trajectory', 0.0):.3f} s, finding "
         f"frames {opening.get('frames', 0.0):.3f} s; besides the rounds (planning, finishing, files): {between:.3f} s",
         str(timings),

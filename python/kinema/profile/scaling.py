@@ -128,15 +128,17 @@ def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scal
 
 
 def label_of(report: Report) -> str:
-    """What a series is called: runner, format, what varies in `kinema scaling`."""
+    """What a series is called: runner, format, what varies in `kinema scaling`, the access where it is not direct."""
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
     words += [
-        f"{name} {extra[name]}"
-        for name in ("source", "cache", "gather", "schedule", "oversubscribe")
+        f"{name.replace('_', ' ')} {extra[name]}"
+        for name in ("source", "cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
         if extra.get(name, "") not in usual
     ]
+    if report.timings.access != "direct":
+        words.append(f"access {report.timings.access}")
     if extra.get("workload", 1) != 1:
         words.append(f"work x{extra['workload']}")
     return ", ".join(words)

@@ -128,7 +128,10 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         )
     try:
         rounds = tuple(_round_from(one) for one in found["rounds"])
-        timings = Timings(rounds, float(found["whole"]), dict(found["opening"]), str(found["run"]["runner"]))
+        told = found["run"]
+        # reports of earlier versions do not tell the access: there was one
+        access = str(told.get("access", "direct"))
+        timings = Timings(rounds, float(found["whole"]), dict(found["opening"]), str(told["runner"]), access)
         return {
             "machine": found["machine"],
             "input": found["input"],

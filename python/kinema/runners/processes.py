@@ -23,13 +23,14 @@ from typing import Any, Self
 import numpy as np
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import DEFAULT_PIECES, HandOut, Schedule, Tally, check_schedule, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
@@ -72,9 +73,9 @@ class ProcessesRunner:
     threads_per_worker : int
         Threads of a process. Their times add up.
     schedule : {"dynamic", "static"}
-        Whether whoever is free gets the next piece of work, or each a contiguous share.
+        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a worker gets at the least, where there are leaves enough.
+        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
 
     Raises
     ------
@@ -86,10 +87,10 @@ class ProcessesRunner:
     name = "processes"
 
     def __init__(
-        self, *, threads_per_worker: int = 1, schedule: str = "dynamic", oversubscribe: int | None = None
+        self, *, threads_per_worker: int = 1, schedule: str | None = None, oversubscribe: int | None = None
     ) -> None:
         self._threads = worker_count(threads_per_worker)
-        self._schedule, self._oversubscribe = check_schedule(schedule, oversubscribe)
+        self._dealing = Dealing(schedule, oversubscribe)
 
     def map_reduce(
         self,
@@ -101,11 +102,14 @@ class ProcessesRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
         limit = memory or _DEFAULT_MEMORY
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=self._wanted(workers) * self._threads)
+        threads = self._wanted(workers) * self._threads
+        pieces = threads * self._dealing.oversubscribe(access)
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
         used = max(1, plan.workers // self._threads)
         kernels = [kernel for kernel, _ in jobs]
         if gathering is None:
@@ -121,9 +125,23 @@ class ProcessesRunner:
                 memory=limit // used,
                 threads=self._threads,
                 began=began,
+                access=access,
+                n_pieces=pieces,
             ).store(folder)
             with _Team(used, folder, threads=self._threads) as team:
-                _Round(plan, kernels, team, gathering, self._schedule, self._oversubscribe).run(progress)
+                hand_out = HandOut(
+                    plan.n_leaves,
+                    gathering.missing,
+                    used,
+                    schedule=self._dealing.schedule(access),
+                    oversubscribe=self._dealing.oversubscribe(access),
+                    ahead=_PIECES_AHEAD,
+                    limit=gathering.limit,
+                    cuts=plan.cuts(trajectory),
+                    threads=self._threads,
+                    whole=access == "in-memory",
+                )
+                _Round(plan, kernels, team, gathering, hand_out).run(progress)
         wall = time.monotonic() - began
         members = team.members
         blocks = [rows for member in members for rows in member.tally.blocks]
@@ -134,15 +152,19 @@ class ProcessesRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(used)}")
+        return Outcome(
+            gathering.partials(),
+            timings,
+            f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
+        )
 
     def _wanted(self, workers: int | None) -> int:
         """Processes; those that the caller does not count share the cores with their threads."""
         return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
 
-    def _in_words(self, used: int) -> str:
+    def _in_words(self, used: int, schedule: Schedule) -> str:
         threads = "one thread" if self._threads == 1 else f"{self._threads} threads"
-        return f"each worker is a process with {threads}, {used} of them, {self._schedule} schedule"
+        return f"each worker is a process with {threads}, {used} of them, {schedule} schedule"
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
@@ -341,22 +363,13 @@ class _Round:
         kernels: Sequence[_core.Kernel],
         team: _Team,
         gathering: Gathering,
-        schedule: Schedule = "dynamic",
-        oversubscribe: int = DEFAULT_PIECES,
+        hand_out: HandOut,
     ) -> None:
         self._plan = plan
         self._kernels = kernels
         self._team = team
         self._gathering = gathering
-        self._hand_out = HandOut(
-            plan.n_leaves,
-            gathering.missing,
-            len(team.members),
-            schedule=schedule,
-            oversubscribe=oversubscribe,
-            ahead=_PIECES_AHEAD,
-            limit=gathering.limit,
-        )
+        self._hand_out = hand_out
         self._leaves_done = 0
         self._frames_done = gathering.restored
 

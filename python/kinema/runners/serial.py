@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
@@ -35,12 +36,20 @@ class SerialRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`."""
         if workers is not None and worker_count(workers) != 1:
             raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='threads'")
         return ThreadsRunner().map_reduce(
-            trajectory, frames, jobs, workers=1, memory=memory, progress=progress, gathering=gathering
+            trajectory,
+            frames,
+            jobs,
+            workers=1,
+            memory=memory,
+            progress=progress,
+            gathering=gathering,
+            access=access,
         )
 
     def concurrency(self, workers: int | None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema import _core
+from kinema.access import Access
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
@@ -33,9 +34,10 @@ class ThreadsRunner:
         memory: int,
         progress: Report | None,
         gathering: Gathering | None = None,
+        access: Access = "direct",
     ) -> Outcome:
         """See `Runner.map_reduce`."""
-        plan = _core.Plan(trajectory, frames, jobs, memory=memory, workers=worker_count(workers))
+        plan = _core.Plan(trajectory, frames, jobs, memory=memory, workers=worker_count(workers), access=access)
         if gathering is None:
             gathering = Gathering(plan, [kernel for kernel, _ in jobs])
         report = gathering.report(progress)

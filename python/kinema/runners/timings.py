@@ -105,12 +105,15 @@ class Timings:
         What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
     runner : str
         Name of the runner; "" where there was none.
+    access : str
+        How frames were read (`kinema.access`).
     """
 
     rounds: tuple[RoundTimings, ...]
     whole: float = 0.0
     opening: Mapping[str, float] = field(default_factory=dict)
     runner: str = ""
+    access: str = "direct"
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:

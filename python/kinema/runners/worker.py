@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
+from kinema.access import Access
 from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job, code_by_value
@@ -54,7 +55,7 @@ class Setup:
     """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
 
     `memory` in bytes and `threads` are those of one worker; `began` is the round's beginning on the clock
-    `time.monotonic`, which all processes of a machine share.
+    `time.monotonic`, which all processes of a machine share; `n_pieces` counts those of all workers together.
     """
 
     recipe: dict[str, Any]
@@ -65,6 +66,8 @@ class Setup:
     memory: int
     threads: int
     began: float
+    access: Access = "direct"
+    n_pieces: int = 0
 
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
@@ -269,7 +272,15 @@ def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Pl
 
 def planned(trajectory: _core.Trajectory, setup: Setup) -> _core.Plan:
     """The same plan as the parent's for one worker, of a trajectory that it has opened."""
-    plan = _core.Plan(trajectory, setup.frames, setup.jobs, memory=setup.memory, workers=setup.threads)
+    plan = _core.Plan(
+        trajectory,
+        setup.frames,
+        setup.jobs,
+        memory=setup.memory,
+        workers=setup.threads,
+        access=setup.access,
+        pieces=setup.n_pieces,
+    )
     if plan.n_leaves != setup.n_leaves:
         raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
     return plan
