@@ -301,7 +301,7 @@ fn a_memory_limit_costs_workers_first_and_is_refused_when_one_frame_does_not_fit
     assert_eq!(plan(0).unwrap().workers, 4);
     let tight = plan(4_300_000).unwrap();
     assert_eq!(tight.workers, 2);
-    assert!(tight.explain().contains("2 instead of 4 workers"), "{}", tight.explain());
+    assert!(tight.explain(None).contains("2 instead of 4 workers"), "{}", tight.explain(None));
     let error = plan(1000).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit);
     std::fs::remove_dir_all(folder).unwrap();

@@ -137,6 +137,8 @@ class ProcessesRunner:
                     oversubscribe=self._dealing.oversubscribe(access),
                     ahead=_PIECES_AHEAD,
                     limit=gathering.limit,
+                    cuts=plan.cuts(trajectory),
+                    threads=self._threads,
                     whole=access == "in-memory",
                 )
                 _Round(plan, kernels, team, gathering, hand_out).run(progress)
@@ -153,7 +155,7 @@ class ProcessesRunner:
         return Outcome(
             gathering.partials(),
             timings,
-            f"{plan.explain()}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
+            f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
         )
 
     def _wanted(self, workers: int | None) -> int:

@@ -146,7 +146,7 @@ impl H5mdDecoder {
         }
         let mut index = ChunkedIndex {
             n_frames: told.n_frames,
-            frame_bytes: told.vectors.iter().flatten().map(frame_bytes).sum::<u64>().max(1),
+            frame_bytes: told.vectors.iter().flatten().map(Field::frame_bytes).sum::<u64>().max(1),
             samples: Arc::from([]),
             frames_per_sample: 1,
             steps: told.steps.map(Into::into),
@@ -174,17 +174,6 @@ impl H5mdDecoder {
         let vectors = vectors.filter_map(|(number, (field, _))| Some((number as u32, field.as_ref()?)));
         let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
         vectors.chain(cell.map(|cell| (CELL, cell)))
-    }
-}
-
-/// Bytes of a frame of a field.
-fn frame_bytes(field: &Field) -> u64 {
-    match &field.rows {
-        Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
-            let [_, units, components] = array.shape();
-            units * components * (array.unit_bytes() / array.chunk_shape()[2])
-        }),
-        Rows::Foreign(_) => 0,
     }
 }
 
@@ -239,6 +228,15 @@ impl Decoder for H5mdDecoder {
 
     fn grain(&self, fields: Fields) -> Grain {
         self.present(fields).fold(Grain::FRAME, |all, (_, field)| all.and(field.grain()))
+    }
+
+    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
+        // fields weigh by their bytes: that a chunk of cells is cut matters little
+        let all: u64 = changing().map(Field::frame_bytes).sum();
+        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
+        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
+        shared.div_ceil(all.max(1))
     }
 
     fn wide(&self) -> bool {
