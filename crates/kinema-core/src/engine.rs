@@ -170,8 +170,12 @@ impl Shared<'_> {
         let outcome = catch_panics(|| {
             let mut worker = Worker::new(self, number)?;
             let outcome = worker.run();
-            account = worker.account;
+            account = std::mem::take(&mut worker.account);
             account.0.phases = worker.reader.phases;
+            // to give back the room of many frames takes some time, too
+            let mut clock = Instant::now();
+            worker.block = Block::default();
+            account.0.phases.decode += lap(&mut clock);
             outcome
         });
         if let Err(error) = outcome {
