@@ -81,7 +81,9 @@ PYTHON_MODULES: dict[str, set[str]] = {
         "access", "blocks", "checkpoint", "frames", "output", "profile", "progress", "provenance", "resources",
         "result_file", "runners", "selection", "topology", "trajectory",
     },
-    "experiments": {"__init__", "access", "analysis", "blocks", "profile", "resources", "runners", "trajectory", "writer"},
+    "experiments": {
+        "__init__", "access", "analysis", "blocks", "profile", "resources", "runners", "trajectory", "writer",
+    },
     "checking": {"progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
     "interop": {"blocks", "files", "progress", "registry", "resources", "runners", "trajectory", "writer"},

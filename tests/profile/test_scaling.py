@@ -54,9 +54,11 @@ def test_without_one_worker_the_smallest_counts_and_is_named() -> None:
 
 def test_series_are_told_apart() -> None:
     reports = [made_up(n, 8.0 / n, workload=w) for n in (1, 2) for w in (1, 40)]
-    reports += [made_up(1, 3.0, runner="dask"), made_up(1, 3.0, cache="drop")]
+    reports += [made_up(1, 3.0, runner="dask"), made_up(1, 3.0, cache="drop"), made_up(1, 3.0, ranks_per_node=12)]
     scaling = scaling_of(reports)
-    assert set(scaling.series) == {"mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, cache drop"}
+    assert set(scaling.series) == {
+        "mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, cache drop", "mpi, XTC, ranks per node 12"
+    }  # fmt: skip
     assert scaling.R_comp_IO["mpi, XTC"] == pytest.approx(1.0)
     assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
 
@@ -89,6 +91,9 @@ def test_the_picture_has_bars_of_deviations() -> None:
         {"gathers": ("one-sided",)},
         {"ranks_per_node": 2},
         {"schedule": "static"},
+        {"accesses": ("in memory",)},
+        {"accesses": ("direct", "hdf5-mpio-collective")},
+        {"memory": "much"},
         {"runner": "serial"},
         {"workers": (0,)},
         {"repeats": 0},
@@ -160,6 +165,20 @@ def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
     # scratch files are gone
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
     assert len(list((tmp_path / "out/reports").iterdir())) == 4
+
+
+def test_each_access_is_a_series(walk: Path, tmp_path: Path) -> None:
+    accesses = ("direct", "frame", "subset", "in-memory")
+    design = Design(files=(str(walk),), workers=(2,), repeats=1, runner="processes", accesses=accesses, memory="9 MiB")
+    outcomes = list(run_design(design, tmp_path / "out", lambda text: None))
+    assert [one.setting.access for one in outcomes] == [one.report.timings.access for one in outcomes] == list(accesses)
+    names = [f"processes, XTC{'' if one == 'direct' else f', access {one}'}" for one in accesses]
+    assert list(scaling_of([one.report for one in outcomes]).series) == names
+    lines = [json.loads(line) for line in (tmp_path / "out/results.jsonl").read_text().splitlines()]
+    assert [line["access"] for line in lines] == list(accesses)
+    tight = Design(files=(str(walk),), workers=(1,), repeats=1, accesses=("in-memory",), memory="2 MiB")
+    with pytest.raises(WorkerError, match='access "in-memory" holds 60 frames of 30 atoms'):
+        list(run_design(tight, tmp_path / "tight", lambda text: None))
 
 
 def test_a_run_that_fails_says_why(walk: Path, tmp_path: Path) -> None:

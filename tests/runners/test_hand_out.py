@@ -264,9 +264,6 @@ def test_chunks_that_no_leaf_ends_with_are_decoded_little_more_than_once(
     decoded = sum(map(chunks.of, pieces))
     regardless = HandOut(n_leaves, [(0, n_leaves)], 4, schedule=schedule, ahead=2)
     before = sum(chunks.of(piece) for one in _all(regardless, 4) for piece in one)
-    print(
-        f"{schedule}, chunks of {chunk}: {decoded / chunks.all:.2f} times, {before / chunks.all:.2f} regardless of chunks"
-    )
     assert decoded <= before
     # the last pieces, one or more for each worker, have no three chunks
     assert decoded <= 1.34 * chunks.all + (8 if schedule == "dynamic" else 4)

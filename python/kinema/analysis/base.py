@@ -19,8 +19,9 @@ from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
 from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
-from kinema.result_file import Quantity, StoredArray, StoredTable
+from kinema.result_file import Quantity
 from kinema.runners import Runner, RunnerOptions, Timings
+from kinema.runners.base import Rows
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
 
@@ -122,21 +123,21 @@ class ResultsElsewhere(Results):
 
 @dataclass(frozen=True)
 class Round:
-    """One pass over the frames: a kernel, and what each frame goes through first."""
+    """One pass over the frames: a kernel, and what each frame goes through first; `rows` where it finds rows."""
 
     kernel: _core.Kernel
     transforms: Sequence[_core.Transform] = ()
+    rows: Rows | None = None
 
 
 def results_per_frame(name: str, frames: ResolvedFrames, found: Found) -> Results:
     """Results that are one row a frame: frames, time, values, and `name`, all of them side by side.
 
-    Arrays in memory, or where `found` is in a file arrays that are read from there.
+    Arrays in memory, or where `found` has the table already arrays that stay where they are: in a file, on ranks.
     """
     values, time = found["values"], found["time"]
-    if isinstance(values, StoredArray):
-        stored = found["frames"]
-        return Results(**{name: StoredTable([stored, time, values])}, frames=stored, time=time, values=values)
+    if "table" in found:
+        return Results(**{name: found["table"]}, frames=found["frames"], time=time, values=values)
     frame_numbers = numbers(frames)
     table = np.column_stack([frame_numbers.astype(np.float64), time, values])
     return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)

@@ -175,7 +175,8 @@ def _extra(design: Design, setting: Setting, repeat: int) -> dict[str, Any]:
         found["format"] = setting.format
     if setting.source != "file":
         found["source"] = setting.source
-    return found | {k: v for k, v in (("gather", setting.gather), ("schedule", design.schedule)) if v}
+    told = {"gather": setting.gather, "schedule": design.schedule, "ranks_per_node": design.ranks_per_node}
+    return found | {name: value for name, value in told.items() if value}
 
 
 def _environment() -> Mapping[str, str]:

@@ -131,8 +131,8 @@ def label_of(report: Report) -> str:
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
     words += [
-        f"{name} {extra[name]}"
-        for name in ("source", "cache", "gather", "schedule")
+        f"{name.replace('_', ' ')} {extra[name]}"
+        for name in ("source", "cache", "gather", "schedule", "ranks_per_node")
         if extra.get(name, "") not in usual
     ]
     if report.timings.access != "direct":

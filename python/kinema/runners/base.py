@@ -6,10 +6,10 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from kinema import _core
@@ -24,8 +24,10 @@ __all__ = [
     "CalledByAll",
     "Job",
     "Outcome",
+    "Rows",
     "Runner",
     "RunnerOptions",
+    "SpreadsRows",
     "TaskRunner",
     "choose_runner",
     "code_by_value",
@@ -41,12 +43,33 @@ Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 
 
 @dataclass(frozen=True)
+class Rows:
+    """What a job finds that is one row a frame: "time" (frames,) and "values" (frames, ...).
+
+    Values are so many columns of float64; None: of a kind that only they themselves tell.
+    """
+
+    columns: int | None = None
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What one round gave: a merged partial for each job, where the time went, and the plan in words."""
+    """What one round gave: a merged partial for each job, where the time went, and the plan in words.
+
+    `rows` is what jobs have found of which the partials know nothing any more, by the job's number.
+    """
 
     partials: list[_core.Partial]
     timings: RoundTimings
     plan: str
+    rows: Mapping[int, _core.Found] = field(default_factory=dict)
+
+    def found(self) -> list[_core.Found]:
+        """What each job has found; the partials are used up."""
+        return [
+            self.rows[number] if number in self.rows else partial.finish()
+            for number, partial in enumerate(self.partials)
+        ]
 
 
 @runtime_checkable
@@ -144,6 +167,31 @@ class CalledByAll(Protocol):
         ...
 
 
+@runtime_checkable
+class SpreadsRows(Protocol):
+    """A runner called by all whose processes may put results per frame where each of them reads any."""
+
+    def run_together(self, work: Callable[[], T]) -> T | None:
+        """As `together`, for a whole run: arrays in what `work` gives may still be spread over the processes."""
+        ...
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+        gathering: Gathering | None = None,
+        access: Access = "direct",
+        rows: Sequence[Rows | None] = (),
+    ) -> Outcome:
+        """See `Runner.map_reduce`; with what jobs find rows, one entry each: these may be in `Outcome.rows`."""
+        ...
+
+
 class RunnerOptions(TypedDict, total=False):
     """What runners can be told besides the number of workers; None is the same as leaving it out.
 
@@ -157,7 +205,7 @@ class RunnerOptions(TypedDict, total=False):
         Pieces of work that a worker gets at the least, where there are leaves enough.
     gather : {"collective", "one-sided"}
         How results of MPI ranks come together.
-    results : {"root", "all"}
+    results : {"root", "all", "spread"}
         Which MPI ranks have results.
     """
 

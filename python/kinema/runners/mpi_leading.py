@@ -19,6 +19,7 @@ from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import insert_nodes
 from kinema.runners.mpi_ranks import Ranks
 from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup
+from kinema.runners.mpi_rows import RowsOfRound
 
 __all__ = ["LeadingRank"]
 
@@ -33,6 +34,7 @@ class LeadingRank(RankAtWork):
     ----------
     ranks : Ranks
     setup : Setup
+    rows : RowsOfRound
     gathering : Gathering
         Its tree takes in what this rank gathers, and what others send while the round lasts.
     kernels : list of Kernel
@@ -45,12 +47,13 @@ class LeadingRank(RankAtWork):
         self,
         ranks: Ranks,
         setup: Setup,
+        rows: RowsOfRound,
         gathering: Gathering,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
         began: float,
     ) -> None:
-        super().__init__(ranks, setup, began)
+        super().__init__(ranks, setup, rows, began)
         self._gathering = gathering
         self._kernels = kernels
         self._progress = progress

@@ -17,11 +17,12 @@ from kinema import _core
 from kinema.access import Access
 from kinema.errors import InternalError
 from kinema.frames import ResolvedFrames
-from kinema.runners.base import Job
+from kinema.runners.base import Job, Rows
 from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi_rows import RowsOfRound
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "WorkingRank"]
@@ -41,8 +42,9 @@ class Setup:
     `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
     that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
     before it told the others.
-    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, in the way that
-    `gather` names, on a tree of ranks from `tree_from` bytes on.
+    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, on a tree of
+    ranks from `tree_from` bytes on. `rows`: which jobs have rows that are put in their place as they come; empty for
+    none. `keep_rows`: they stay there after the round.
     """
 
     files: KnownFiles
@@ -60,8 +62,9 @@ class Setup:
     limit: PieceLimit | None
     streamed: bool
     reported: bool
-    gather: str
     tree_from: int
+    rows: list[Rows | None]
+    keep_rows: bool
     before: float
 
     def pieces(self, cuts: _core.Cuts) -> HandOut:
@@ -131,9 +134,10 @@ class RankAtWork(ABC):
         Where its time went.
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup, began: float) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, began: float) -> None:
         self.ranks = ranks
         self.setup = setup
+        self._rows = rows
         self.tally = Tally(ranks.rank, setup.threads, ranks.name)
         self._pace = Pace(setup.limit)
         self._began = began
@@ -150,6 +154,7 @@ class RankAtWork(ABC):
 
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank."""
+        kernels = [kernel for kernel, _ in jobs]
         self.tally.start = self.seconds()
         hand_out = self.setup.pieces(plan.cuts(trajectory))
         for first, stop in self._pieces(hand_out):
@@ -165,7 +170,7 @@ class RankAtWork(ABC):
                 self.tally.add(timings)
                 self._frames += plan.leaf(until - 1)[1] - plan.leaf(first)[0]
                 began = time.monotonic()
-                size = self._take(nodes)
+                size = self._take(self._rows.put(plan, kernels, nodes))
                 self.tally.communicate += time.monotonic() - began
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
@@ -205,9 +210,9 @@ class WorkingRank(RankAtWork):
     kernels : list of Kernel
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound) -> None:
         # clocks of other machines may tell another time; the message itself takes none that matters
-        super().__init__(ranks, setup, time.monotonic() - setup.before)
+        super().__init__(ranks, setup, rows, time.monotonic() - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []

@@ -98,6 +98,32 @@ class RunnerTests:
         found = _analysis(traj, "rmsf").run(runner=self.make(), memory="5 MiB")
         _assert_same(found, _analysis(traj, "rmsf").run(runner="serial"))
 
+    @pytest.mark.parametrize("access", ["frame", "subset", "in-memory"])
+    def test_access_changes_no_bit(self, tmp_path: Path, access: str) -> None:
+        traj = _walk(tmp_path)
+        expected = kn.run([_analysis(traj, which) for which in ANALYSES], runner="serial")
+        for workers in self.worker_counts:
+            analyses = [_analysis(traj, which) for which in ANALYSES]
+            kn.run(analyses, runner=self.make(), workers=workers, access=access)
+            for found, one in zip(analyses, expected, strict=True):
+                _assert_same(found, one)
+            assert analyses[0].timings.access == access
+            assert f'access "{access}"' in analyses[0].plan
+            for one_round in analyses[0].timings.rounds:
+                if access == "in-memory":
+                    # a piece is a block
+                    assert len(one_round.blocks) < 0.2 * N_FRAMES
+                else:
+                    assert len(one_round.blocks) == N_FRAMES
+
+    def test_what_does_not_fit_into_memory_is_not_loaded(self, tmp_path: Path) -> None:
+        analysis = _analysis(_walk(tmp_path), "rmsd")
+        # room for a frame and what it is read into, but not for all frames
+        limit = (2 << 20) + 20 * N_ATOMS * 12
+        assert analysis.run(runner=self.make(), access="frame", memory=limit).results
+        with pytest.raises(kn.MemoryLimitError, match=f"frames of {N_ATOMS} atoms for each of"):
+            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), access="in-memory", memory=limit)
+
     # -- errors -------------------------------------------------------------------------------------------------
 
     def test_coordinates_that_are_not_numbers(self, tmp_path: Path) -> None:
