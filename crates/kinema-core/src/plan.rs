@@ -183,7 +183,7 @@ impl Plan {
         let mut decoded_twice = 0;
         if workers > 1 && band > 1 {
             let cuts = Cuts::of(scanned, &frames, fields, leaf_frames);
-            let tasks = cuts.pieces(&[0..n_leaves], task_leaves, workers as u64);
+            let tasks = cuts.pieces(std::slice::from_ref(&(0..n_leaves)), task_leaves, workers as u64);
             decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
         }
         Ok(Self {
