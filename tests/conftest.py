@@ -93,10 +93,12 @@ class MPI:
         more = OPEN_MPI | more
         return {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **more}
 
-    def started(self, n_ranks: int, words: list[str], folder: Path, **more: str) -> subprocess.Popen[str]:
+    def started(
+        self, n_ranks: int, words: list[str], folder: Path, *, program: str = sys.executable, **more: str
+    ) -> subprocess.Popen[str]:
         assert MPIEXEC is not None, "no mpiexec: pip install kinema[mpi-local]"
         return subprocess.Popen(
-            [MPIEXEC, "-n", str(n_ranks), sys.executable, *words],
+            [MPIEXEC, "-n", str(n_ranks), program, *words],
             cwd=folder,
             env=self.environment(**more),
             stdin=subprocess.DEVNULL,

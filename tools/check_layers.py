@@ -34,8 +34,9 @@ CORE_MODULES: dict[str, set[str]] = {
     "join": {"index"},
     "trajectory": {"source", "index", "format", "join"},
     "reader": {"format", "source", "timing", "trajectory"},
-    "plan": {"format", "index", "kernel", "reader", "trajectory"},
-    "engine": {"plan", "kernel", "merge", "reader", "timing", "trajectory"},
+    "cuts": {"trajectory"},
+    "plan": {"cuts", "format", "index", "kernel", "reader", "trajectory"},
+    "engine": {"cuts", "plan", "kernel", "merge", "reader", "timing", "trajectory"},
     "bulk": {"engine", "plan", "reader", "trajectory"},
 }
 

@@ -225,7 +225,48 @@ class Plan:
         """Of the parts, hexadecimal."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
-    def explain(self) -> str: ...
+    def cuts(self, trajectory: Trajectory) -> Cuts:
+        """What it costs to cut between leaves of this plan of the trajectory."""
+    def explain(self, decoded_twice: int | None = None) -> str:
+        """In words. `decoded_twice`: frames that a runner's hand-out has decoded twice; by default the threads'."""
+
+class Cuts:
+    """Where work is divided: what it costs to cut before each leaf.
+
+    `costs`: none, or for each leaf how many frames are decoded twice where it is cut off from the one before;
+    `starts`: leaves with which files begin.
+    """
+
+    def __init__(
+        self, n_leaves: int = 0, leaf_frames: int = 1, costs: Sequence[int] = (), starts: Sequence[int] = ()
+    ) -> None: ...
+    @property
+    def are_alike(self) -> bool:
+        """Whether no cut is better than another."""
+    @property
+    def cost_something(self) -> bool:
+        """Whether some cuts make frames be decoded twice."""
+    @property
+    def starts(self) -> list[int]: ...
+    def cost(self, leaf: int) -> int:
+        """Frames that are decoded twice where work is cut before this leaf."""
+    def between_shares(self, wanted: int, share: int) -> int:
+        """The best place near leaf `wanted` to cut a contiguous share of so many leaves from the next."""
+    def end_of_piece(
+        self,
+        leaves: tuple[int, int],
+        *,
+        share: int,
+        most: int | None = None,
+        fair: int,
+        left: int,
+        threads: int = 1,
+    ) -> int:
+        """Where the first piece of some leaves (start, stop) ends, which should have `share` of them.
+
+        `most`: leaves that it has at the most; `fair`: leaves that each worker gets of all, `left`: that each would get
+        of those that are left; `threads`: that run it together.
+        """
 
 class WorkerTimings(TypedDict):
     worker: int

@@ -288,12 +288,13 @@ class ResultFile:
             os.unlink(self.part)
 
     def arrays(self) -> list[_core.Found]:
-        """For each analysis "frames", "time" and "values", in the finished file."""
+        """For each analysis "frames", "time", "values", and "table" with all of them, in the finished file."""
         stored = {name: StoredArray(self.path, name, place.shape, place.dtype) for name, place in self._places.items()}
-        return [
-            {"frames": stored["frames"], "time": stored["time"], "values": stored[quantity.name]}
-            for quantity in self._quantities
-        ]
+        found = []
+        for quantity in self._quantities:
+            arrays = {"frames": stored["frames"], "time": stored["time"], "values": stored[quantity.name]}
+            found.append({**arrays, "table": StoredTable(list(arrays.values()))})
+        return found
 
     # -- inside -------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ Both come from MDAnalysis, which is imported when a topology is first used and n
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, FileAccessError, FileNotFound
 
-__all__ = ["Topology", "UniverseSource", "is_atom_group", "is_universe", "refuse_updating"]
+__all__ = ["ToldTopology", "Topology", "UniverseSource", "is_atom_group", "is_universe", "refuse_updating"]
 
 # keywords of the selection language whose atoms depend on coordinates
 _GEOMETRIC = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
@@ -37,6 +39,32 @@ class UniverseSource(Protocol):
 
     def to_universe(self) -> Any:
         """The MDAnalysis Universe."""
+
+
+@dataclass(frozen=True)
+class ToldTopology:
+    """A topology that another process has read: its name, and MDAnalysis' own pickled, or why it could not be read."""
+
+    name: str
+    data: bytes
+    failed: Exception | None = None
+
+    @classmethod
+    def of(cls, topology: Topology) -> ToldTopology:
+        """What makes the same Universe, without coordinates, where its file is not to be touched."""
+        try:
+            return cls(topology.name, pickle.dumps(topology.universe._topology, protocol=pickle.HIGHEST_PROTOCOL))
+        except Exception as error:
+            # whoever needs the topology is told; others do not
+            return cls(topology.name, b"", error)
+
+    def to_universe(self) -> Any:
+        """The MDAnalysis Universe; raises what reading it has raised."""
+        if self.failed is not None:
+            raise self.failed
+        import MDAnalysis
+
+        return MDAnalysis.Universe(pickle.loads(self.data))
 
 
 class Topology:

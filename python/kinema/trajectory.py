@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
@@ -25,7 +26,7 @@ from kinema.index_file import read_group
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.selection import AtomChoice, Selection
-from kinema.topology import Topology, is_atom_group, is_universe
+from kinema.topology import ToldTopology, Topology, is_atom_group, is_universe
 
 if TYPE_CHECKING:
     from kinema.h5md.observables import Observable
@@ -174,6 +175,20 @@ class Trajectory:
         self._topology = topology
         self._view = view
         self._topology_fits = False
+
+    def told(self) -> bytes:
+        """For processes that are to touch no file but those they read: the topology, which is read now, and options.
+
+        With them and what the core knows of the files (`_core.Trajectory.pack`) `of_told` makes the same trajectory.
+        """
+        topology = None if self._topology is None else ToldTopology.of(self._topology)
+        return pickle.dumps((topology, self._hdf5), protocol=pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def of_told(cls, core: _core.Trajectory, told: bytes) -> Trajectory:
+        """What `told` tells of, over files that the core was told of as well."""
+        topology, hdf5 = pickle.loads(told)
+        return cls(core, None if topology is None else Topology(topology), hdf5=hdf5)
 
     # -- what it is ---------------------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ What becomes of a run whose workers or scheduler are lost is tested in `test_das
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +55,13 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     while (left := client.run_on_scheduler(_tasks_and_plugins)) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []
+    while (told := client.run(_metrics)) and any(told.values()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(told.values())
+
+
+def _metrics(dask_worker: Any) -> list[str]:
+    return [name for name in dask_worker.metrics if "kinema" in name]
 
 
 def _tasks_and_plugins(dask_scheduler: Any) -> list[str]:
@@ -187,7 +196,7 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     one = next(kn.analysis.RMSD(traj)._rounds(frames))
     jobs = [(one.kernel, tuple(one.transforms))]
     plan = _core.Plan(traj.core, frames, jobs, memory=1 << 24, workers=1)
-    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 0.0)
+    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 1, 0.0)
     known, data = KnownFiles.of(traj.core)
     known.recipe["record_reads"] = True
     shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))
@@ -212,6 +221,76 @@ def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
         expected = kn.analysis.RMSD(traj).run(runner="serial").results.values
         found = kn.analysis.RMSD(traj).run(runner=Dask(client)).results.values
         assert found.tobytes() == expected.tobytes()
+
+
+# -- progress -----------------------------------------------------------------------------------------------------
+
+
+class Heard:
+    """Progress that is written down."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.named: set[str] = set()
+
+    def __call__(self, done: int, total: int) -> None:
+        assert 0 <= done <= total == 512
+        self.done.append(done)
+
+    def slowest(self, worker: str, frames_per_second: float) -> None:
+        assert frames_per_second >= 0.0
+        self.named.add(worker)
+
+
+def unhurried(frame: kn.Frame) -> float:
+    time.sleep(0.02 if frame.frame < 256 else 0.01)
+    return 1.0
+
+
+def test_progress_moves_while_a_piece_runs(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    analysis = kn.analysis.from_function(unhurried, kn.open(tmp_path / "a.dcd"))
+    heard = Heard()
+    # two pieces, of which the first takes some seconds
+    analysis.run(runner=Dask(client, schedule="static", oversubscribe=1), workers=2, progress=heard)
+    assert len(set(analysis.timings.rounds[0].tasks.workers)) == 2  # type: ignore[union-attr]
+    assert set(heard.done) - {0, 256, 512}
+    assert heard.done == sorted(heard.done)
+    assert heard.done[-1] == 512
+    # of the two that take part, the one with the slow frames
+    slow = max(analysis.timings.rounds[0].tasks.workers, key=lambda one: one.function)  # type: ignore[union-attr]
+    assert slow.worker in heard.named
+    assert len(heard.named) <= 2
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_tasks_tell_only_where_somebody_listens(client: Client, tmp_path: Path, listens: bool) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
+    heard = Heard() if listens else False
+    runner = Dask(client, schedule="static", oversubscribe=1)
+    running = threading.Thread(target=lambda: analysis.run(runner=runner, progress=heard))
+    told = False
+    running.start()
+    while running.is_alive():
+        told |= any(client.run(_metrics).values())
+    running.join()
+    assert len(analysis.results.values) == 512
+    assert told == listens
+
+
+def test_a_client_is_as_good_after_a_run_that_was_stopped(client: Client, rmsd: Analysis) -> None:
+    """A client that was cancelled while it fetched answers gives that fetch to all that follow."""
+    expected = rmsd.run(runner="serial").results.values
+    for wanted in range(20):
+
+        def stop(done: int, _total: int, wanted: int = wanted) -> None:
+            if done >= wanted * 15:
+                raise Mine
+
+        with contextlib.suppress(Mine):
+            rmsd.run(runner=Dask(client), progress=stop)
+        assert rmsd.run(runner=Dask(client)).results.values.tobytes() == expected.tobytes()
 
 
 # -- errors -------------------------------------------------------------------------------------------------------

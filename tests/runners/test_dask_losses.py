@@ -114,6 +114,26 @@ def test_leaves_of_a_killed_worker_are_run_again(cluster: Cluster, slow: Analysi
     assert sum(worker.frames for worker in one.workers) == 600
 
 
+def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(1024, 20))
+    slow = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
+    cluster.start(2)
+    told: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        assert done <= total
+        told.append(done)
+        # two pieces, of which none has landed
+        if 0 < done < 512 and _busy(cluster).poll() is None:
+            _busy(cluster).kill()
+            _busy(cluster).wait(30)
+
+    slow.run(runner=Dask(str(cluster.file), schedule="static", oversubscribe=1), progress=kill)
+    assert _busy(cluster).poll() is not None
+    assert told != sorted(told)
+    assert told[-1] == 1024
+
+
 def test_all_that_was_scattered_is_lost_with_the_only_worker(cluster: Cluster, slow: Analysis) -> None:
     expected = slow.run(runner="serial").results.values
     cluster.start(1)

@@ -1,4 +1,7 @@
-"""Pieces of work: all leaves once, each piece a subtree, and no long wait for a slow worker (on a simulated clock)."""
+"""Pieces of work: all leaves once, cheap ends, and no long wait for a slow worker (on a simulated clock).
+
+How often chunks of real files are decoded is tested in `test_chunks`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kinema as kn
+from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import PieceLimit
-from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule, part_cuts
+from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule
 from kinema.testing import random_walk, write_dcd
 
 
@@ -62,20 +68,48 @@ def test_static_shares_are_contiguous_and_equal() -> None:
 
 
 def test_static_shares_begin_with_files_where_these_are_near() -> None:
-    shares = _all(HandOut(100, [(0, 100)], 4, schedule="static", cuts=[27, 40, 76]), 4)
+    cuts = _core.Cuts(100, 1, starts=[76, 27, 40])
+    shares = _all(HandOut(100, [(0, 100)], 4, schedule="static", cuts=cuts), 4)
     assert [share[0][0] for share in shares] == [0, 27, 50, 76]
+
+
+def test_pieces_begin_with_files_where_these_are_near() -> None:
+    starts = list(range(13, 1000, 13))
+    hand_out = HandOut(1000, [(0, 1000)], 4, cuts=_core.Cuts(1000, 1, starts=starts))
+    pieces = hand_out.all_pieces()
+    # from 13 leaves on there is one within a quarter of a piece
+    large = [piece for piece in pieces if piece[1] - piece[0] > 32]
+    assert len(large) > 5
+    assert {end for _, end in large} <= set(starts)
+    assert hand_out.decoded_twice == 0
+
+
+def _plan(trajectory: kn.Trajectory, frames: ResolvedFrames) -> _core.Plan:
+    one = next(kn.analysis.RMSD(trajectory)._rounds(frames))
+    return _core.Plan(trajectory.core, frames, [(one.kernel, tuple(one.transforms))], workers=1)
 
 
 def test_cuts_are_the_leaves_with_which_files_begin(tmp_path: Path) -> None:
     names = [tmp_path / f"{name}.dcd" for name in "abc"]
     for name in names:
-        write_dcd(name, random_walk(40, 3))
+        write_dcd(name, random_walk(1200, 3))
     traj = kn.open(names, overlap="all")
     traj.scan()
-    assert part_cuts(traj.core, (0, 1, 120), 10) == [4, 8]
-    assert part_cuts(traj.core, (20, 1, 50), 10) == [2]
-    assert part_cuts(traj.core, (0, 2, 60), 10) == [2, 4]
-    assert part_cuts(traj.core, (119, -1, 120), 10) == []
+    cases: list[tuple[ResolvedFrames, tuple[int, ...]]] = [
+        ((0, 1, 3600), (1200, 2400)),
+        ((700, 1, 1500), (500,)),
+        ((0, 2, 1800), (600, 1200)),
+        ((3599, -1, 3600), (1200, 2400)),
+        (np.r_[0:1000, 3000:3600].astype(np.uint64), (1000,)),
+    ]
+    for frames, position in cases:
+        plan = _plan(traj, frames)
+        assert plan.leaf_frames >= 4
+        cuts = plan.cuts(traj.core)
+        nearest = [(2 * at + plan.leaf_frames - 1) // (2 * plan.leaf_frames) for at in position]
+        assert cuts.starts == nearest
+        assert not cuts.cost_something
+        assert not cuts.are_alike
 
 
 @pytest.mark.parametrize("n_leaves", [512, 1000, 4096])
@@ -114,9 +148,134 @@ def test_pieces_take_a_least_time() -> None:
     assert [leaf for start, stop in pieces for leaf in range(start, stop)] == list(range(32, 1000))
 
 
-def _simulated(schedule: Schedule, speeds: list[float], n_leaves: int, ahead: int) -> float:
+class _Chunks:
+    """Chunks of so many frames, of which leaves of `leaf` frames are made."""
+
+    def __init__(self, n_leaves: int, leaf: int, chunk: int) -> None:
+        self.n_leaves, self.leaf, self.chunk = n_leaves, leaf, chunk
+        costs = [chunk if at * leaf % chunk else 0 for at in range(n_leaves)]
+        self.cuts = _core.Cuts(n_leaves, leaf, costs)
+
+    def of(self, piece: tuple[int, int]) -> int:
+        """Chunks that a piece decodes."""
+        first, stop = piece[0] * self.leaf, piece[1] * self.leaf
+        return -(-stop // self.chunk) - first // self.chunk
+
+    @property
+    def all(self) -> int:
+        return -(-self.n_leaves * self.leaf // self.chunk)
+
+
+@given(
+    n_leaves=st.integers(1, 300),
+    leaf=st.sampled_from([1, 4, 16, 256]),
+    chunk=st.integers(1, 6000),
+    starts=st.lists(st.integers(1, 299), max_size=5),
+    done=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40)), max_size=3),
+    n_workers=st.integers(1, 6),
+    schedule=st.sampled_from(["dynamic", "static"]),
+    ahead=st.integers(1, 2),
+    threads=st.integers(1, 3),
+    limited=st.booleans(),
+)
+def test_any_chunks_and_files(
+    n_leaves: int,
+    leaf: int,
+    chunk: int,
+    starts: list[int],
+    done: list[tuple[int, int]],
+    n_workers: int,
+    schedule: Schedule,
+    ahead: int,
+    threads: int,
+    limited: bool,
+) -> None:
+    chunks = _Chunks(n_leaves, leaf, chunk)
+    costs = [chunks.cuts.cost(at) for at in range(n_leaves)]
+    cuts = _core.Cuts(n_leaves, leaf, costs, [start for start in starts if start < n_leaves])
+    left = [True] * n_leaves
+    for start, length in done:
+        left[start : start + length] = [False] * len(left[start : start + length])
+    edges = np.flatnonzero(np.diff([False, *left, False]))
+    missing = [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+    limit = PieceLimit(seconds=1.0, bytes=1 << 30) if limited else None
+    hand_out = HandOut(
+        n_leaves, missing, n_workers, schedule=schedule, ahead=ahead, limit=limit, cuts=cuts, threads=threads
+    )
+    found: list[tuple[int, int]] = []
+    asking = set(range(n_workers))
+    while asking:
+        for worker in sorted(asking):
+            piece = hand_out.take(worker)
+            if piece is None:
+                asking.discard(worker)
+                continue
+            assert not limited or piece[1] - piece[0] <= (5 if found else 1)
+            found.append(piece)
+            # a fifth of the limit each
+            hand_out.account(piece[1] - piece[0], seconds=0.2 * (piece[1] - piece[0]), size=1)
+    wanted = [at for start, stop in missing for at in range(start, stop)]
+    assert [at for first, stop in sorted(found) for at in range(first, stop)] == wanted
+    assert hand_out.left == 0
+    if schedule == "dynamic":
+        assert found == sorted(found)
+    assert hand_out.decoded_twice == sum(chunks.cuts.cost(stop) for _, stop in found)
+    if schedule == "dynamic" and not limited and not done and -(-chunk // leaf) < 2 * (n_leaves // n_workers):
+        # every piece is worth its cut
+        assert all((stop - first) * leaf >= chunk for first, stop in found if cuts.cost(stop))
+
+
+@pytest.mark.parametrize("schedule", ["dynamic", "static"])
+@pytest.mark.parametrize("chunk", [64, 1280, 5120, 2560 * 3])
+def test_chunks_that_end_with_leaves_are_never_cut(chunk: int, schedule: Schedule) -> None:
+    chunks = _Chunks(1000, 256, chunk)
+    hand_out = HandOut(1000, [(0, 1000)], 4, schedule=schedule, cuts=chunks.cuts)
+    pieces = [piece for one in _all(hand_out, 4) for piece in one]
+    assert sum(map(chunks.of, pieces)) == chunks.all
+    assert hand_out.decoded_twice == 0
+    # a share of "static" is one piece where cuts may cost something
+    assert len(pieces) >= (4 if schedule == "static" and chunk > 256 else 16)
+
+
+def test_few_chunks_and_many_workers() -> None:
+    """Nobody is idle, as decoding what another decodes as well takes no longer; still no piece needs two chunks."""
+    chunks = _Chunks(400, 256, 256 * 200)
+    for schedule in ("dynamic", "static"):
+        hand_out = HandOut(400, [(0, 400)], 8, schedule=schedule, cuts=chunks.cuts)  # type: ignore[arg-type]
+        shares = _all(hand_out, 8)
+        assert all(shares)
+        assert {chunks.of(piece) for one in shares for piece in one} == {1}
+    # but none gets half a chunk where others get a whole one
+    chunks = _Chunks(100, 256, 256 * 20)
+    for schedule in ("dynamic", "static"):
+        hand_out = HandOut(100, [(0, 100)], 8, schedule=schedule, cuts=chunks.cuts)  # type: ignore[arg-type]
+        pieces = sorted(piece for one in _all(hand_out, 8) for piece in one)
+        assert pieces == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 100)]
+
+
+@pytest.mark.parametrize("schedule", ["dynamic", "static"])
+@pytest.mark.parametrize(("n_leaves", "chunk"), [(391, 5000), (1954, 5000), (1000, 700), (1000, 300), (256, 100)])
+def test_chunks_that_no_leaf_ends_with_are_decoded_little_more_than_once(
+    n_leaves: int, chunk: int, schedule: Schedule
+) -> None:
+    chunks = _Chunks(n_leaves, 256, chunk)
+    hand_out = HandOut(n_leaves, [(0, n_leaves)], 4, schedule=schedule, ahead=2, cuts=chunks.cuts)
+    pieces = [piece for one in _all(hand_out, 4) for piece in one]
+    decoded = sum(map(chunks.of, pieces))
+    regardless = HandOut(n_leaves, [(0, n_leaves)], 4, schedule=schedule, ahead=2)
+    before = sum(chunks.of(piece) for one in _all(regardless, 4) for piece in one)
+    assert decoded <= before
+    # the last pieces, one or more for each worker, have no three chunks
+    assert decoded <= 1.34 * chunks.all + (8 if schedule == "dynamic" else 4)
+    assert (decoded - chunks.all) * chunk == hand_out.decoded_twice
+
+
+def _simulated(
+    schedule: Schedule, speeds: list[float], n_leaves: int, ahead: int, chunks: _Chunks | None = None
+) -> float:
     """When the last worker ends, as a multiple of the least possible; a leaf takes a worker 1/speed."""
-    hand_out = HandOut(n_leaves, [(0, n_leaves)], len(speeds), schedule=schedule, ahead=ahead)
+    cuts = None if chunks is None else chunks.cuts
+    hand_out = HandOut(n_leaves, [(0, n_leaves)], len(speeds), schedule=schedule, ahead=ahead, cuts=cuts)
     held: list[deque[tuple[int, int]]] = [deque() for _ in speeds]
     events = [(0.0, worker) for worker in range(len(speeds))]
     end = 0.0
@@ -128,7 +287,9 @@ def _simulated(schedule: Schedule, speeds: list[float], n_leaves: int, ahead: in
             held[worker].append(piece)
         if held[worker]:
             first, stop = held[worker].popleft()
-            heapq.heappush(events, (now + (stop - first) / speeds[worker], worker))
+            # chunks are decoded whole, and that takes all of the time
+            work = stop - first if chunks is None else chunks.of((first, stop)) * chunks.chunk / chunks.leaf
+            heapq.heappush(events, (now + work / speeds[worker], worker))
     assert hand_out.left == 0
     return end / (n_leaves / sum(speeds))
 
@@ -143,6 +304,15 @@ def test_one_of_eight_workers_that_is_slow(n_leaves: int, ahead: int) -> None:
     assert 1.0 <= dynamic <= 1.15
     # what the slow worker's share takes it: an eighth at a quarter of the speed
     assert static == pytest.approx(7.25 / 8 * 4, rel=0.01)
+
+
+@pytest.mark.parametrize("chunk", [100, 512, 1024, 5000])
+def test_one_of_eight_workers_that_is_slow_with_chunks(chunk: int) -> None:
+    speeds = [1.0] * 7 + [0.25]
+    chunks = _Chunks(30_000, 256, chunk)
+    dynamic = _simulated("dynamic", speeds, chunks.n_leaves, 1, chunks)
+    print(f"chunks of {chunk} frames: dynamic {dynamic:.3f} of the ideal")
+    assert 1.0 <= dynamic <= 1.15
 
 
 def test_names_and_numbers_are_checked() -> None:
@@ -167,7 +337,8 @@ def test_whole_pieces_are_no_larger_than_reckoned_and_one_a_worker_is_its_share(
 ) -> None:
     schedule: Schedule = "static" if static else "dynamic"
     hand_out = HandOut(
-        n_leaves, [(0, n_leaves)], n_workers, schedule=schedule, oversubscribe=oversubscribe, cuts=[1, 5, 50],
+        n_leaves, [(0, n_leaves)], n_workers, schedule=schedule, oversubscribe=oversubscribe,
+        cuts=_core.Cuts(n_leaves, 1, [7] * n_leaves, [1, 5, 50]),
         whole=True, limit=PieceLimit(1.0, 1),
     )  # fmt: skip
     pieces = [piece for found in _all(hand_out, n_workers) for piece in found]

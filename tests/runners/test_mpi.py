@@ -363,7 +363,7 @@ for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(thre
     out = mpi.script(1, text, folder)
     assert "runs rounds on rank 0, within" in out
     assert "gather must be 'collective' or 'one-sided', found 'x'" in out
-    assert "results must be 'root' or 'all', found 'x'" in out
+    assert "results must be 'root', 'all' or 'spread', found 'x'" in out
 
 
 # -- ranks that die, signals, going on -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the MPI runner is made of: the launcher's variables, the shared counter, the array of bytes over all ranks."""
+"""What the MPI runner is made of: the launcher's variables, the shared counter, rows spread over all ranks."""
 
 from __future__ import annotations
 
@@ -75,19 +75,31 @@ def test_every_number_goes_to_one_rank(mpi: Any, more: dict[str, str], tmp_path:
     assert mpi.script(3, COUNTING, tmp_path, **more) == "once each\n" * 2
 
 
-BYTES = """
-from kinema.runners.mpi_gathering import GlobalBytes
-size = MPI.COMM_WORLD.Get_size()
-for whole in (0, 1, 7, 1000):
-    array = GlobalBytes(MPI.COMM_WORLD, whole)
-    pattern = bytes(i % 251 for i in range(whole))
-    begin, end = whole * rank // size, whole * (rank + 1) // size
-    array.put(begin, pattern[begin:end])
-    array.meet()
-    for first, last in ((0, whole), (whole // 3, whole // 2), (whole, whole)):
-        assert bytes(array.get(first, last - first)) == pattern[first:last]
-    array.meet()
-    array.free()
+ROWS = """
+from kinema.runners.mpi_arrays import GlobalArray, GlobalRows
+from kinema.runners.mpi_ranks import Ranks
+ranks = Ranks(MPI.COMM_WORLD)
+for n_rows in (1, 2, 7, 1000):
+    for values in (np.dtype(np.float64), np.dtype((np.int16, (3, 2))), np.dtype("U5")):
+        rows = GlobalRows(ranks, (5, 2, n_rows), values)
+        whole = np.zeros(n_rows, rows.record)
+        whole["time"] = np.arange(n_rows) / 3
+        whole["values"] = np.arange(whole["values"].size).reshape(whole["values"].shape).astype(values.base)
+        begin, end = n_rows * rank // ranks.size, n_rows * (rank + 1) // ranks.size
+        rows.put(begin, whole[begin:end])
+        rows.complete()
+        rows.meet()
+        for first, stop in ((0, n_rows), (n_rows // 3, n_rows // 2), (n_rows, n_rows)):
+            assert rows.get(first, stop).tobytes() == whole[first:stop].tobytes()
+        assert rows.local().tobytes() == whole[rows.own.start : rows.own.stop].tobytes()
+        array = GlobalArray(rows, "values")
+        assert (array.shape, array.dtype) == (whole["values"].shape, whole["values"].dtype)
+        for key in (0, -1, slice(None), slice(3, 1), slice(-3, None, -2), slice(1, 900, 7), (slice(0, 5), ..., 0)[:2]):
+            assert np.array_equal(array[key], whole["values"][key]), key
+        assert [np.asarray(one).tolist() for one in array] == whole["values"].tolist()
+        assert np.array_equal(GlobalArray(rows, "frames"), 5 + 2 * np.arange(n_rows))
+ranks.free()
+assert all(rows.freed for rows in ranks.arrays)
 if rank == 0:
     say("as put")
 """
@@ -95,7 +107,7 @@ if rank == 0:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (3, {}), (4, TWO_NODES)])
 def test_any_rank_gets_what_any_has_put(mpi: Any, n_ranks: int, more: dict[str, str], tmp_path: Path) -> None:
-    assert mpi.script(n_ranks, BYTES, tmp_path, **more) == "as put\n"
+    assert mpi.script(n_ranks, ROWS, tmp_path, **more) == "as put\n"
 
 
 def test_without_mpi4py_the_error_says_what_to_install(mpi: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::cuts::decoded_twice;
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::frame::{Block, BlockView, Picked};
 use crate::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Needs};
@@ -74,13 +75,19 @@ pub fn run_into(
     watch: &Watch,
 ) -> Result<RunTimings> {
     let start = Instant::now();
+    // one leaf, or one load at a time, where nothing is gained by other ends
+    let (left, task_leaves) = match plan.tasks(trajectory, leaves)? {
+        Some(tasks) => (tasks, u64::MAX),
+        None => (leaves.to_vec(), plan.task_leaves),
+    };
     let shared = Shared {
         trajectory,
         plan,
         jobs,
         watch,
         start,
-        left: Mutex::new(leaves.iter().cloned().collect()),
+        left: Mutex::new(left.into()),
+        task_leaves,
         deliver,
         failure: Mutex::new(None),
         stop: AtomicBool::new(false),
@@ -123,6 +130,8 @@ struct Shared<'a> {
     start: Instant,
     /// Leaves that were not handed out yet.
     left: Mutex<VecDeque<Range<u64>>>,
+    /// How many of them a worker takes from such a range.
+    task_leaves: u64,
     deliver: &'a Deliver<'a>,
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
@@ -145,7 +154,7 @@ impl Shared<'_> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(range) = left.front_mut() {
             if range.start < range.end {
-                let end = (range.start + self.plan.task_leaves).min(range.end);
+                let end = range.start.saturating_add(self.task_leaves).min(range.end);
                 return Some(std::mem::replace(&mut range.start, end)..end);
             }
             left.pop_front();
@@ -156,16 +165,23 @@ impl Shared<'_> {
     fn work(&self, number: u32) -> Account {
         let mut account = Account::default();
         let cpu = thread_cpu_time();
+        // a busy machine lets a new thread wait for a core
+        let begun = self.start.elapsed();
         let outcome = catch_panics(|| {
             let mut worker = Worker::new(self, number)?;
             let outcome = worker.run();
-            account = worker.account;
+            account = std::mem::take(&mut worker.account);
             account.0.phases = worker.reader.phases;
+            // to give back the room of many frames takes some time, too
+            let mut clock = Instant::now();
+            worker.block = Block::default();
+            account.0.phases.decode += lap(&mut clock);
             outcome
         });
         if let Err(error) = outcome {
             self.fail(error);
         }
+        account.0.wait += begun;
         account.0.cpu = thread_cpu_time().saturating_sub(cpu);
         account.0.total = self.start.elapsed();
         account
@@ -259,13 +275,17 @@ impl<'a> Worker<'a> {
             return stop;
         }
         let Some(scanned) = self.shared.trajectory.scanned() else { return stop };
-        let band = |position| {
-            let frame = plan.frames.get(position);
-            let piece = scanned.joined.piece_of(frame);
-            (piece.part, (piece.kept.start + (frame - piece.first_frame)) / plan.band)
-        };
-        let cut = band(stop);
-        (start + 1..=stop).rev().find(|&position| band(position - 1) != cut).unwrap_or(stop)
+        let mut best = (u64::MAX, stop);
+        for position in (start + 1..=stop).rev() {
+            let cost = decoded_twice(scanned, &plan.frames, plan.fields, position);
+            if cost < best.0 {
+                best = (cost, position);
+            }
+            if cost == 0 {
+                break;
+            }
+        }
+        best.1
     }
 
     fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {

@@ -295,3 +295,35 @@ impl Picked {
         BlockView { n_selected: self.columns.len(), positions, velocities, forces, ..block }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picked_atoms_stand_side_by_side_in_every_field() {
+        let mut block = Block::default();
+        block.reset([7, 9], 4, Fields::POSITIONS | Fields::FORCES);
+        for (i, (position, force)) in block.positions.iter_mut().zip(&mut block.forces).enumerate() {
+            (*position, *force) = (i as f32, -(i as f32));
+        }
+        block.times = vec![0.5, 1.5];
+        let mut picked = Picked::new(vec![1, 3]);
+        let view = picked.of(block.view());
+        let expected = [3.0, 4.0, 5.0, 9.0, 10.0, 11.0, 15.0, 16.0, 17.0, 21.0, 22.0, 23.0];
+        assert_eq!((view.n_selected, view.rows(), view.frames), (2, 2, &[7, 9][..]));
+        assert_eq!(view.positions, expected);
+        assert_eq!(view.forces, expected.map(|value| -value));
+        assert!(view.velocities.is_empty());
+        assert_eq!(view.times, [0.5, 1.5]);
+        // buffers are used again: nothing of the last block remains
+        let one = picked.of(block.view().rows_in(1..2));
+        assert_eq!((one.rows(), one.positions), (1, &expected[6..]));
+    }
+
+    #[test]
+    fn room_that_no_system_has_is_an_error() {
+        let error = Block::default().reserve(usize::MAX / 16, 1000, Fields::POSITIONS).err();
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::MemoryLimit));
+    }
+}

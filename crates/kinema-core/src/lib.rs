@@ -4,6 +4,7 @@
 
 pub mod bulk;
 pub mod container;
+pub mod cuts;
 pub mod engine;
 pub mod error;
 pub mod format;

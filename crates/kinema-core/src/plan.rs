@@ -9,6 +9,7 @@ use std::ops::Range;
 
 pub use self::access::Access;
 use self::access::{Load, LoadCost};
+use crate::cuts::{Cuts, span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Grain;
 use crate::frame::Fields;
@@ -64,8 +65,10 @@ pub struct Plan {
     /// Frames of a file that are decoded together whatever is wanted of them (chunks that are compressed): blocks end where
     /// such a run ends. 1 where every frame is decoded alone.
     pub band: u64,
-    /// Leaves that a worker takes at a time, so that it meets the ends of few bands.
+    /// Leaves that a worker takes at a time, so that it meets the ends of few bands; cuts are moved to where these end.
     pub task_leaves: u64,
+    /// Selected frames that are decoded twice where bands lie across the cuts between the workers' tasks.
+    pub decoded_twice: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
     /// Working memory in bytes that the run keeps to, results not counted.
@@ -177,6 +180,12 @@ impl Plan {
                 (band * budget.row + budget.reading) as f64 / (1 << 20) as f64,
             ));
         }
+        let mut decoded_twice = 0;
+        if workers > 1 && band > 1 {
+            let cuts = Cuts::of(scanned, &frames, fields, leaf_frames);
+            let tasks = cuts.pieces(std::slice::from_ref(&(0..n_leaves)), task_leaves, workers as u64);
+            decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
+        }
         Ok(Self {
             frames,
             atoms,
@@ -187,6 +196,7 @@ impl Plan {
             block_frames,
             band,
             task_leaves,
+            decoded_twice,
             workers,
             memory,
             fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
@@ -206,8 +216,28 @@ impl Plan {
         start..(start + self.leaf_frames).min(self.frames.len())
     }
 
-    /// The plan in words.
-    pub fn explain(&self) -> String {
+    /// What cuts between leaves cost.
+    ///
+    /// # Errors
+    /// `Internal` where the trajectory has not been scanned.
+    pub fn cuts(&self, trajectory: &Trajectory) -> Result<Cuts> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        Ok(Cuts::of(scanned, &self.frames, self.fields, self.leaf_frames))
+    }
+
+    /// Leaves as the workers take them, where tasks had best end with chunks; `None`: each is of `task_leaves`.
+    ///
+    /// # Errors
+    /// `Internal` where the trajectory has not been scanned.
+    pub(crate) fn tasks(&self, trajectory: &Trajectory, leaves: &[Range<u64>]) -> Result<Option<Vec<Range<u64>>>> {
+        if self.workers == 1 || self.task_leaves == 1 || self.access != Access::Direct {
+            return Ok(None);
+        }
+        Ok(Some(self.cuts(trajectory)?.pieces(leaves, self.task_leaves, self.workers as u64)))
+    }
+
+    /// The plan in words; `decoded_twice`: what the hand-out of a runner with workers of other kinds decodes twice.
+    pub fn explain(&self, decoded_twice: Option<u64>) -> String {
         let mut text = format!(
             "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
              at most {:.1} MiB of working memory",
@@ -224,9 +254,19 @@ impl Plan {
             if self.workers == 1 { "" } else { "s" },
             self.memory as f64 / (1 << 20) as f64,
         );
+        // writing to a String cannot fail
         for note in &self.notes {
-            // writing to a String cannot fail
             let _ = write!(text, "\nnote: {note}");
+        }
+        let twice = decoded_twice.unwrap_or(self.decoded_twice);
+        if twice > 0 && self.band > 1 {
+            let _ = write!(
+                text,
+                "\nnote: compressed chunks of {} frames lie across the leaves at which work is divided; those are \
+                 decoded twice, frames {:.2} times on average",
+                self.band,
+                1.0 + twice as f64 / self.frames.len() as f64,
+            );
         }
         text
     }
@@ -238,11 +278,6 @@ pub(crate) fn trajectory_grain(scanned: &Scanned, fields: Fields) -> (u64, Grain
     let grain = parts().fold(Grain::FRAME, |all, part| all.and(part.decoder.grain(fields)));
     let largest = parts().map(|part| part.index.largest()).max().unwrap_or(0);
     (largest.max(grain.working), grain)
-}
-
-/// How many frames of the trajectory the selection stretches over, from its first to its last.
-fn span(frames: &FrameSelection) -> u64 {
-    frames.get(frames.len() - 1).abs_diff(frames.get(0)) + 1
 }
 
 /// What one worker needs.

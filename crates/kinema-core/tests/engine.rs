@@ -14,7 +14,7 @@ use kinema_core::frame::{BlockView, Fields};
 use kinema_core::join::Overlap;
 use kinema_core::kernel::{AnyKernel, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
 use kinema_core::merge::{MergeTree, Node};
-use kinema_core::plan::{Job, Plan};
+use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind, Result};
@@ -153,6 +153,67 @@ fn the_same_bits_for_any_number_of_workers_and_any_memory() {
 }
 
 #[test]
+fn the_same_bits_for_any_access_and_blocks_as_it_says() {
+    let (trajectory, folder) = trajectory("access", 50, &[700, 1, 299], 64);
+    let frames: Arc<[u64]> = (0..1000).map(|i| i * 7 % 1000).collect();
+    for selection in [all(&trajectory), FrameSelection::List(frames.clone())] {
+        let jobs = [
+            job(kernel(&[1, 5, 40], 50)),
+            Job { kernel: Arc::new(kernel(&[5], 50)), transforms: vec![Arc::new(Double)] },
+        ];
+        let mut expected = None;
+        let every = [Access::Direct, Access::Frame, Access::Subset];
+        let loads = [0, 1, 3, 10, 2000].map(|pieces| Access::InMemory { pieces });
+        for access in every.into_iter().chain(loads) {
+            for workers in [1, 3] {
+                let plan = Plan::with_access(&trajectory, selection.clone(), &jobs, workers, 0, access).unwrap();
+                let n_leaves = plan.n_leaves();
+                let outcome = engine::run(&trajectory, &plan, &jobs, 0..n_leaves, &Watch::default()).unwrap();
+                let blocks = outcome.timings.blocks.len() as u64;
+                match access {
+                    Access::Direct => {}
+                    Access::Frame | Access::Subset => assert_eq!(blocks, 1000),
+                    Access::InMemory { pieces: 0 } => assert_eq!(blocks, workers as u64),
+                    Access::InMemory { pieces } => {
+                        assert_eq!(blocks, n_leaves.div_ceil(n_leaves.div_ceil(pieces)));
+                    }
+                }
+                let [mut root] = <[_; 1]>::try_from(outcome.nodes).ok().unwrap();
+                let found: Vec<_> = (0..jobs.len())
+                    .map(|_| *root.bundle.remove(0).downcast::<(f64, Vec<u64>)>().unwrap())
+                    .map(|(sum, frames)| (sum.to_bits(), frames))
+                    .collect();
+                assert_eq!(expected.get_or_insert_with(|| found.clone()), &found, "{access:?}, {workers} workers");
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_loaded_must_fit_and_one_byte_less_is_refused() {
+    let (trajectory, folder) = trajectory("loads", 1000, &[64], 64);
+    let jobs = [Job { kernel: Arc::new(kernel(&[1], 1000)), transforms: vec![Arc::new(Double)] }];
+    let plan = |workers, pieces, memory| {
+        let access = Access::InMemory { pieces };
+        Plan::with_access(&trajectory, all(&trajectory), &jobs, workers, memory, access)
+    };
+    // buffers of the reader; a frame of all atoms and its stamps; of one atom, picked and transformed
+    let (reading, row, picked) = (2 << 20, 12_000 + 60, 2 * (12 + 60));
+    for (workers, pieces, frames) in [(1, 0, 64), (2, 0, 32), (4, 0, 16), (1, 4, 16), (2, 8, 8)] {
+        let needed = workers * (reading + frames * row + picked);
+        assert_eq!(plan(workers as usize, pieces, needed).unwrap().block_frames, frames, "{workers}, {pieces}");
+        let error = plan(workers as usize, pieces, needed - 1).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+        let told = format!("holds {frames} frames of 1000 atoms for each of {workers} worker");
+        assert!(error.to_string().contains(&told), "{error}");
+        assert!(error.to_string().contains(&format!("at least {needed} bytes")), "{error}");
+    }
+    assert!(plan(1, 0, 1 << 30).unwrap().explain().contains("access \"in-memory\""));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn alone_and_together_with_others_a_kernel_gives_the_same_bits() {
     let (trajectory, folder) = trajectory("together", 20, &[300], 64);
     let run = |jobs: &[Job], which| {
@@ -240,7 +301,7 @@ fn a_memory_limit_costs_workers_first_and_is_refused_when_one_frame_does_not_fit
     assert_eq!(plan(0).unwrap().workers, 4);
     let tight = plan(4_300_000).unwrap();
     assert_eq!(tight.workers, 2);
-    assert!(tight.explain().contains("2 instead of 4 workers"), "{}", tight.explain());
+    assert!(tight.explain(None).contains("2 instead of 4 workers"), "{}", tight.explain(None));
     let error = plan(1000).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit);
     std::fs::remove_dir_all(folder).unwrap();

@@ -370,7 +370,7 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
                 ] {
                     let plan = Plan::new(&trajectory, frames.clone(), &jobs, workers, memory).unwrap();
                     let told_so = plan.notes.iter().any(|note| note.contains("decoded about"));
-                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain());
+                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain(None));
                     let outcome = engine::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Watch::default());
                     let mut outcome = outcome.unwrap();
                     assert_eq!(outcome.timings.workers.iter().map(|worker| worker.frames).sum::<u64>(), 900);
@@ -389,6 +389,48 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
         }
     }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn frames_that_share_a_chunk_say_so() {
+    let layout = |rows, chunk, filtered| Layout {
+        shape: [rows, 4, 3],
+        chunk: Some(chunk),
+        number: "<f4",
+        filtered,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let mut file = SIGNATURE.to_vec();
+    let mut field_of = |rows, chunk, filtered, row_of| {
+        field(layout(rows, chunk, filtered).write(&mut Random(5), &mut file).0, false, row_of, 1.0)
+    };
+    // positions of each frame, velocities of every tenth and none between
+    let every_tenth = (0..100).map(|frame| if frame % 10 == 0 { frame / 10 } else { -1 }).collect();
+    let mut told = told(4, 100, field_of(100, [30, 2, 3], true, None));
+    told.vectors[1] = Some(Field { name: "velocities", ..field_of(10, [4, 4, 3], true, Some(every_tenth)) });
+    told.vectors[2] = Some(Field { name: "forces", ..field_of(100, [30, 4, 3], false, None) });
+    let decoder = H5mdDecoder::new(told).unwrap();
+    let (positions, both) = (Fields::POSITIONS, Fields::POSITIONS | Fields::VELOCITIES);
+    for (before, after, fields, frames) in [
+        (28, 29, positions, 30),
+        (29, 30, positions, 0),
+        (30, 29, positions, 0),
+        (5, 3, positions, 30),
+        (10, 95, positions, 0),
+        // the last chunk is not full
+        (95, 96, positions, 10),
+        // half of 30 and of 4 frames; chunks of velocities begin with frames 0, 40 and 80
+        (10, 20, both, 17),
+        (30, 40, both, 15),
+        (11, 20, both, 15),
+        (20, 30, both, 2),
+        (9, 10, Fields::FORCES, 0),
+        (9, 10, Fields::NONE, 0),
+    ] {
+        assert_eq!(decoder.decoded_twice(before, after, fields), frames, "{before} and {after}");
+    }
 }
 
 #[test]

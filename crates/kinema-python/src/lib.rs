@@ -67,6 +67,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
+    module.add_class::<run::PyCuts>()?;
     module.add_class::<merge_tree::PyMergeTree>()?;
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_into, module)?)?;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use kinema_core::cuts::{Cuts, Wish};
 use kinema_core::engine;
 use kinema_core::index::fingerprint::Fingerprint;
 use kinema_core::plan::{Access, Job, Plan};
@@ -107,8 +108,70 @@ impl PyPlan {
         self.inner.fingerprints.iter().map(Fingerprint::to_hex).collect()
     }
 
-    fn explain(&self) -> String {
-        self.inner.explain()
+    #[pyo3(signature = (decoded_twice=None))]
+    fn explain(&self, decoded_twice: Option<u64>) -> String {
+        self.inner.explain(decoded_twice)
+    }
+
+    /// What cuts between leaves cost; the trajectory must be the one that was planned.
+    fn cuts(&self, py: Python<'_>, trajectory: &PyTrajectory) -> PyResult<PyCuts> {
+        let found = py.detach(|| self.inner.cuts(&trajectory.inner));
+        found.map(|inner| PyCuts { inner }).map_err(|error| to_python(&error))
+    }
+}
+
+/// Where work is divided.
+#[pyclass(name = "Cuts", module = "kinema._core", frozen)]
+pub struct PyCuts {
+    inner: Cuts,
+}
+
+#[pymethods]
+impl PyCuts {
+    #[new]
+    #[pyo3(signature = (n_leaves=0, leaf_frames=1, costs=Vec::new(), starts=Vec::new()))]
+    fn new(n_leaves: u64, leaf_frames: u64, costs: Vec<u64>, starts: Vec<u64>) -> Self {
+        Self { inner: Cuts::new(n_leaves, leaf_frames, costs, starts) }
+    }
+
+    #[getter]
+    fn are_alike(&self) -> bool {
+        self.inner.are_alike()
+    }
+
+    #[getter]
+    fn cost_something(&self) -> bool {
+        self.inner.cost_something()
+    }
+
+    #[getter]
+    fn starts(&self) -> Vec<u64> {
+        self.inner.starts().to_vec()
+    }
+
+    fn cost(&self, leaf: u64) -> u64 {
+        self.inner.cost(leaf)
+    }
+
+    fn between_shares(&self, wanted: u64, share: u64) -> u64 {
+        self.inner.between_shares(wanted, share)
+    }
+
+    #[pyo3(signature = (leaves, *, share, most=None, fair, left, threads=1))]
+    fn end_of_piece(
+        &self,
+        leaves: (u64, u64),
+        share: u64,
+        most: Option<u64>,
+        fair: u64,
+        left: u64,
+        threads: u64,
+    ) -> PyResult<u64> {
+        let (first, end) = leaves;
+        if first >= end {
+            return Err(invalid(format!("a piece of the leaves from {first} to {end} has none")));
+        }
+        Ok(self.inner.end_of_piece(first, end, Wish { share, most: most.unwrap_or(u64::MAX), fair, left, threads }))
     }
 }
 

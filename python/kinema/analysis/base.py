@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
 from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
-from kinema.result_file import Quantity, StoredArray, StoredTable
-from kinema.runners import Runner, Timings
+from kinema.result_file import Quantity
+from kinema.runners import Runner, RunnerOptions, Timings
+from kinema.runners.base import Rows
 from kinema.selection import Selection
 from kinema.trajectory import Trajectory
 
@@ -122,21 +123,21 @@ class ResultsElsewhere(Results):
 
 @dataclass(frozen=True)
 class Round:
-    """One pass over the frames: a kernel, and what each frame goes through first."""
+    """One pass over the frames: a kernel, and what each frame goes through first; `rows` where it finds rows."""
 
     kernel: _core.Kernel
     transforms: Sequence[_core.Transform] = ()
+    rows: Rows | None = None
 
 
 def results_per_frame(name: str, frames: ResolvedFrames, found: Found) -> Results:
     """Results that are one row a frame: frames, time, values, and `name`, all of them side by side.
 
-    Arrays in memory, or where `found` is in a file arrays that are read from there.
+    Arrays in memory, or where `found` has the table already arrays that stay where they are: in a file, on ranks.
     """
     values, time = found["values"], found["time"]
-    if isinstance(values, StoredArray):
-        stored = found["frames"]
-        return Results(**{name: StoredTable([stored, time, values])}, frames=stored, time=time, values=values)
+    if "table" in found:
+        return Results(**{name: found["table"]}, frames=found["frames"], time=time, values=values)
     frame_numbers = numbers(frames)
     table = np.column_stack([frame_numbers.astype(np.float64), time, values])
     return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)
@@ -190,6 +191,7 @@ class Analysis(ABC):
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
         access: str = "direct",
+        **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
 
@@ -203,7 +205,7 @@ class Analysis(ABC):
             The same as `progress`, as in MDAnalysis.
         workers : int, optional
             By default as many as this process may use. Results are the same to the bit for any number.
-        runner : {"threads", "processes", "serial", "mpi"} or Runner, optional
+        runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
             What the workers are; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
@@ -228,6 +230,9 @@ class Analysis(ABC):
               first; work is then handed out static, one piece a worker, unless the runner was told otherwise.
               MemoryLimitError before anything is read where that does not fit into `memory`.
             - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
+        **options
+            Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
+            (`kinema.runners.RunnerOptions`).
 
         Raises
         ------
@@ -252,6 +257,7 @@ class Analysis(ABC):
             checkpoint_interval=checkpoint_interval,
             out=out,
             access=access,
+            **options,
         )
         return self
 

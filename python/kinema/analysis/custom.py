@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames, numbers
 from kinema.output import Column, Table
 from kinema.result_file import Quantity
-from kinema.runners.base import sends_code_by_value
+from kinema.runners.base import Rows, sends_code_by_value
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -115,7 +116,7 @@ class FromFunction(Custom):
         }
 
     def _rounds(self, frames: ResolvedFrames) -> Rounds:
-        found: Mapping[str, Any] = yield self._round()
+        found: Mapping[str, Any] = yield replace(self._round(), rows=Rows())
         # where results go to a file, the numbers of frames are there, too
         stored = found["frames"] if "frames" in found else numbers(frames).astype(np.int64)
         return Results(frames=stored, values=found["values"], time=found["time"])

@@ -20,6 +20,7 @@ from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.output import Column, Table
 from kinema.result_file import Quantity
+from kinema.runners.base import Rows
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -66,7 +67,8 @@ class RadiusOfGyration(Analysis):
         order = unique_order(self.selection)
         masses = None if self._weights is None else self._weights[order]
         atoms = self.selection.indices[order]
-        found = yield Round(_core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes))
+        kernel = _core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes)
+        found = yield Round(kernel, rows=Rows(4 if self._axes else 1))
         return results_per_frame("rgyr", frames, found)
 
     def _table(self) -> Table:

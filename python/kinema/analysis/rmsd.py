@@ -23,6 +23,7 @@ from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.output import Column, Table
 from kinema.result_file import Quantity
+from kinema.runners.base import Rows
 from kinema.selection import AtomChoice, Selection
 from kinema.topology import is_atom_group
 from kinema.trajectory import Trajectory
@@ -89,7 +90,8 @@ class RMSD(Analysis):
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
-        found = yield Round(_core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition))
+        kernel = _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
+        found = yield Round(kernel, rows=Rows(1 + len(groups)))
         return results_per_frame("rmsd", frames, found)
 
     def _arguments_of(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
-from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, Timings, choose_runner
-from kinema.runners.base import Job, session
+from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, RunnerOptions, Timings, choose_runner
+from kinema.runners.base import Job, Rows, SpreadsRows, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run(
     checkpoint_interval: float | None = None,
     out: str | os.PathLike[str] | None = None,
     access: str = "direct",
+    **options: Unpack[RunnerOptions],
 ) -> list[A]:
     """Runs analyses of one trajectory together and returns them; frames are read and decoded once for all.
 
@@ -59,7 +61,7 @@ def run(
     ArgumentError
         Also for no analysis, one given twice, and analyses of different trajectories or views.
     """
-    chosen_runner = choose_runner(runner)
+    chosen_runner = choose_runner(runner, **options)
     chosen_access = check_access(access)
     _check_together(analyses)
     check_parallel_hdf5(chosen_access, chosen_runner.name, analyses[0].trajectory.format)
@@ -92,7 +94,10 @@ def run(
         return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
 
     # a runner that many processes call decides in which of them the run is led
-    finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
+    if isinstance(chosen_runner, SpreadsRows):
+        finished = chosen_runner.run_together(whole)
+    else:
+        finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
     for number, analysis in enumerate(analyses):
         if finished is None:
             analysis.results = ResultsElsewhere()
@@ -137,7 +142,7 @@ class _Rounds:
             outcome = self._round(len(outcomes), n_rounds, waiting, keeping)
             outcomes.append(outcome)
             if keeping is None:
-                found = [partial.finish() for partial in outcome.partials]
+                found = outcome.found()
             else:
                 found = keeping.end_round(outcome.partials, last=len(outcomes) >= n_rounds)
             following: dict[int, Round] = {}
@@ -153,24 +158,29 @@ class _Rounds:
         names = ", ".join(type(analysis).__name__ for analysis in self.analyses)
         said = f"{names}, round {number + 1} of {n_rounds}" if n_rounds > 1 else names
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
+        rows = [one.rows for one in waiting.values()]
         core = self.analyses[0].trajectory.core
         with reporting(self.progress, said, count(self.frames)) as report:
             if keeping is None:
-                return self._map_reduce(jobs, report, None)
+                return self._map_reduce(jobs, rows, report, None)
             plan = _core.Plan(core, self.frames, jobs, memory=self.memory, workers=1)
             gathering = keeping.begin_round(number, [self.analyses[at] for at in waiting], jobs, plan)
             if not gathering.missing:
                 return _restored(plan, gathering, report)
             try:
-                return self._map_reduce(jobs, report, gathering)
+                return self._map_reduce(jobs, rows, report, gathering)
             except BaseException as error:
                 keeping.save_after(error, gathering)
                 raise
 
-    def _map_reduce(self, jobs: Sequence[Job], report: Report | None, gathering: Gathering | None) -> Outcome:
-        core = self.analyses[0].trajectory.core
-        return self.runner.map_reduce(
-            core,
+    def _map_reduce(
+        self, jobs: Sequence[Job], rows: Sequence[Rows | None], report: Report | None, gathering: Gathering | None
+    ) -> Outcome:
+        map_reduce: Callable[..., Outcome] = self.runner.map_reduce
+        if isinstance(self.runner, SpreadsRows):
+            map_reduce = partial(self.runner.map_reduce, rows=rows)
+        return map_reduce(
+            self.analyses[0].trajectory.core,
             self.frames,
             jobs,
             workers=self.workers,

@@ -122,7 +122,7 @@ ThreadsPerWorker = Annotated[
     int | None,
     typer.Option(
         "--threads-per-worker",
-        help="Threads of an MPI rank or of a Dask task; 1 by default.",
+        help="Threads of a process, a Dask task or an MPI rank; 1 by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),

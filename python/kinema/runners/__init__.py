@@ -1,12 +1,12 @@
 """Runners spread the leaves of a plan over workers and merge what comes back.
 
-They know no analysis by name and choose no frames. `ProcessesRunner`, `Dask` and `MPI` are imported when they are
-chosen: most runs do without what they need.
+They know no analysis by name and choose no frames. `ProcessesRunner`, `Dask`, `MPI` and `GlobalArray` are imported when
+they are chosen: most runs do without what they need.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from kinema.runners.base import CalledByAll, Outcome, Runner, TaskRunner, choose_runner
+from kinema.runners.base import CalledByAll, Outcome, Runner, RunnerOptions, TaskRunner, choose_runner
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
@@ -15,16 +15,19 @@ from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
 if TYPE_CHECKING:
     from kinema.runners.dask import Dask
     from kinema.runners.mpi import MPIRunner as MPI  # noqa: N814
+    from kinema.runners.mpi_arrays import GlobalArray
 
 __all__ = [
     "MPI",
     "CalledByAll",
     "Dask",
     "Gathering",
+    "GlobalArray",
     "Outcome",
     "PieceLimit",
     "RoundTimings",
     "Runner",
+    "RunnerOptions",
     "SerialRunner",
     "TaskRunner",
     "ThreadsRunner",
@@ -34,7 +37,11 @@ __all__ = [
 ]
 
 # public names of runners that are imported when they are asked for
-_LATER = {"Dask": ("kinema.runners.dask", "Dask"), "MPI": ("kinema.runners.mpi", "MPIRunner")}
+_LATER = {
+    "Dask": ("kinema.runners.dask", "Dask"),
+    "GlobalArray": ("kinema.runners.mpi_arrays", "GlobalArray"),
+    "MPI": ("kinema.runners.mpi", "MPIRunner"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,11 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from kinema import _core
 from kinema.access import Access
@@ -24,10 +24,14 @@ __all__ = [
     "CalledByAll",
     "Job",
     "Outcome",
+    "Rows",
     "Runner",
+    "RunnerOptions",
+    "SpreadsRows",
     "TaskRunner",
     "choose_runner",
     "code_by_value",
+    "options_of",
     "sends_code_by_value",
     "session",
 ]
@@ -39,12 +43,33 @@ Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 
 
 @dataclass(frozen=True)
+class Rows:
+    """What a job finds that is one row a frame: "time" (frames,) and "values" (frames, ...).
+
+    Values are so many columns of float64; None: of a kind that only they themselves tell.
+    """
+
+    columns: int | None = None
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What one round gave: a merged partial for each job, where the time went, and the plan in words."""
+    """What one round gave: a merged partial for each job, where the time went, and the plan in words.
+
+    `rows` is what jobs have found of which the partials know nothing any more, by the job's number.
+    """
 
     partials: list[_core.Partial]
     timings: RoundTimings
     plan: str
+    rows: Mapping[int, _core.Found] = field(default_factory=dict)
+
+    def found(self) -> list[_core.Found]:
+        """What each job has found; the partials are used up."""
+        return [
+            self.rows[number] if number in self.rows else partial.finish()
+            for number, partial in enumerate(self.partials)
+        ]
 
 
 @runtime_checkable
@@ -142,25 +167,110 @@ class CalledByAll(Protocol):
         ...
 
 
-# where each runner is: only the one that is asked for is imported, as some bring much along
+@runtime_checkable
+class SpreadsRows(Protocol):
+    """A runner called by all whose processes may put results per frame where each of them reads any."""
+
+    def run_together(self, work: Callable[[], T]) -> T | None:
+        """As `together`, for a whole run: arrays in what `work` gives may still be spread over the processes."""
+        ...
+
+    def map_reduce(
+        self,
+        trajectory: _core.Trajectory,
+        frames: ResolvedFrames,
+        jobs: Sequence[Job],
+        *,
+        workers: int | None,
+        memory: int,
+        progress: Report | None,
+        gathering: Gathering | None = None,
+        access: Access = "direct",
+        rows: Sequence[Rows | None] = (),
+    ) -> Outcome:
+        """See `Runner.map_reduce`; with what jobs find rows, one entry each: these may be in `Outcome.rows`."""
+        ...
+
+
+class RunnerOptions(TypedDict, total=False):
+    """What runners can be told besides the number of workers; None is the same as leaving it out.
+
+    Attributes
+    ----------
+    threads_per_worker : int
+        Threads of a process, a Dask task or an MPI rank; 1 by default.
+    schedule : {"dynamic", "static"}
+        Whether work goes to whoever is free, or each worker has a contiguous share.
+    oversubscribe : int
+        Pieces of work that a worker gets at the least, where there are leaves enough.
+    gather : {"collective", "one-sided"}
+        How results of MPI ranks come together.
+    results : {"root", "all", "spread"}
+        Which MPI ranks have results.
+    """
+
+    threads_per_worker: int | None
+    schedule: str | None
+    oversubscribe: int | None
+    gather: str | None
+    results: str | None
+
+
+class _Known(NamedTuple):
+    """Where a runner is, and which options it takes."""
+
+    module: str
+    class_name: str
+    options: tuple[str, ...] = ()
+
+
+_HAND_OUT = ("threads_per_worker", "schedule", "oversubscribe")
+# only the one that is asked for is imported, as some bring much along
 _RUNNERS = {
-    "serial": ("kinema.runners.serial", "SerialRunner"),
-    "threads": ("kinema.runners.threads", "ThreadsRunner"),
-    "processes": ("kinema.runners.processes", "ProcessesRunner"),
-    "dask": ("kinema.runners.dask", "Dask"),
-    "mpi": ("kinema.runners.mpi", "MPIRunner"),
+    "serial": _Known("kinema.runners.serial", "SerialRunner"),
+    "threads": _Known("kinema.runners.threads", "ThreadsRunner"),
+    "processes": _Known("kinema.runners.processes", "ProcessesRunner", _HAND_OUT),
+    "dask": _Known("kinema.runners.dask", "Dask", _HAND_OUT),
+    "mpi": _Known("kinema.runners.mpi", "MPIRunner", (*_HAND_OUT, "gather", "results")),
 }
 
 
-def choose_runner(runner: str | Runner | None) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None."""
+def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions]) -> Runner:
+    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), that runner itself; threads for None.
+
+    Raises
+    ------
+    ArgumentError
+        For another name; for options that the runner does not take, and for any with a runner that is made already.
+    """
     name = "threads" if runner is None else runner
     if isinstance(name, str):
-        if name not in _RUNNERS:
-            raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
-        module, class_name = _RUNNERS[name]
-        made: Runner = getattr(importlib.import_module(module), class_name)()
+        given = options_of(name, options)
+        known = _RUNNERS[name]
+        made: Runner = getattr(importlib.import_module(known.module), known.class_name)(**given)
         return made
-    if isinstance(name, Runner):
-        return name
-    raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(name).__name__}")
+    if not isinstance(name, Runner):
+        raise ArgumentError(f"runner is a name or an object with map_reduce, found {type(name).__name__}")
+    for option, value in options.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{option} goes to the runner when it is made: {type(name).__name__}({option}={value!r})"
+            )
+    return name
+
+
+def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = str) -> dict[str, Any]:
+    """The options that are not None, of the runner of that name. In errors they are spelled as `spell` does.
+
+    ArgumentError for a runner that is none, and for an option that it does not take.
+    """
+    if name not in _RUNNERS:
+        raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if option not in _RUNNERS[name].options:
+            fitting = " and ".join(one for one, known in _RUNNERS.items() if option in known.options)
+            if not fitting:
+                raise ArgumentError(f"no runner takes the option {spell(option)}")
+            raise ArgumentError(f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out")
+    return given

@@ -10,6 +10,7 @@ import contextlib
 import pickle
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,11 @@ from kinema import _core
 from kinema.access import Access
 from kinema.errors import ArgumentError, WorkerError
 from kinema.frames import ResolvedFrames
-from kinema.progress import Report
+from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, part_cuts
+from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
@@ -40,6 +41,7 @@ except ImportError as missing:
 
 from kinema.runners.dask_cluster import OwnCluster
 from kinema.runners.dask_flight import Flight
+from kinema.runners.dask_progress import FramesUnderway
 from kinema.runners.dask_tasks import Called, Failed, Run, Shared, call_one, run_piece, slots_of, told
 from kinema.runners.dask_transitions import Recording, transitions_since
 
@@ -153,11 +155,13 @@ class Dask:
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
                 memory=limit // team.size,
+                threads=self._threads,
                 began=0.0,
                 access=access,
                 n_pieces=pieces,
             )
-            shared = Shared(pack(setup), pack(KnownFiles.of(trajectory)), self._threads, team.limits)
+            files = pack(KnownFiles.of(trajectory))
+            shared = Shared(pack(setup), files, self._threads, team.limits, heard=progress is not None)
             hand_out = HandOut(
                 plan.n_leaves,
                 gathering.missing,
@@ -167,21 +171,26 @@ class Dask:
                 ahead=_AHEAD,
                 limit=gathering.limit,
                 least_seconds=0.0 if access == "in-memory" else _LEAST_SECONDS,
-                cuts=part_cuts(trajectory, frames, plan.leaf_frames),
+                cuts=plan.cuts(trajectory),
+                threads=self._threads,
                 whole=access == "in-memory",
             )
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
-                    one = _Round(plan, [kernel for kernel, _ in jobs], gathering, hand_out, team, flight, began)
+                    underway = FramesUnderway(team.client, prefix)
+                    kernels = [kernel for kernel, _ in jobs]
+                    one = _Round(plan, kernels, gathering, hand_out, team, flight, underway, began)
                     one.run(progress, schedule == "static")
             except BaseException:
                 recording.abandon()
                 raise
             recorded = recording.end()
             note = f"note: {team.told}, {self._threads} threads a task"
-        return Outcome(gathering.partials(), one.timings(recording, recorded), f"{plan.explain()}\n{note}")
+        return Outcome(
+            gathering.partials(), one.timings(recording, recorded), f"{plan.explain(hand_out.decoded_twice)}\n{note}"
+        )
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: tasks at a time; no cluster is started for the question."""
@@ -342,6 +351,7 @@ class _Round:
         hand_out: HandOut,
         team: _Team,
         flight: Flight,
+        underway: FramesUnderway,
         began: float,
     ) -> None:
         self._plan = plan
@@ -350,6 +360,7 @@ class _Round:
         self._hand_out = hand_out
         self._team = team
         self._flight = flight
+        self._underway = underway
         self._began = began
         self._frames_done = gathering.restored
         self._slots = [(address, slot) for address, number in team.slots.items() for slot in range(number)]
@@ -357,6 +368,7 @@ class _Round:
         for key in self._slots:
             self._tally(*key)
         self._functions: list[tuple[str, float]] = []
+        self._frames_of: Counter[str] = Counter()
 
     def run(self, progress: Report | None, static: bool) -> None:
         """Fills the tree."""
@@ -371,9 +383,17 @@ class _Round:
                 looked = time.monotonic()
                 self._gathering.look()
                 if progress is not None:
-                    progress(self._frames_done, self._plan.n_frames)
+                    self._report(progress)
         if progress is not None:
             progress(self._frames_done, self._plan.n_frames)
+
+    def _report(self, progress: Report) -> None:
+        """Frames of all that has landed and of what runs, and who has done fewest of those that are there."""
+        running = self._underway.by_worker(self._flight.keys)
+        progress(self._frames_done + sum(running.values()), self._plan.n_frames)
+        there = self._flight.threads.keys() & self._team.slots if self._team.limited else self._flight.threads
+        frames = {address: self._frames_of[address] + running.get(address, 0) for address in there}
+        tell_slowest(progress, frames, time.time() - self._began)
 
     def _fill(self) -> None:
         """Sends pieces to whoever is free, also to workers that have joined."""
@@ -398,6 +418,7 @@ class _Round:
         frames = sum(worker["frames"] for worker in found["workers"])
         self._hand_out.account(leaves, answer.seconds, size)
         self._frames_done += frames
+        self._frames_of[answer.worker] += frames
         self._functions.append((answer.worker, answer.seconds))
         tally = self._tally(answer.worker, answer.slot)
         # clocks of two machines differ: no piece began before the round, or ended after now

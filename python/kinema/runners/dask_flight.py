@@ -24,6 +24,8 @@ __all__ = ["Flight"]
 _ASKING = 1.0
 # seconds until data is scattered to whoever is there
 _SCATTERING = 10.0
+# seconds until an answer that is being fetched when all ends is left to itself
+_FETCHING = 1.0
 # times that a task is sent before it is given up; the scheduler counts in the same way where one of several workers is
 # lost (distributed.scheduler.allowed-failures), but knows nothing of a task whose last worker took all data with it
 _ATTEMPTS = 4
@@ -97,9 +99,9 @@ class Flight:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for fetching in self._fetching:
-            fetching.cancel()
         if self._client.status == "running":
+            # not cancelled: a client that was cancelled while it fetched gives that very fetch to all that follow
+            concurrent.futures.wait(self._fetching, timeout=_FETCHING)
             flying = [*self._flying, *(one for batch in self._fetching.values() for one in batch)]
             # what fails here has failed before, and said more
             with contextlib.suppress(OSError):
@@ -111,6 +113,11 @@ class Flight:
 
     def __len__(self) -> int:
         return len(self._flying) + len(self._grounded)
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of the tasks that have been sent and have not landed."""
+        return {str(future.key) for future in self._flying}
 
     def send(self, argument: Any, doing: str, where: list[str] | None = None) -> None:
         """Sends a task; `doing` says in words what it does; `where` names workers that it is meant for."""

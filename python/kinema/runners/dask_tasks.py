@@ -5,6 +5,7 @@ It decides nothing: which leaves there are, and what an error or a loss means, i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import socket
@@ -19,6 +20,7 @@ from typing import Any
 from kinema import _core
 from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError
 from kinema.runners.base import Job
+from kinema.runners.dask_progress import telling
 from kinema.runners.gathering import Leaves
 from kinema.runners.worker import Setup, pack, planned
 
@@ -87,10 +89,13 @@ class Shared:
         Threads of a task.
     limits : dict of str to int
         Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
+    heard : bool
+        Whether tasks are to tell how many frames they have done while they run.
     """
 
-    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int]) -> None:
-        self._content = (payload, files, threads, limits)
+    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int], heard: bool = False) -> None:
+        self.heard = heard
+        self._content = (payload, files, threads, limits, heard)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._slots: SimpleQueue[int] | None = None
@@ -107,7 +112,7 @@ class Shared:
         with self._lock:
             if self._slots is None:
                 self._slots = SimpleQueue()
-                *_, of_a_task, limits = self._content
+                _, _, of_a_task, limits, _ = self._content
                 for number in range(limits.get(worker, slots_of(threads, of_a_task))):
                     self._slots.put(number)
             return self._slots
@@ -118,13 +123,13 @@ class Shared:
             if self._opened is not None:
                 return self._opened, 0.0
             begun = time.monotonic()
-            payload, files, threads, _ = self._content
+            payload, files, *_ = self._content
             setup = pickle.loads(payload)
             if not isinstance(setup, Setup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             known, data = pickle.loads(files)
             trajectory = known.open(data)
-            self._opened = _Opened(trajectory, planned(trajectory, setup, threads), setup.jobs)
+            self._opened = _Opened(trajectory, planned(trajectory, setup), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 
@@ -143,9 +148,10 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
     begun, clock = time.time(), time.monotonic()
     try:
         opened, opening = shared.opened()
-        nodes, timings = _core.run_leaves(
-            opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker)
-        )
+        with telling(worker) if shared.heard else contextlib.nullcontext() as tell:
+            nodes, timings = _core.run_leaves(
+                opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker, tell)
+            )
         packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
         return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
     except (FileNotFound, FileAccessError) as error:
@@ -177,11 +183,13 @@ def _unseen(error: Error, address: str) -> Error:
     )
 
 
-def _until_cancelled(worker: Any) -> Callable[[int, int], None]:
+def _until_cancelled(worker: Any, tell: Callable[[int], None] | None) -> Callable[[int, int], None]:
     """Called about ten times a second: ends a task that the client has cancelled, which Dask itself cannot."""
     key = worker.get_current_task()
 
-    def check(_done: int, _total: int) -> None:
+    def check(done: int, _total: int) -> None:
+        if tell is not None:
+            tell(done)
         task = worker.state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise CancelledError("the client has cancelled this task")

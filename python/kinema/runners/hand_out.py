@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.access import Access
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
 from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
 
@@ -29,7 +29,6 @@ __all__ = [
     "Tally",
     "aligned_piece",
     "insert_nodes",
-    "part_cuts",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
@@ -79,12 +78,17 @@ class Dealing:
 
 
 class HandOut:
-    """Deals out the missing leaves of a plan, in pieces that are subtrees of the merge tree.
+    """Deals out the missing leaves of a plan, in pieces: subtrees of the merge tree, or runs of leaves with cheap ends.
 
     With "dynamic" a piece is the next one of all leaves, and its size a share of what is left (guided
     self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. 36, 1425 (1987)): large at first, small at the
     end, so that nobody waits long for a slow worker. With "static" each worker has a contiguous share, as in the
     publications on parallel MDAnalysis.
+
+    Pieces end where compressed chunks do, or files. Where no leaf ends with a chunk, a chunk at the end of a piece is
+    decoded twice: then pieces have three chunks, or one at the least, so that each worker gets one. Only where there
+    are fewer chunks than half the workers several decode the same one, as that takes no longer. With "static" a share
+    is one piece where cuts may cost something.
 
     Parameters
     ----------
@@ -95,7 +99,7 @@ class HandOut:
     n_workers : int
     schedule : {"dynamic", "static"}
     oversubscribe : int
-        Pieces that a worker gets at the least, where there are leaves enough.
+        Pieces that a worker gets at the least, where there are leaves and chunks enough.
     ahead : int
         Pieces that a worker holds at a time: one that is slow keeps all of them.
     limit : PieceLimit, optional
@@ -103,16 +107,20 @@ class HandOut:
     least_seconds : float
         What a piece of "dynamic" should take at the least, by what pieces have cost so far: for workers that cost a
         while to talk to. Each worker still gets one, as long as there are enough.
-    cuts : list of int
-        Leaves before which "static" would rather cut: those with which files begin (`part_cuts`).
+    cuts : Cuts, optional
+        What it costs to cut before each leaf, from `Plan.cuts`; without it all cuts are alike.
+    threads : int
+        Threads of a worker, which share a piece.
     whole : bool
-        Pieces are not cut to single subtrees, nor by `limit`: what is loaded into memory is loaded at once, and the
-        plan has reckoned with pieces of equal size.
+        Pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: what is loaded into memory is
+        loaded at once, and the plan has reckoned with pieces of equal size.
 
     Attributes
     ----------
     left : int
         Leaves that have not been handed out.
+    decoded_twice : int
+        Frames that are decoded once more because chunks lie across the ends of the pieces so far.
     """
 
     def __init__(
@@ -126,11 +134,15 @@ class HandOut:
         ahead: int = 1,
         limit: PieceLimit | None = None,
         least_seconds: float = 0.0,
-        cuts: Sequence[int] = (),
+        cuts: _core.Cuts | None = None,
+        threads: int = 1,
         whole: bool = False,
     ) -> None:
         self.left = sum(stop - start for start, stop in missing)
+        self.decoded_twice = 0
         self._n_leaves = n_leaves
+        self._cuts = _core.Cuts() if cuts is None else cuts
+        self._threads = threads
         self._pace = Pace(limit)
         self._least_seconds = least_seconds
         self._shares = oversubscribe * ahead
@@ -138,12 +150,14 @@ class HandOut:
         self._whole = whole
         self._static = schedule == "static"
         if self._static:
-            self._queues = _contiguous_shares(missing, n_workers, () if whole else cuts)
+            self._queues = _contiguous_shares(missing, n_workers, _core.Cuts() if whole else self._cuts)
         else:
             self._queues = [deque(missing)]
         # "static": small pieces would gain nothing but news of what is done
+        pieces = 1 if self._cuts.cost_something and not whole else oversubscribe
         shares = [sum(stop - start for start, stop in queue) for queue in self._queues]
-        self._even = [-(-share // oversubscribe) if whole else share // oversubscribe for share in shares]
+        self._even = [-(-share // pieces) if whole else share // pieces for share in shares]
+        self._fair = self.left // n_workers
 
     def take(self, worker: int) -> Leaves | None:
         """The next piece of a worker, or None where none is left for it."""
@@ -156,13 +170,27 @@ class HandOut:
         if self._whole:
             piece = (first, min(end, first + max(1, share)))
         else:
-            piece = aligned_piece(first, end, min(share, self._pace.longest() or share), self._n_leaves)
+            piece = self.cut((first, end), share, self._pace.longest())
         self.left -= piece[1] - first
+        self.decoded_twice += self._cuts.cost(piece[1])
         if piece[1] == end:
             queue.popleft()
         else:
             queue[0] = (piece[1], end)
         return piece
+
+    def cut(self, leaves: Leaves, share: int, longest: int | None) -> Leaves:
+        """The first of some leaves as a piece of about `share` leaves, and `longest` at the most.
+
+        A subtree of the merge tree where all cuts are alike; else it ends where least is decoded twice.
+        """
+        first, end = leaves
+        if self._cuts.are_alike:
+            return aligned_piece(first, end, min(share, longest or share), self._n_leaves)
+        left = self._fair if self._static else self.left // self._n_workers
+        return first, self._cuts.end_of_piece(
+            leaves, share=share, most=longest, fair=self._fair, left=left, threads=self._threads
+        )
 
     def _share(self) -> int:
         """Leaves of the next piece of "dynamic"."""
@@ -174,10 +202,11 @@ class HandOut:
         self._pace.account(leaves, seconds, size)
 
     def all_pieces(self) -> list[Leaves]:
-        """All that are left, in the order of "dynamic"; for runners whose workers take them by number."""
+        """All that are left, in order; for runners whose workers take those of "dynamic" by number."""
         found: list[Leaves] = []
-        while (piece := self.take(0)) is not None:
-            found.append(piece)
+        for worker in range(len(self._queues)):
+            while (piece := self.take(worker)) is not None:
+                found.append(piece)
         return found
 
 
@@ -222,40 +251,28 @@ def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     return first, min(first + size, end)
 
 
-def part_cuts(trajectory: _core.Trajectory, frames: ResolvedFrames, leaf_frames: int) -> list[int]:
-    """The leaves with which files begin, where frames are chosen in order; none for frames in any order."""
-    if not isinstance(frames, tuple) or frames[1] < 1:
-        return []
-    start, step, count = frames
-    positions = [-(-(part["first_frame"] - start) // step) for part in trajectory.parts()]
-    return sorted({round(position / leaf_frames) for position in positions if 0 < position < count})
-
-
-def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: Sequence[int]) -> list[deque[Leaves]]:
-    """The missing leaves, divided among the workers in order; a cut is moved by half a share to one of `cuts`."""
+def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cuts) -> list[deque[Leaves]]:
+    """The missing leaves, divided among the workers in order; a cut is moved by a quarter of a share to a cheap one."""
     total = sum(stop - start for start, stop in missing)
     share = total / n_workers
     queues: list[deque[Leaves]] = [deque() for _ in range(n_workers)]
-    # as numbers among the missing leaves
+    bounds = [0, *(round(worker * share) for worker in range(1, n_workers)), total]
     before = 0
-    positions: list[int] = []
     for start, stop in missing:
-        positions += [before + cut - start for cut in cuts if start <= cut < stop]
+        # as numbers among the missing leaves
+        inside = [before < bound < before + stop - start for bound in bounds]
+        for number in [number for number, there in enumerate(inside) if there]:
+            moved = before + cuts.between_shares(start + bounds[number] - before, int(share)) - start
+            bounds[number] = min(max(moved, before), before + stop - start)
         before += stop - start
-    bounds = [0]
-    for worker in range(1, n_workers):
-        wanted = round(worker * share)
-        near = min(positions, key=lambda at: abs(at - wanted), default=wanted)
-        bounds.append(max(bounds[-1], near if abs(near - wanted) <= share / 4 else wanted))
-    bounds.append(total)
-    for worker, queue in enumerate(queues):
-        before = 0
-        for start, stop in missing:
-            first = max(start, start + bounds[worker] - before)
-            last = min(stop, start + bounds[worker + 1] - before)
+    before = 0
+    for start, stop in missing:
+        for queue, (lower, upper) in zip(queues, pairwise(bounds), strict=True):
+            first = max(start, start + lower - before)
+            last = min(stop, start + upper - before)
             if first < last:
                 queue.append((first, last))
-            before += stop - start
+        before += stop - start
     return queues
 
 

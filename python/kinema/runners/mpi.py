@@ -24,11 +24,12 @@ from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome
+from kinema.runners.base import Job, Outcome, Rows
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Dealing, Tally, part_cuts
+from kinema.runners.hand_out import Dealing
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import pack
+from kinema.trajectory import Trajectory, open
 
 try:
     from mpi4py import MPI as _MPI
@@ -39,20 +40,23 @@ except ImportError as missing:
     ) from None
 
 from kinema.runners.known_files import KnownFiles
+from kinema.runners.mpi_arrays import GlobalArray, pack_arrays, unpack_arrays
 from kinema.runners.mpi_calls import Compute, compute, lead
-from kinema.runners.mpi_gathering import bring_together
+from kinema.runners.mpi_gathering import finish_round
 from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi_leading import LeadingRank
-from kinema.runners.mpi_ranks import Ended, Quit, Ranks, Travelling, check_size
-from kinema.runners.mpi_reading import RankReads, check_mpio, described_for, reads_of
+from kinema.runners.mpi_opening import Opened, take_opened, tell_opened
+from kinema.runners.mpi_ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
+from kinema.runners.mpi_reading import check_mpio, described_for, reading
 from kinema.runners.mpi_round import Setup, WorkingRank
+from kinema.runners.mpi_rows import RowsOfRound
 from kinema.runners.mpi_sharing import NodeBytes
 
 __all__ = ["MPIRunner"]
 
 T = TypeVar("T")
 Gather = Literal["collective", "one-sided"]
-Where = Literal["root", "all"]
+Where = Literal["root", "all", "spread"]
 
 # bytes for all ranks of a machine together where the caller states no limit, as with threads
 _DEFAULT_MEMORY = 64 << 20
@@ -78,8 +82,12 @@ class MPIRunner:
 
           results = kn.runners.MPI(results="all").together(lambda: analyse().results)
 
-    - All ranks run the same script: `analysis.run(runner="mpi")` is called by every rank. Each opens the trajectory
-      (its first header) and the topology, and rank 0 alone has the results, or all with `results="all"`.
+    - All ranks run the same script: `open` of the runner and `analysis.run(runner=...)` are called by every rank. Rank
+      0 alone opens and reads the topology, and has the results; others have them, too, with `results="all"`:
+
+          mpi = kn.runners.MPI(results="all")
+          traj = mpi.open("md.xtc", "top.psf")
+          values = kn.analysis.RMSD(traj, select="name CA").run(runner=mpi).results.rmsd
 
     Parameters
     ----------
@@ -90,10 +98,12 @@ class MPIRunner:
     oversubscribe : int, optional
         Pieces of work that a rank gets at the least, where there are leaves enough; 4 by default.
     gather : {"collective", "one-sided"}
-        How results come to rank 0: with Gatherv (partials that do not grow: merged on a tree of ranks), or through an
-        array in an MPI window. With a checkpoint or a file of rows they are sent while the round lasts.
-    results : {"root", "all"}
-        Which ranks have results, where all ranks call `run` or `together`.
+        How results come together: with Gatherv (large partials that do not grow: merged on a tree of ranks); or results
+        per frame are put into an array that is spread over the ranks, by each rank as soon as it has some, and got from
+        there. With a checkpoint or a file of rows they are sent to rank 0 while the round lasts.
+    results : {"root", "all", "spread"}
+        Which ranks have results, where all ranks call `run` or `together`. "spread": all, and results per frame stay
+        where they are, as `GlobalArray` (`mpi_arrays`), until they are freed; only with gather="one-sided".
     threads_per_worker : int
         Threads of a rank. Their times add up.
 
@@ -118,13 +128,17 @@ class MPIRunner:
         if gather not in get_args(Gather):
             raise ArgumentError(f"gather must be 'collective' or 'one-sided', found {gather!r}")
         if results not in get_args(Where):
-            raise ArgumentError(f"results must be 'root' or 'all', found {results!r}")
+            raise ArgumentError(f"results must be 'root', 'all' or 'spread', found {results!r}")
+        if results == "spread" and gather != "one-sided":
+            raise ArgumentError("results='spread' leaves rows where ranks have put them; it needs gather='one-sided'")
         self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker)
         self._comm = _MPI.COMM_WORLD if comm is None else comm
         self._ranks: Ranks | None = None
+        self._keeps_rows = results == "spread"
+        self._opened: Trajectory | None = None
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
         check_size()
@@ -170,24 +184,36 @@ class MPIRunner:
     def together(self, work: Callable[[], T]) -> T | None:
         """Calls `work` on rank 0, while the others work for what it runs; called by all ranks together.
 
-        Gives what `work` gave; on other ranks None, with `results="all"` a copy of it. What it raises is raised on all
-        ranks. Within a block or a call of this runner it is just called.
+        Gives what `work` gave; on other ranks None, with `results="all"` a copy of it, with "spread" a copy in which
+        spread arrays are still spread. What it raises is raised on all ranks. Within a block or a call of this runner
+        it is just called.
         """
+        return self._together(work, keeps_rows=self._results == "spread")
+
+    def run_together(self, work: Callable[[], T]) -> T | None:
+        """See `SpreadsRows`: with `results="all"` every rank gets rows from where they are, not from rank 0."""
+        return self._together(work, keeps_rows=self._results != "root")
+
+    def _together(self, work: Callable[[], T], *, keeps_rows: bool) -> T | None:
         if self._ranks is not None:
             return work()
-        self._ranks = self._met()
+        ranks = self._met()
+        self._ranks, self._keeps_rows = ranks, keeps_rows
+        kept: frozenset[int] = frozenset()
         try:
-            if self._ranks.leads:
-                return self._lead(self._ranks, work)
+            if ranks.leads:
+                value, kept = self._lead(ranks, work)
+                return value
             with _heedless():
-                ended = self._serve(self._ranks)
+                ended = self._serve(ranks)
             if ended.error is not None:
                 raise ended.error.arrived()
-            value: T | None = pickle.loads(ended.value)
-            return value
+            kept = ended.kept
+            arrived: T | None = self._arrived(ranks, ended.value)
+            return arrived
         finally:
-            ranks, self._ranks = self._ranks, None
-            ranks.free()
+            self._ranks, self._keeps_rows = None, self._results == "spread"
+            ranks.free(kept)
 
     def _met(self) -> Ranks:
         """All ranks, each at this place."""
@@ -205,17 +231,33 @@ class MPIRunner:
                 traceback.print_exception(error)
             self._comm.Abort(1)
 
-    def _lead(self, ranks: Ranks, work: Callable[[], T]) -> T:
+    def _lead(self, ranks: Ranks, work: Callable[[], T]) -> tuple[T, frozenset[int]]:
+        """What `work` gives, and the numbers of rows that stay on the ranks; the others are told."""
         try:
             found = work()
-            told = pickle.dumps(found if self._results == "all" else None)
+            told, spread = pack_arrays(None if self._results == "root" else found)
         except BaseException as error:
             ranks.broadcast(
                 Ended(error=Travelling.of(error, 0, told=isinstance(error, Exception) and _has_rank(error)))
             )
             raise
-        ranks.broadcast(Ended(told))
-        return found
+        kept = spread if self._results == "spread" else frozenset()
+        ranks.broadcast(Ended(told, kept=kept))
+        return (self._arrived(ranks, told) if spread - kept else found), kept
+
+    def _arrived(self, ranks: Ranks, told: bytes) -> Any:
+        """What rank 0 has told, with spread arrays in this rank's memory, unless they are to stay spread."""
+        if self._results == "spread":
+            return unpack_arrays(told, ranks, lambda array: array)
+        columns: dict[int, NDArray[Any]] = {}
+
+        def in_memory(array: GlobalArray) -> NDArray[Any]:
+            number = array.rows.number
+            if number not in columns:
+                columns[number] = array.rows.get(0, len(array))
+            return array.of(0, columns[number])
+
+        return unpack_arrays(told, ranks, in_memory)
 
     def _serve(self, ranks: Ranks) -> Ended:
         """Takes part in rounds until rank 0 says that there are no more."""
@@ -228,6 +270,10 @@ class MPIRunner:
                         search(ranks, command)
                     case Compute() as command:
                         compute(ranks, command)
+                    case Opened() as command:
+                        self._opened = take_opened(ranks, command)
+                    case FreeRows() as command:
+                        ranks.arrays[command.number].free_here()
                     case Ended() as ended:
                         return ended
                     case Quit():
@@ -236,6 +282,34 @@ class MPIRunner:
             # what goes wrong in a round is told to rank 0; this is what cannot be told
             self._abort(error)
             raise
+
+    def open(self, paths: Any, topology: Any = None, **options: Any) -> Trajectory:
+        """As `kinema.open`, on rank 0 alone; called by all ranks together, each of which gets the trajectory.
+
+        Frames are found and the topology is read now. On other ranks neither a file of the trajectory nor that of the
+        topology is touched: frames are read from the parts that hold them, and selections and masses come from the
+        atoms that rank 0 has read. Within a block or a call of `together`, which only rank 0 runs, it is `kinema.open`.
+
+        Raises
+        ------
+        As `kinema.open` and `Trajectory.scan`, on all ranks.
+        """
+        if self._ranks is not None:
+            return open(paths, topology, **options)
+
+        def opening() -> None:
+            trajectory = open(paths, topology, **options)
+            if self._ranks is not None:
+                self.find_frames(trajectory.core)
+                trajectory.scan()
+                tell_opened(self._ranks, trajectory)
+            self._opened = trajectory
+
+        self.together(opening)
+        found, self._opened = self._opened, None
+        if found is None:
+            raise InternalError("a rank was told of no trajectory")
+        return found
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:
         """Has all ranks search large files that have no index; called on rank 0 alone, where `map_reduce` is."""
@@ -255,8 +329,9 @@ class MPIRunner:
         progress: Report | None,
         gathering: Gathering | None = None,
         access: Access = "direct",
+        rows: Sequence[Rows | None] = (),
     ) -> Outcome:
-        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
+        """See `SpreadsRows.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
 
         `workers` is a number of ranks, by default all; `memory` is divided among them.
         """
@@ -293,19 +368,20 @@ class MPIRunner:
             oversubscribe=oversubscribe,
             access=access,
             n_pieces=pieces,
-            cuts=part_cuts(trajectory, frames, plan.leaf_frames),
             limit=gathering.limit,
             streamed=streamed,
             reported=progress is not None,
-            gather=self._gather,
             tree_from=self._tree_from,
+            rows=list(rows) if self._gather == "one-sided" and not streamed else [],
+            keep_rows=self._keeps_rows,
             before=time.monotonic() - began,
         )
         ranks.broadcast(setup)
-        with _shared(ranks, setup, data) as shared, _reading(ranks, setup, trajectory) as reads:
-            leading = LeadingRank(ranks, setup, reads, gathering, kernels, progress, began)
-            leading.run(shared, jobs)
-        tallies = _finish(ranks, setup, kernels, None, gathering.tree, leading.tally)
+        with RowsOfRound(ranks, frames, setup.rows) as put:
+            with _shared(ranks, setup, data) as shared, reading(ranks, access, setup.workers, trajectory) as reads:
+                leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, progress, began)
+                leading.run(shared, jobs)
+            tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
         timings = RoundTimings(
@@ -315,7 +391,10 @@ class MPIRunner:
             np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
             gathering.restored,
         )
-        return Outcome(gathering.partials(), timings, f"{plan.explain()}\nnote: {self._in_words(ranks, setup)}")
+        hand_out = setup.pieces(plan.cuts(trajectory))
+        hand_out.all_pieces()
+        words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(ranks, setup)}"
+        return Outcome(gathering.partials(), timings, words, found)
 
     # -- functions of others ------------------------------------------------------------------------------------
 
@@ -353,12 +432,12 @@ class MPIRunner:
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
-        with _shared(ranks, setup, None) as data, _reading(ranks, setup) as reads:
-            working = WorkingRank(ranks, setup, reads)
-            well = working.run(data)
-        if well:
-            tally = working.tally if working.takes_part else None
-            _finish(ranks, setup, working.kernels, working.tree, None, tally)
+        with RowsOfRound(ranks, setup.frames, setup.rows) as put:
+            with _shared(ranks, setup, None) as data, reading(ranks, setup.access, setup.workers) as reads:
+                working = WorkingRank(ranks, setup, put, reads)
+                well = working.run(data)
+            if well:
+                finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
 
 
 @contextmanager
@@ -369,38 +448,6 @@ def _shared(ranks: Ranks, setup: Setup, data: NDArray[np.uint8] | None) -> Itera
         yield shared.array
     finally:
         shared.free()
-
-
-@contextmanager
-def _reading(ranks: Ranks, setup: Setup, own: _core.Trajectory | None = None) -> Iterator[RankReads]:
-    """What this rank reads with, while a round lasts."""
-    reads = reads_of(ranks, setup.access, setup.workers, own)
-    try:
-        yield reads
-    finally:
-        reads.close()
-
-
-def _finish(
-    ranks: Ranks,
-    setup: Setup,
-    kernels: Sequence[_core.Kernel],
-    own: _core.MergeTree | None,
-    into: _core.MergeTree | None,
-    tally: Tally | None,
-) -> list[Tally]:
-    """What all ranks do together after a round that went well: nodes and sums of timings come to rank 0."""
-    failed: BaseException | None = None
-    if not setup.streamed:
-        try:
-            bring_together(ranks, setup.gather, setup.tree_from, setup.n_leaves, kernels, own, into)
-        except Exception as error:
-            # the others go on to the next step, and so must this one
-            failed = error
-    found = ranks.comm.gather(tally, 0)
-    if failed is not None:
-        raise failed
-    return [one for one in found or [] if one is not None]
 
 
 def _has_rank(error: BaseException) -> bool:

@@ -1,11 +1,13 @@
-"""How the nodes of all ranks come to rank 0 at the end of a round: collectively, on a tree of ranks, or one-sided.
+"""The end of a round: how the nodes of all ranks come to rank 0, with Gatherv or on a tree of ranks.
 
-It merges nothing but on the fixed merge tree, so that results have the same bits in every way.
+It merges nothing but on the fixed merge tree, so that results have the same bits in every way. Rows that are put in
+their place one-sided are not its business (`mpi_rows`).
 """
 
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,30 +15,68 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import MemoryLimitError
-from kinema.runners.hand_out import PackedNode
-from kinema.runners.mpi_ranks import Ranks, Travelling, sleep_between
+from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.runners.hand_out import PackedNode, Tally
+from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi_round import Setup
+from kinema.runners.mpi_rows import RowsOfRound
 
-__all__ = ["GlobalBytes", "bring_together"]
+__all__ = ["bring_together", "finish_round"]
 
-_TREE = 3  # tag of messages between ranks that merge
+# tags of messages between ranks that merge: that one is ready for them, nodes
+_READY, _TREE = 3, 4
+# seconds between two looks for nodes
+_PAUSE = 0.0001
+
+
+def finish_round(
+    ranks: Ranks,
+    setup: Setup,
+    put: RowsOfRound,
+    kernels: Sequence[_core.Kernel],
+    own: _core.MergeTree | None,
+    into: _core.MergeTree | None,
+    tally: Tally,
+) -> tuple[list[Tally], dict[int, _core.Found]]:
+    """What all ranks do together after a round that went well: nodes, rows and sums of timings come to rank 0."""
+    failed: BaseException | None = None
+    found: dict[int, _core.Found] = {}
+    try:
+        if not setup.streamed:
+            bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
+    except Exception as error:
+        # the others go on to the next step, and so must this one
+        failed = error
+    try:
+        put.complete(tally)
+    except ArgumentError as error:
+        failed = failed or error  # the same one on all ranks
+    if ranks.leads and failed is None and not setup.keep_rows:
+        try:
+            found = put.fetch(tally)
+        except Exception as error:
+            failed = error
+    told = ranks.comm.gather(tally if ranks.rank < setup.workers else None, 0)
+    if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
+        found = put.keep()
+    if failed is not None and ranks.leads:
+        raise failed
+    return [one for one in told or [] if one is not None], found
 
 
 def bring_together(
     ranks: Ranks,
-    gather: str,
     tree_from: int,
     n_leaves: int,
     kernels: Sequence[_core.Kernel],
     own: _core.MergeTree | None,
     into: _core.MergeTree | None,
+    tally: Tally,
 ) -> None:
     """Brings what the ranks have gathered into the tree of rank 0; called by all ranks together.
 
     Parameters
     ----------
-    gather : {"collective", "one-sided"}
-        With Gatherv, or through an array of bytes that is spread over all ranks, of which rank 0 gets part by part.
     tree_from : int
         Bytes of all ranks from which on partials that do not grow are merged on the way, on a binomial tree of ranks.
     kernels : list of Kernel
@@ -45,6 +85,8 @@ def bring_together(
         What this rank has gathered; None where there is nothing, and on rank 0.
     into : MergeTree or None
         The tree of rank 0.
+    tally : Tally
+        Messages are counted as communicating, without waiting for those who come later.
 
     Raises
     ------
@@ -64,9 +106,6 @@ def bring_together(
     if not _all_well(ranks, failed, into):
         return
     sizes = ranks.comm.allgather(len(data))
-    if gather == "one-sided":
-        _one_sided(ranks, data, sizes, kernels, into)
-        return
     shrink = False
     if sum(sizes) >= tree_from:
         try:
@@ -77,9 +116,9 @@ def bring_together(
             return
         shrink = ranks.comm.allreduce(shrink, MPI.LAND)
     if shrink:
-        _on_a_tree(ranks, n_leaves, kernels, nodes, into)
+        _on_a_tree(ranks, n_leaves, kernels, nodes, into, tally)
     else:
-        _gatherv(ranks, data, sizes, kernels, into)
+        _gatherv(ranks, data, sizes, kernels, into, tally)
 
 
 def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | None) -> bool:
@@ -116,7 +155,12 @@ def _insert(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], data: bytes 
 
 
 def _gatherv(
-    ranks: Ranks, data: bytes, sizes: Sequence[int], kernels: Sequence[_core.Kernel], into: _core.MergeTree | None
+    ranks: Ranks,
+    data: bytes,
+    sizes: Sequence[int],
+    kernels: Sequence[_core.Kernel],
+    into: _core.MergeTree | None,
+    tally: Tally,
 ) -> None:
     room: NDArray[np.uint8] | None = None
     if into is not None:
@@ -132,7 +176,10 @@ def _gatherv(
                 "gather='one-sided', which takes part by part"
             )
         return
+    # all ranks are here now
+    began = time.monotonic()
     ranks.comm.Gatherv(np.frombuffer(data, np.uint8), None if room is None else (room, sizes), 0)
+    tally.communicate += time.monotonic() - began
     if into is None or room is None:
         return
     at = 0
@@ -148,6 +195,7 @@ def _on_a_tree(
     kernels: Sequence[_core.Kernel],
     nodes: Sequence[_core.Node],
     into: _core.MergeTree | None,
+    tally: Tally,
 ) -> None:
     """Each rank takes in what its neighbours have, one, two, four ranks on, and passes the merged nodes on."""
     failed: Travelling | None = None
@@ -167,10 +215,10 @@ def _on_a_tree(
                 found = failed if failed is not None else _pack(tree.take_nodes()) if tree is not None else []
             except BaseException as error:
                 found = Travelling.of(error, ranks.rank)
-            ranks.comm.send(found, ranks.rank - distance, tag=_TREE)
+            _send(ranks, found, ranks.rank - distance, tally)
             return
         if ranks.rank + distance < ranks.size:
-            arrived = ranks.comm.recv(source=ranks.rank + distance, tag=_TREE)
+            arrived = _receive(ranks, ranks.rank + distance, tally)
             if isinstance(arrived, Travelling):
                 failed = failed or arrived
             elif failed is None and tree is not None:
@@ -185,69 +233,25 @@ def _on_a_tree(
         raise failed.arrived()
 
 
-def _one_sided(
-    ranks: Ranks, data: bytes, sizes: Sequence[int], kernels: Sequence[_core.Kernel], into: _core.MergeTree | None
-) -> None:
-    whole = GlobalBytes(ranks.comm, sum(sizes))
-    try:
-        begins = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-        whole.put(begins[ranks.rank], data)
-        whole.meet()
-        if into is not None:
-            for begin, size in zip(begins, sizes, strict=False):
-                if size:
-                    _insert(into, kernels, whole.get(begin, size))
-    finally:
-        whole.meet()
-        whole.free()
+def _send(ranks: Ranks, found: list[PackedNode] | Travelling, to: int, tally: Tally) -> None:
+    """Sends when the other one is there: until then it is waiting, not sending."""
+    _arriving(ranks, to, _READY).recv()
+    began = time.monotonic()
+    ranks.comm.send(found, to, tag=_TREE)
+    tally.communicate += time.monotonic() - began
 
 
-class GlobalBytes:
-    """An array of bytes that is spread over all ranks in blocks of one length; each can put and get any part of it.
+def _receive(ranks: Ranks, source: int, tally: Tally) -> list[PackedNode] | Travelling:
+    ranks.comm.send(None, source, tag=_READY)
+    message = _arriving(ranks, source, _TREE)
+    began = time.monotonic()
+    arrived: list[PackedNode] | Travelling = message.recv()
+    tally.communicate += time.monotonic() - began
+    return arrived
 
-    One-sided, as in Global Arrays (Nieplocha et al., J. Supercomput. 10, 169 (1996)). Made, and freed, by all ranks
-    together.
-    """
 
-    def __init__(self, comm: MPI.Intracomm, size: int) -> None:
-        self._comm = comm
-        self._block = max(1, -(-size // comm.Get_size()))
-        self._window = MPI.Win.Allocate(self._block, 1, comm=comm)
-        self._window.Lock_all()
-
-    def put(self, at: int, data: bytes) -> None:
-        """Writes bytes; others see them after `meet`."""
-        array = np.frombuffer(data, np.uint8)
-        for owner, offset, first, last in self._parts(at, len(array)):
-            self._window.Put(array[first:last], owner, (offset, last - first, MPI.BYTE))
-        self._window.Flush_all()
-
-    def get(self, at: int, size: int) -> memoryview:
-        """Reads bytes; those that are put at the same time may or may not be among them."""
-        array = np.empty(size, np.uint8)
-        for owner, offset, first, last in self._parts(at, size):
-            self._window.Get(array[first:last], owner, (offset, last - first, MPI.BYTE))
-        self._window.Flush_all()
-        return array.data
-
-    def meet(self) -> None:
-        """Waits for all ranks; what any of them has put is there for all."""
-        self._window.Sync()
-        sleep_between(self._comm.Ibarrier())
-        self._window.Sync()
-
-    def free(self) -> None:
-        """Gives the memory back; called by all ranks together."""
-        self._window.Unlock_all()
-        self._window.Free()
-
-    def _parts(self, at: int, size: int) -> list[tuple[int, int, int, int]]:
-        """Owner, place with the owner, and the range of the caller's bytes, for each owner."""
-        found = []
-        first = 0
-        while first < size:
-            owner, offset = divmod(at + first, self._block)
-            last = min(size, first + self._block - offset)
-            found.append((owner, offset, first, last))
-            first = last
-        return found
+def _arriving(ranks: Ranks, source: int, tag: int) -> MPI.Message:
+    """Waits for a message, and leaves the processor to others meanwhile."""
+    while (message := ranks.comm.improbe(source=source, tag=tag)) is None:
+        time.sleep(_PAUSE)
+    return message

@@ -22,6 +22,7 @@ from kinema.runners.hand_out import insert_nodes
 from kinema.runners.mpi_ranks import Ranks
 from kinema.runners.mpi_reading import RankReads
 from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
+from kinema.runners.mpi_rows import RowsOfRound
 
 __all__ = ["LeadingRank"]
 
@@ -36,6 +37,7 @@ class LeadingRank(RankAtWork):
     ----------
     ranks : Ranks
     setup : Setup
+    rows : RowsOfRound
     reads : RankReads
     gathering : Gathering
         Its tree takes in what this rank gathers, and what others send while the round lasts.
@@ -49,13 +51,14 @@ class LeadingRank(RankAtWork):
         self,
         ranks: Ranks,
         setup: Setup,
+        rows: RowsOfRound,
         reads: RankReads,
         gathering: Gathering,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
         began: float,
     ) -> None:
-        super().__init__(ranks, setup, reads, began)
+        super().__init__(ranks, setup, rows, reads, began)
         self._gathering = gathering
         self._kernels = kernels
         self._progress = progress

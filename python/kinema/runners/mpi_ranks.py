@@ -9,7 +9,7 @@ import pickle
 import time
 import traceback
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpi4py import MPI
@@ -18,7 +18,10 @@ from kinema.errors import ArgumentError, CancelledError, Error, InternalError
 from kinema.runners.mpi_counter import Counter
 from kinema.runners.mpi_launch import launched
 
-__all__ = ["Ended", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
+if TYPE_CHECKING:
+    from kinema.runners.mpi_arrays import GlobalRows
+
+__all__ = ["Ended", "FreeRows", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
 
 # seconds between two looks at a request that is not done: short at first, long where nothing happens for a while
 _SHORTEST, _LONGEST = 0.00005, 0.002
@@ -60,15 +63,23 @@ class Travelling:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run is over: what it gave, where that is told to all ranks, or why it failed."""
+    """A run is over: what it gave, where that is told to all ranks, or why it failed; which rows are kept."""
 
     value: Any = None
     error: Travelling | None = None
+    kept: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Quit:
     """Nothing more is to be done."""
+
+
+@dataclass(frozen=True)
+class FreeRows:
+    """The rows of that number are to be given back."""
+
+    number: int
 
 
 class Ranks:
@@ -83,6 +94,8 @@ class Ranks:
     leaders : communicator or None
         The first rank of each node; MPI's null on the others.
     counter : Counter
+    arrays : list of GlobalRows
+        All that were made, in the same order on all ranks.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -96,6 +109,7 @@ class Ranks:
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
         self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
+        self.arrays: list[GlobalRows] = []
 
     @property
     def leads(self) -> bool:
@@ -107,8 +121,13 @@ class Ranks:
         packed = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL) if self.leads else b""
         return pickle.loads(broadcast_bytes(self.comm, packed))
 
-    def free(self) -> None:
-        """Gives everything back; called by all ranks together."""
+    def free(self, kept: frozenset[int] = frozenset()) -> None:
+        """Gives everything back but the rows of these numbers; called by all ranks together."""
+        for number, rows in enumerate(self.arrays):
+            if number in kept:
+                rows.outlive()
+            else:
+                rows.free_here()
         self.counter.free()
         if self.leaders != MPI.COMM_NULL:
             self.leaders.Free()

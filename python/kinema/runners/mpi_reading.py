@@ -5,7 +5,8 @@ It says who reads in which way; reading through MPI-IO is `mpi_hdf5`, which noth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from mpi4py import MPI
@@ -18,7 +19,7 @@ from kinema.h5md.description import H5mdDescription
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks
 
-__all__ = ["RankReads", "check_mpio", "described_for", "reads_of"]
+__all__ = ["RankReads", "check_mpio", "described_for", "reading"]
 
 
 def check_mpio(trajectory: _core.Trajectory, access: Access) -> None:
@@ -39,13 +40,21 @@ def described_for(access: Access) -> Callable[[H5mdDescription], H5mdDescription
     return through_mpio
 
 
-def reads_of(ranks: Ranks, access: Access, n_ranks: int, own: _core.Trajectory | None = None) -> RankReads:
-    """What this rank reads with, where the first `n_ranks` take part; `own`: a trajectory that it has open already."""
+@contextmanager
+def reading(ranks: Ranks, access: Access, n_ranks: int, own: _core.Trajectory | None = None) -> Iterator[RankReads]:
+    """What this rank reads with while a round lasts, where the first `n_ranks` ranks take part.
+
+    `own`: a trajectory that it has open already.
+    """
+    reads = RankReads(own)
     if access in MPIO and ranks.rank < n_ranks:
         from kinema.runners.mpi_hdf5 import MpioReads
 
-        return MpioReads(ranks, n_ranks, collective=access == "hdf5-mpio-collective")
-    return RankReads(own)
+        reads = MpioReads(ranks, n_ranks, collective=access == "hdf5-mpio-collective")
+    try:
+        yield reads
+    finally:
+        reads.close()
 
 
 class RankReads:

@@ -19,12 +19,13 @@ from kinema import _core
 from kinema.access import MPIO, Access
 from kinema.errors import Error, InternalError
 from kinema.frames import ResolvedFrames
-from kinema.runners.base import Job
+from kinema.runners.base import Job, Rows
 from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally, aligned_piece
+from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
 from kinema.runners.mpi_reading import RankReads
+from kinema.runners.mpi_rows import RowsOfRound
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]
@@ -44,8 +45,9 @@ class Setup:
     `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
     that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
     before it told the others.
-    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, in the way that
-    `gather` names, on a tree of ranks from `tree_from` bytes on.
+    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, on a tree of
+    ranks from `tree_from` bytes on. `rows`: which jobs have rows that are put in their place as they come; empty for
+    none. `keep_rows`: they stay there after the round.
     """
 
     files: KnownFiles
@@ -60,23 +62,24 @@ class Setup:
     oversubscribe: int
     access: Access
     n_pieces: int
-    cuts: list[int]
     limit: PieceLimit | None
     streamed: bool
     reported: bool
-    gather: str
     tree_from: int
+    rows: list[Rows | None]
+    keep_rows: bool
     before: float
 
-    def pieces(self) -> HandOut:
-        """The hand-out: the same on every rank."""
+    def pieces(self, cuts: _core.Cuts) -> HandOut:
+        """The hand-out: the same on every rank, as each finds the same `cuts` of its plan."""
         return HandOut(
             self.n_leaves,
             self.missing,
             self.workers,
             schedule=self.schedule,
             oversubscribe=self.oversubscribe,
-            cuts=self.cuts,
+            cuts=cuts,
+            threads=self.threads,
             whole=self.loads,
         )
 
@@ -135,10 +138,11 @@ class RankAtWork(ABC):
         Where its time went.
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup, reads: RankReads, began: float) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, reads: RankReads, began: float) -> None:
         self.ranks = ranks
         self.setup = setup
         self.reads = reads
+        self._rows = rows
         self.tally = Tally(ranks.rank, setup.threads, ranks.name)
         self._pace = Pace(setup.limit)
         self._began = began
@@ -161,13 +165,16 @@ class RankAtWork(ABC):
 
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
+        kernels = [kernel for kernel, _ in jobs]
         self.tally.start = self.seconds()
-        for first, stop in self._pieces():
+        hand_out = self.setup.pieces(plan.cuts(trajectory))
+        for first, stop in self._pieces(hand_out):
             while first < stop:
                 until = stop
                 if not self.setup.loads:
                     # in parts where not all of it may be held
-                    _, until = aligned_piece(first, stop, self._pace.longest() or stop - first, plan.n_leaves)
+                    longest = self._pace.longest()
+                    _, until = hand_out.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
                 try:
                     nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
@@ -179,14 +186,13 @@ class RankAtWork(ABC):
                 self.tally.add(timings)
                 self._frames += plan.leaf(until - 1)[1] - plan.leaf(first)[0]
                 began = time.monotonic()
-                size = self._take(nodes)
+                size = self._take(self._rows.put(plan, kernels, nodes))
                 self.tally.communicate += time.monotonic() - began
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
 
-    def _pieces(self) -> Iterator[Leaves]:
+    def _pieces(self, hand_out: HandOut) -> Iterator[Leaves]:
         """The pieces of this rank, each when the last is done."""
-        hand_out = self.setup.pieces()
         if self.setup.schedule == "static":
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
@@ -220,9 +226,9 @@ class WorkingRank(RankAtWork):
     kernels : list of Kernel
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup, reads: RankReads) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, reads: RankReads) -> None:
         # clocks of other machines may tell another time; the message itself takes none that matters
-        super().__init__(ranks, setup, reads, time.monotonic() - setup.before)
+        super().__init__(ranks, setup, rows, reads, time.monotonic() - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []

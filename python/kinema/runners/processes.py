@@ -30,7 +30,7 @@ from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Job, Outcome
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
@@ -58,7 +58,7 @@ _PATIENCE = 10.0
 
 
 class ProcessesRunner:
-    """Runs on processes, each with one thread; results are the same to the bit as those of threads.
+    """Runs on processes, by default of one thread each; results are the same to the bit as those of threads.
 
     Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
     libraries that are not to be used from several threads.
@@ -70,6 +70,8 @@ class ProcessesRunner:
 
     Parameters
     ----------
+    threads_per_worker : int
+        Threads of a process. Their times add up.
     schedule : {"dynamic", "static"}
         Whether whoever is free gets the next piece of work (default), or each a contiguous share.
     oversubscribe : int, optional
@@ -84,7 +86,10 @@ class ProcessesRunner:
 
     name = "processes"
 
-    def __init__(self, *, schedule: str | None = None, oversubscribe: int | None = None) -> None:
+    def __init__(
+        self, *, threads_per_worker: int = 1, schedule: str | None = None, oversubscribe: int | None = None
+    ) -> None:
+        self._threads = worker_count(threads_per_worker)
         self._dealing = Dealing(schedule, oversubscribe)
 
     def map_reduce(
@@ -102,9 +107,10 @@ class ProcessesRunner:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
         limit = memory or _DEFAULT_MEMORY
-        wanted = worker_count(workers)
-        pieces = wanted * self._dealing.oversubscribe(access)
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=wanted, access=access, pieces=pieces)
+        threads = self._wanted(workers) * self._threads
+        pieces = threads * self._dealing.oversubscribe(access)
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+        used = max(1, plan.workers // self._threads)
         kernels = [kernel for kernel, _ in jobs]
         if gathering is None:
             gathering = Gathering(plan, kernels)
@@ -116,20 +122,23 @@ class ProcessesRunner:
                 jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
-                memory=limit // plan.workers,
+                memory=limit // used,
+                threads=self._threads,
                 began=began,
                 access=access,
                 n_pieces=pieces,
             ).store(folder)
-            with _Team(plan.workers, folder) as team:
+            with _Team(used, folder, threads=self._threads) as team:
                 hand_out = HandOut(
                     plan.n_leaves,
                     gathering.missing,
-                    plan.workers,
+                    used,
                     schedule=self._dealing.schedule(access),
                     oversubscribe=self._dealing.oversubscribe(access),
                     ahead=_PIECES_AHEAD,
                     limit=gathering.limit,
+                    cuts=plan.cuts(trajectory),
+                    threads=self._threads,
                     whole=access == "in-memory",
                 )
                 _Round(plan, kernels, team, gathering, hand_out).run(progress)
@@ -144,8 +153,18 @@ class ProcessesRunner:
             gathering.restored,
         )
         return Outcome(
-            gathering.partials(), timings, f"{plan.explain()}\nnote: each worker is a process with one thread"
+            gathering.partials(),
+            timings,
+            f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
         )
+
+    def _wanted(self, workers: int | None) -> int:
+        """Processes; those that the caller does not count share the cores with their threads."""
+        return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
+
+    def _in_words(self, used: int, schedule: Schedule) -> str:
+        threads = "one thread" if self._threads == 1 else f"{self._threads} threads"
+        return f"each worker is a process with {threads}, {used} of them, {schedule} schedule"
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
@@ -220,10 +239,10 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 class _Member:
     """One worker process as the parent sees it."""
 
-    def __init__(self, number: int, folder: str, work: str = "leaves") -> None:
+    def __init__(self, number: int, folder: str, work: str, threads: int) -> None:
         self.number = number
         self._work = work
-        self.tally = Tally(number)
+        self.tally = Tally(number, threads)
         self.pieces: deque[Leaves] = deque()  # handed out and not done
         self.running = 0  # frames done of the first of them
         self.frames = 0  # of the pieces that are done
@@ -301,16 +320,17 @@ def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
 class _Team:
     """The processes of a round; leaving the context ends them all, whatever they do."""
 
-    def __init__(self, n_workers: int, folder: str, work: str = "leaves") -> None:
+    def __init__(self, n_workers: int, folder: str, work: str = "leaves", threads: int = 1) -> None:
         self.members: list[_Member] = []
         self._work = work
         self._n_workers = n_workers
         self._folder = folder
+        self._threads = threads
 
     def __enter__(self) -> Self:
         try:
             for number in range(self._n_workers):
-                self.members.append(_Member(number, self._folder, self._work))
+                self.members.append(_Member(number, self._folder, self._work, self._threads))
         except BaseException:
             self._end()
             raise

@@ -54,8 +54,8 @@ _SETUP_NAME = "setup.pickle"
 class Setup:
     """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
 
-    `memory` in bytes is that of one worker; `began` is the round's beginning on the clock `time.monotonic`, which all
-    processes of a machine share; `n_pieces` counts those of all workers together.
+    `memory` in bytes and `threads` are those of one worker; `began` is the round's beginning on the clock
+    `time.monotonic`, which all processes of a machine share; `n_pieces` counts those of all workers together.
     """
 
     recipe: dict[str, Any]
@@ -64,6 +64,7 @@ class Setup:
     fingerprints: list[str]
     n_leaves: int
     memory: int
+    threads: int
     began: float
     access: Access = "direct"
     n_pieces: int = 0
@@ -266,17 +267,17 @@ def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Pl
     trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
     trajectory.scan(workers=1)
     _refuse_changed_files(trajectory, setup.fingerprints)
-    return trajectory, planned(trajectory, setup, 1)
+    return trajectory, planned(trajectory, setup)
 
 
-def planned(trajectory: _core.Trajectory, setup: Setup, threads: int) -> _core.Plan:
-    """The same plan as the parent's for a worker with so many threads, of a trajectory that it has opened."""
+def planned(trajectory: _core.Trajectory, setup: Setup) -> _core.Plan:
+    """The same plan as the parent's for one worker, of a trajectory that it has opened."""
     plan = _core.Plan(
         trajectory,
         setup.frames,
         setup.jobs,
         memory=setup.memory,
-        workers=threads,
+        workers=setup.threads,
         access=setup.access,
         pieces=setup.n_pieces,
     )

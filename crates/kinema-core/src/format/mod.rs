@@ -252,6 +252,13 @@ pub trait Decoder: Send + Sync {
         Grain::FRAME
     }
 
+    /// How much is decoded twice, in frames of this file, where two frames that follow each other in some order are
+    /// decoded apart: what the chunks hold that both need, where these are decoded whole.
+    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let _ = (before, after, fields);
+        0
+    }
+
     /// Whether [`BlockMut::wide`] is written where it is given: by decoders of files that may hold float64.
     fn wide(&self) -> bool {
         false

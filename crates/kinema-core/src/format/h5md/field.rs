@@ -81,6 +81,17 @@ impl Field {
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()
     }
 
+    /// Decoded bytes of a frame; 0 for rows that are elsewhere.
+    pub fn frame_bytes(&self) -> u64 {
+        match &self.rows {
+            Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
+                let [_, units, components] = array.shape();
+                units * components * (array.unit_bytes() / array.chunk_shape()[2])
+            }),
+            Rows::Foreign(..) => 0,
+        }
+    }
+
     /// How frames hang together in the chunks.
     pub fn grain(&self) -> Grain {
         let Rows::Stored(pieces) = &self.rows else { return Grain::FRAME };
@@ -97,6 +108,19 @@ impl Field {
             }
         }
         grain
+    }
+
+    /// Rows that are decoded twice where two frames are decoded apart: those of a compressed chunk that both need. A
+    /// frame that lacks the field needs none.
+    pub fn shared_rows(&self, before: u64, after: u64) -> u64 {
+        let [Ok(before), Ok(after)] = [before, after].map(|frame| u64::try_from(self.row(frame))) else { return 0 };
+        let (Some((row, array)), Some((other, _))) = (self.piece(before), self.piece(after)) else { return 0 };
+        let rows = array.chunk_shape()[0];
+        let same = before - row == after - other && row / rows == other / rows;
+        if self.fixed || !array.filtered() || !same {
+            return 0;
+        }
+        rows.min(array.shape()[0] - (row / rows * rows).min(array.shape()[0]))
     }
 
     /// The wanted units as runs: near ones share a run where nothing but reading them together is gained by that.

@@ -184,14 +184,10 @@ impl H5mdDecoder {
     }
 }
 
-/// Bytes of a frame of a field.
+/// Bytes of a frame of a field that are in memory at the least, whoever reads them.
 fn frame_bytes(field: &Field, n_atoms: u32) -> u64 {
     match &field.rows {
-        Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
-            let [_, units, components] = array.shape();
-            units * components * (array.unit_bytes() / array.chunk_shape()[2])
-        }),
-        // whatever the type: so many bytes at the least are in memory
+        Rows::Stored(_) => field.frame_bytes(),
         Rows::Foreign(..) => 12 * u64::from(n_atoms),
     }
 }
@@ -247,6 +243,15 @@ impl Decoder for H5mdDecoder {
 
     fn grain(&self, fields: Fields) -> Grain {
         self.present(fields).fold(Grain::FRAME, |all, (_, field)| all.and(field.grain()))
+    }
+
+    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
+        // fields weigh by their bytes: that a chunk of cells is cut matters little
+        let all: u64 = changing().map(Field::frame_bytes).sum();
+        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
+        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
+        shared.div_ceil(all.max(1))
     }
 
     fn wide(&self) -> bool {

@@ -1,0 +1,77 @@
+"""Options of runners as arguments of `run`: which runner takes which, and that it heeds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.analysis import Analysis
+from kinema.testing import random_walk, write_dcd
+
+
+@pytest.fixture
+def rmsd(tmp_path: Path) -> Analysis:
+    path = tmp_path / "a.dcd"
+    write_dcd(path, random_walk(300, 20))
+    return kn.analysis.RMSD(kn.open(path))
+
+
+def rows(analysis: Analysis) -> bytes:
+    return np.asarray(analysis.results.rmsd).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("runner", "options"),
+    [
+        ("threads", {"threads_per_worker": 2}),
+        ("serial", {"oversubscribe": 2}),
+        ("processes", {"gather": "one-sided"}),
+        (None, {"schedule": "static"}),
+    ],
+)
+def test_an_option_of_another_runner(rmsd: Analysis, runner: str | None, options: dict[str, Any]) -> None:
+    (option,) = options
+    with pytest.raises(kn.ArgumentError, match=f"{option} is for the runner .*and this is {runner or 'threads'}"):
+        rmsd.run(runner=runner, **options)
+
+
+def test_an_option_that_no_runner_has(rmsd: Analysis) -> None:
+    with pytest.raises(kn.ArgumentError, match="no runner takes the option thread"):
+        rmsd.run(runner="processes", thread=2)  # type: ignore[call-arg]
+
+
+def test_an_option_beside_a_runner_that_is_made(rmsd: Analysis) -> None:
+    runner = kn.runners.choose_runner("processes")
+    with pytest.raises(kn.ArgumentError, match=r"schedule goes to the runner when it is made: ProcessesRunner\(sch"):
+        rmsd.run(runner=runner, schedule="static")
+    # what is left out is as good as not named
+    rmsd.run(runner=runner, workers=1, schedule=None)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "two"])
+def test_threads_of_a_worker_that_are_no_number(rmsd: Analysis, value: Any) -> None:
+    with pytest.raises(kn.ArgumentError):
+        rmsd.run(runner="processes", threads_per_worker=value)
+
+
+@pytest.mark.parametrize("schedule", ["dynamic", "static"])
+def test_processes_of_several_threads(rmsd: Analysis, schedule: str) -> None:
+    expected = rows(rmsd.run(runner="serial"))
+    rmsd.run(runner="processes", workers=2, threads_per_worker=2, schedule=schedule, oversubscribe=1)
+    assert rows(rmsd) == expected
+    assert f"2 threads, 2 of them, {schedule} schedule" in rmsd.plan
+    (timings,) = rmsd.timings.rounds
+    assert len(timings.workers) == 2
+    # seconds of threads
+    assert all(worker.total == pytest.approx(2 * timings.wall) for worker in timings.workers)
+
+
+def test_dask_by_name_with_options(rmsd: Analysis) -> None:
+    expected = rows(rmsd.run(runner="serial"))
+    rmsd.run(runner="dask", workers=1, threads_per_worker=2, schedule="static")
+    assert rows(rmsd) == expected
+    assert "2 threads" in rmsd.plan
