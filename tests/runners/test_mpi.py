@@ -237,8 +237,8 @@ def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> Non
     text = """
 from kinema.runners import known_files
 of = known_files.KnownFiles.of
-def changing(trajectory):
-    known = of(trajectory)
+def changing(trajectory, *rest):
+    known = of(trajectory, *rest)
     with open("a.dcd", "r+b") as file:
         file.seek(-20, 2)
         file.write(b"1234")
