@@ -71,7 +71,7 @@ format: $(VENV)/.stamp-packages ## bring all code into its form
 	$(BIN)/ruff check --fix $(PYTHON_FOLDERS)
 	$(BIN)/ruff format $(PYTHON_FOLDERS)
 
-bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; BENCH="--quick" for a short run
+bench: setup ## ratios against MDAnalysis, MDTraj, chemfiles, molly, cpptraj; all runners; BENCH="--quick" for a short run
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 # Built for others; `make setup` builds for this machine alone. Both are tried in an empty environment, with packages

@@ -27,6 +27,7 @@ from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
+from runners import runners
 from serial_io import plot, serial_io
 
 HERE = Path(__file__).resolve().parent
@@ -249,6 +250,7 @@ def main() -> None:
     figures(bench)
     serial_io(bench)
     plot(bench.rows, options.folder / "serial_io.png")
+    runners(bench)
     target = options.folder / f"bench-{facts['date'].replace(':', '')}.json"
     target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")
     print(f"written: {target}")

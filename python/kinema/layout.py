@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -322,7 +323,7 @@ def _touched_pages(array: StoredArray, atoms: NDArray[np.int64], atom_bytes: int
 
 
 def _advice(path: str, groups: Sequence[GroupLayout], crumbs: list[str]) -> list[str]:
-    command = f"kinema repack {path} OUT.h5md"
+    command = f"kinema repack {shlex.quote(path)} OUT.h5md"
     told: dict[str, list[str]] = {}
     for group in groups:
         for field in group.fields:

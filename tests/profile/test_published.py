@@ -157,6 +157,20 @@ def test_made_up_tables(tmp_path: Path) -> None:
         published.run(3, 1)
 
 
+def test_the_picture_of_tables(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    tables = read_published(tmp_path)
+    figure = plotting.draw_publications(tables)
+    bars, speed, efficiency = figure.axes
+    tops: dict[int, float] = {}
+    for bar in bars.patches:
+        at = round(bar.get_x() + bar.get_width() / 2)
+        tops[at] = max(tops.get(at, 0.0), bar.get_y() + bar.get_height())
+    # the slower of two repeats, all of each rank's seconds
+    assert tops == {0: 48.0, 1: 48.0}
+    assert [axes.containers[0].has_yerr for axes in (speed, efficiency)] == [True, True]
+
+
 def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFound, match="no published tables"):
         read_published(tmp_path)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +17,15 @@ import pytest
 
 import kinema as kn
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
-from kinema.profile import Report, report_of
+from kinema.profile import Report, Straggler, report_of
+from kinema.profile.advice import Circumstances, advise
+from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.runners import RoundTimings, Timings, WorkerTimings
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
+
+ROOT = str(Path(kn.__file__).parent.parent)
 
 
 @pytest.fixture
@@ -145,26 +155,76 @@ def test_several_analyses_have_one(tmp_path: Path) -> None:
     assert "RMSD, RadiusOfGyration" in str(report)
 
 
-def test_advice_names_what_binds(walk: kn.Trajectory) -> None:
-    def advice(**seconds: float) -> str:
-        times = {"open": 0.0, "io": 0.0, "decode": 0.0, "compute": 0.0, "wait": 0.0, "communicate": 0.0} | seconds
-        worker = WorkerTimings(
-            0, total=sum(times.values()), cpu=0.0, frames=10, blocks=1, bytes_read=1, reads=1, **times
-        )
-        second = WorkerTimings(1, total=worker.total, cpu=0.0, frames=10, blocks=1, bytes_read=1, reads=1, **times)
-        from kinema.profile.advice import Circumstances, advise
-        from kinema.profile.quantities import quantities_of
+def advice(*, run: Circumstances | None = None, **seconds: float) -> str:
+    """What is told of two workers, each of which had those seconds, and its core to itself."""
+    times = {"open": 0.0, "io": 0.0, "decode": 0.0, "compute": 0.0, "wait": 0.0, "communicate": 0.0} | seconds
+    total = sum(times.values())
+    two = tuple(
+        WorkerTimings(number, total=total, cpu=total, frames=10, blocks=1, bytes_read=1, reads=1, **times)
+        for number in range(2)
+    )
+    timings = Timings((RoundTimings(1.0, 20, two, np.empty((0, 7))),), runner="mpi")
+    run = run or Circumstances("XTC", ("my md.xtc",), 4, "mpi")
+    return "\n".join(advise(timings, quantities_of(timings), (), (), run))
 
-        timings = Timings((RoundTimings(1.0, 20, (worker, second), np.empty((0, 7))),), runner="mpi")
-        return "\n".join(advise(timings, quantities_of(timings), (), (), Circumstances("XTC", 1, "mpi")))
 
+def test_advice_names_what_binds() -> None:
     assert "I/O bound: R_comp/IO 0.3 " in advice(io=10.0, compute=3.0)
     assert "shared file" in advice(io=10.0, compute=3.0)
     assert "bound by decoding XTC" in advice(io=1.0, decode=9.0, compute=3.0)
     assert "compute bound: R_comp/IO 11 " in advice(io=1.0, compute=11.0)
-    assert "--gather one-sided" in advice(io=1.0, compute=2.0, communicate=8.0)
     assert "--oversubscribe" in advice(io=1.0, compute=2.0, wait=8.0)
     assert "one-sided" not in advice(io=1.0, compute=2.0, communicate=0.01)
+    assert advice(io=1e-4, compute=1e-3).startswith("too short to judge by")
+
+
+def test_branches_of_the_publication() -> None:
+    """Of 2020: both ratios large, or one of them, or none."""
+    well = advice(io=1.0, compute=9.0, communicate=0.1)
+    assert "R_comp/IO 9 " in well and "R_comp/comm 90; more workers help with any layout" in well
+    assert "one-sided" not in well and "kinema split" not in well
+    talks = advice(io=1.0, compute=2.0, communicate=8.0)
+    assert "messages limit it, not files" in talks and "--gather one-sided" in talks and "kinema split" not in talks
+    reads = advice(io=10.0, compute=3.0, communicate=0.1)
+    assert "H5MD" in reads and "kinema split" in reads and "one-sided" not in reads
+    both = advice(io=10.0, compute=3.0, communicate=8.0)
+    assert "kinema split" in both and "--gather one-sided" in both
+    put = Circumstances("XTC", ("md.xtc",), 4, "mpi", one_sided=True)
+    assert "--gather one-sided" not in advice(run=put, io=1.0, compute=2.0, communicate=8.0)
+    assert "parallel or node-local" in advice(run=Circumstances("H5MD", ("md.h5",), 4, "mpi"), io=10.0, compute=3.0)
+
+
+def test_shared_cores_are_named(walk: kn.Trajectory) -> None:
+    one = one_report(walk).timings.rounds[0]
+    slow, usual = (replace(one.workers[0], worker=n, decode=s, compute=0.0, cpu=1.0) for n, s in ((0, 4.0), (1, 1.0)))
+    timings = Timings((replace(one, workers=(replace(slow, total=4.0), replace(usual, total=4.0))),))
+    straggler = Straggler(0, 0, "", 4.0, "decode", 4.0, 1.0)
+    told = "\n".join(
+        advise(timings, quantities_of(timings), [straggler], (), Circumstances("XTC", ("a",), 2, "threads"))
+    )
+    assert "CPU time is 40% of the time of decoding and computing" in told
+    assert "worker 0 had 1.000 s of CPU time in the 4.000 s" in told
+
+
+def run_as_printed(told: str) -> None:
+    """The one command that the advice names."""
+    (command,) = re.findall(r"`(kinema .*?)`", told)
+    words = shlex.split(command)[1:]
+    subprocess.run(
+        [sys.executable, "-m", "kinema", *words], check=True, timeout=120, env=os.environ | {"PYTHONPATH": ROOT}
+    )
+
+
+def test_commands_run_as_they_are_printed(tmp_path: Path) -> None:
+    folder = tmp_path / "my $files"
+    folder.mkdir()
+    write_h5md(folder / "md one.h5md", synthetic(200, 4000, cell="none"), chunks=(50, 4000, 1))
+    report = kn.analysis.RMSD(kn.open(folder / "md one.h5md"), select=[0, 1]).run(workers=1).report()
+    run_as_printed("\n".join(report.advice))
+    assert kn.open(folder / "md one-frames.h5md").n_frames == 200
+    write_xtc(folder / "md.xtc", random_walk(20, 30), dt=1.0)
+    run_as_printed(advice(run=Circumstances("XTC", (str(folder / "md.xtc"),), 4, "mpi"), io=10.0, compute=3.0))
+    assert len(list((folder / "md.parts").iterdir())) == 2
 
 
 def test_amplification_is_named(tmp_path: Path) -> None:
@@ -173,7 +233,7 @@ def test_amplification_is_named(tmp_path: Path) -> None:
     write_h5md(path, synthetic(200, 4000, cell="none"), chunks=(50, 4000, 1))
     report = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1).report()
     (sentence,) = [one for one in report.advice if "amplification" in one]
-    assert f"`kinema repack {path} OUT.h5md --layout frames` would" in sentence
+    assert f"`kinema repack {path} {tmp_path / 'auto-frames.h5md'} --layout frames` would" in sentence
     assert "50x less" in sentence
 
 

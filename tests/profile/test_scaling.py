@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,12 @@ def test_the_picture_has_bars_of_deviations() -> None:
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
 
 
+def test_the_picture_of_one_number_of_workers() -> None:
+    reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
+    (axes,) = plotting.draw_scaling(scaling_of(reports)).axes
+    assert [bar.get_width() for bar in axes.patches] == [4.5]
+
+
 # -- designs ----------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +108,8 @@ def test_the_picture_has_bars_of_deviations() -> None:
         {"files": ()},
         {"formats": ("nc",)},
         {"formats": ("trr", "nc")},
+        {"oversubscribes": (3,)},
+        {"oversubscribes": (0, 3), "runner": "dask"},
     ],
 )
 def test_designs_that_cannot_be(wrong: dict[str, object]) -> None:
@@ -133,7 +142,7 @@ def test_files_hold_the_same_frames(walk: Path, tmp_path: Path) -> None:
     traj = kn.open(walk)[10:50:2]
     expected = traj.read()
     for made in (
-        *(files.write_as(traj, tmp_path, name) for name in ("xtc", "dcd", "h5md")),
+        *(files.write_as(traj, tmp_path, name) for name in ("xtc", "dcd", "h5md", *files.H5MD_LAYOUTS)),
         files.write_subfiles(traj, tmp_path, 3),
     ):
         found = kn.open(made, overlap="all")
@@ -141,6 +150,26 @@ def test_files_hold_the_same_frames(walk: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(found.read(), expected, atol=0.011, err_msg=str(made))
     with pytest.raises(ArgumentError, match="do not fill"):
         files.write_subfiles(traj, tmp_path, 21)
+
+
+def test_layouts_are_what_they_are_called(walk: Path, tmp_path: Path) -> None:
+    import h5py
+
+    traj = kn.open(walk)
+    found = {}
+    for name in files.H5MD_LAYOUTS:
+        with h5py.File(files.write_as(traj, tmp_path, name)[0]) as file:
+            values = file["particles/trajectory/position/value"]
+            found[name] = (values.chunks, values.compression_opts)
+    automatic, _ = found.pop("h5md-automatic")
+    assert automatic is not None and automatic != (1, 30, 3)
+    one = (1, 30, 3)
+    assert found == {
+        "h5md-frame": (one, None),
+        "h5md-contiguous": (None, None),
+        "h5md-gzip1": (one, 1),
+        "h5md-gzip9": (one, 9),
+    }
 
 
 def test_synthetic_data_have_their_size_and_a_limit(tmp_path: Path) -> None:
@@ -165,6 +194,24 @@ def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
     # scratch files are gone
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
     assert len(list((tmp_path / "out/reports").iterdir())) == 4
+
+
+def test_chains_have_the_same_files_for_all(walk: Path, tmp_path: Path) -> None:
+    design = Design(files=(str(walk),), workers=(1, 3), repeats=1, formats=("subfiles", "chain"))
+    outcomes = list(run_design(design, tmp_path / "out", lambda text: None))
+    assert [len(one.report.input["files"]) for one in outcomes] == [1, 3, 3, 3]
+
+
+def test_pieces_of_work(tmp_path: Path) -> None:
+    path = tmp_path / "walk.xtc"
+    write_xtc(path, random_walk(600, 30), dt=1.0)
+    design = Design(
+        files=(str(path),), workers=(2,), repeats=1, runner="dask", schedule="static", oversubscribes=(1, 8)
+    )
+    one, eight = (outcome.report for outcome in run_design(design, tmp_path / "out", lambda text: None))
+    tasks = [sum(w.tasks for w in report.timings.rounds[0].tasks.workers) for report in (one, eight)]  # type: ignore[union-attr]
+    assert tasks[1] >= 16 > tasks[0]
+    assert len(scaling_of([one, eight]).series) == 2
 
 
 def test_each_access_is_a_series(walk: Path, tmp_path: Path) -> None:
@@ -228,12 +275,47 @@ def test_report_commands(walk: Path, tmp_path: Path) -> None:
     assert [point["n_workers"] for point in found["threads, XTC"]["points"]] == [1, 2]
 
 
+def test_experiments_of_the_page_can_be_typed() -> None:
+    """Options of the table in docs/accounting.md are options of the command, and their values are taken."""
+    from typing import Any, cast
+
+    import typer
+
+    from kinema.cli.app import application
+
+    command = cast(Any, typer.main.get_command(application(["scaling"]))).commands["scaling"]
+    page = (Path(__file__).resolve().parents[2] / "docs/accounting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| (.*`--.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 10
+    for words in re.findall(r"`(--.*?)`", "".join(rows)):
+        with command.make_context("scaling", ["-f", "md.xtc", *words.split()]) as context:
+            given = context.params
+        formats = given["formats"]
+        gather = given["gather"]
+        pieces = given["oversubscribe"]
+        Design(
+            files=("md.xtc",),
+            runner=given["runner"],
+            formats=("as is",) if formats is None else tuple(formats.split(",")),
+            gathers=("",) if gather is None else tuple(gather.split(",")),
+            oversubscribes=(0,) if pieces is None else tuple(map(int, pieces.split(","))),
+            schedule=given["schedule"] or "",
+            accesses=tuple(given["access"].split(",")),
+            memory=given["memory"],
+            sources=(given["source"],),
+            cache=given["cache"],
+            ranks_per_node=given["ranks_per_node"],
+        )
+
+
 def test_report_commands_that_fail(walk: Path, tmp_path: Path) -> None:
     assert "no folder" in kinema("rmsd", "-f", walk, "--report", tmp_path / "no folder/r.json", code=2).stderr
     assert "name reports" in kinema("report", code=2).stderr
     assert "no report of kinema" in kinema("report", walk, code=2).stderr
     assert "no published tables" in kinema("report", "--published", tmp_path, code=2).stderr
     assert "leave out" in kinema("report", walk, "--published", tmp_path, code=2).stderr
+    assert "leave out" in kinema("report", "--published", tmp_path, "--timeline", "t.png", code=2).stderr
+    assert ".png" in kinema("report", "--published", tmp_path, "--plot", tmp_path / "p.txt", code=2).stderr
 
 
 def test_scaling_command(walk: Path, tmp_path: Path) -> None:

@@ -165,16 +165,23 @@ impl Shared<'_> {
     fn work(&self, number: u32) -> Account {
         let mut account = Account::default();
         let cpu = thread_cpu_time();
+        // a busy machine lets a new thread wait for a core
+        let begun = self.start.elapsed();
         let outcome = catch_panics(|| {
             let mut worker = Worker::new(self, number)?;
             let outcome = worker.run();
-            account = worker.account;
+            account = std::mem::take(&mut worker.account);
             account.0.phases = worker.reader.phases;
+            // to give back the room of many frames takes some time, too
+            let mut clock = Instant::now();
+            worker.block = Block::default();
+            account.0.phases.decode += lap(&mut clock);
             outcome
         });
         if let Err(error) = outcome {
             self.fail(error);
         }
+        account.0.wait += begun;
         account.0.cpu = thread_cpu_time().saturating_sub(cpu);
         account.0.total = self.start.elapsed();
         account

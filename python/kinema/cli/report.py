@@ -19,7 +19,10 @@ def report(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Picture: of one report each worker's time, of several speed-up and efficiency."),
+        typer.Option(
+            "--plot",
+            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both.",
+        ),
     ] = None,
     timeline: Annotated[
         Path | None, typer.Option("--timeline", help="Picture: the blocks of each worker; of one report.")
@@ -35,9 +38,9 @@ def report(
 
     command: Command = context.obj
     if published is not None:
-        if files or plot is not None or timeline is not None:
-            raise ArgumentError("--published reads tables of its own; leave out reports, --plot and --timeline")
-        _tell_published(command, published)
+        if files or timeline is not None:
+            raise ArgumentError("--published reads tables of its own; leave out reports and --timeline")
+        _tell_published(command, published, plot)
         return
     if not files:
         raise ArgumentError("name reports, written by an analysis with --report; or tables with --published")
@@ -78,10 +81,17 @@ def _tell_several(command: Command, found: list["Report"], plot: Path | None) ->
         print(scaling)
 
 
-def _tell_published(command: Command, folder: Path) -> None:
+def _tell_published(command: Command, folder: Path, plot: Path | None) -> None:
+    from kinema.output import check_plot_path
     from kinema.profile import read_published
 
+    if plot is not None:
+        check_plot_path(plot)
     tables = read_published(folder)
+    if plot is not None:
+        from kinema.profile import plotting
+
+        plotting.write(plotting.draw_publications(tables), plot)
     if command.json:
         print(json.dumps([{"title": table.title, "summary": table.summary()} for table in tables]))
     elif not command.quiet:

@@ -38,8 +38,8 @@ def scaling(
     formats: Annotated[
         str | None,
         typer.Option(
-            "--formats", help="Write and read as xtc,dcd,h5md,subfiles; the files as they are by default.",
-            show_default=False, rich_help_panel=_RUNS,
+            "--formats", help="Write and read as xtc,dcd,h5md,h5md-automatic,h5md-frame,h5md-contiguous,h5md-gzip1,"
+            "h5md-gzip9,subfiles,chain; the files as they are by default.", show_default=False, rich_help_panel=_RUNS,
         ),
     ] = None,
     gather: Annotated[
@@ -56,6 +56,13 @@ def scaling(
     memory: options.Memory = None,
     schedule: Annotated[
         str | None, typer.Option("--schedule", help="dynamic or static.", show_default=False, rich_help_panel=_RUNS)
+    ] = None,
+    oversubscribe: Annotated[
+        str | None,
+        typer.Option(
+            "--oversubscribe", help="Pieces of work a worker gets at the least: 1,3.", show_default=False,
+            rich_help_panel=_RUNS,
+        ),
     ] = None,
     cache: Annotated[
         str,
@@ -89,6 +96,7 @@ def scaling(
         sources=_words(source),
         formats=("as is",) if formats is None else _words(formats),
         gathers=("",) if gather is None else _words(gather),
+        oversubscribes=(0,) if oversubscribe is None else _numbers("--oversubscribe", oversubscribe),
         accesses=_words(access),
         memory=memory,
         schedule=schedule or "",

@@ -18,8 +18,12 @@ __all__ = ["CACHES", "FORMATS", "RUNNERS", "SOURCES", "Design", "Setting"]
 RUNNERS = ("serial", "threads", "processes", "dask", "mpi")
 CACHES = ("warm", "drop", "copy")
 SOURCES = ("file", "synthetic")
-# what the publications used; "as is": the files as they were given; "subfiles": as many files as workers
-FORMATS = ("as is", "xtc", "dcd", "trr", "nc", "h5md", "subfiles")
+# what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, the others as
+# MDAnalysis does; "subfiles": as many files as workers; "chain": as many as the most workers, whatever their number
+FORMATS = (
+    "as is", "xtc", "dcd", "trr", "nc", "h5md", "h5md-automatic", "h5md-frame", "h5md-contiguous", "h5md-gzip1",
+    "h5md-gzip9", "subfiles", "chain",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Setting:
     workload: int
     gather: str
     access: str
+    oversubscribe: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Design:
     workloads : how many times the RMSD is computed for each frame that is read: R_comp/IO grows with it
     sources : "file"; "synthetic": as many atoms and frames of a random walk, in memory: the control without I/O
     formats : of FORMATS; written from the files before the runs, with the selected frames
+    oversubscribes : pieces of work that a worker gets at the least, of runners that hand out work; 0 for their own
     gathers : of the runner with MPI: "collective", "one-sided"; "" for the runner's own
     schedule : "dynamic" or "static", for runners that hand out work; "" for the runner's own
     accesses : ways to read, of `kinema.access`
@@ -68,6 +74,7 @@ class Design:
     sources: tuple[str, ...] = ("file",)
     formats: tuple[str, ...] = ("as is",)
     gathers: tuple[str, ...] = ("",)
+    oversubscribes: tuple[int, ...] = (0,)
     accesses: tuple[str, ...] = ("direct",)
     memory: str | None = None
     schedule: str = ""
@@ -87,7 +94,9 @@ class Design:
                 raise ArgumentError(f"access {access!r} is for the runner mpi, and this is {self.runner}")
         if self.memory is not None:
             parse_memory(self.memory)
-        for name, numbers in (("workers", self.workers), ("workload", self.workloads), ("repeats", (self.repeats,))):
+        pieces = (1,) if self.oversubscribes == (0,) else self.oversubscribes
+        counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
+        for name, numbers in (counted | {"oversubscribe": pieces}).items():
             if not numbers or min(numbers) < 1:
                 raise ArgumentError(f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers))}")
         if not self.files:
@@ -96,8 +105,10 @@ class Design:
             raise ArgumentError(f"gather and ranks per node are for the runner mpi, and this is {self.runner}")
         if self.ranks_per_node is not None and self.ranks_per_node < 1:
             raise ArgumentError(f"ranks per node must be at least 1, found {self.ranks_per_node}")
-        if self.schedule and self.runner not in ("processes", "mpi", "dask"):
-            raise ArgumentError(f"schedule is for processes, mpi and dask, and this is {self.runner}")
+        if self.runner not in ("processes", "mpi", "dask") and (self.schedule or self.oversubscribes != (0,)):
+            raise ArgumentError(
+                f"schedule and oversubscribe are for processes, mpi and dask, and this is {self.runner}"
+            )
         if self.runner == "serial" and self.workers != (1,):
             raise ArgumentError("the serial runner has one worker")
         read = {known["name"] for known in _core.formats() if known["reads"]}
@@ -118,7 +129,8 @@ class Design:
                 for workload in self.workloads:
                     for gather in self.gathers:
                         for access in self.accesses:
-                            yield Setting(format, source, workload, gather, access)
+                            for pieces in self.oversubscribes:
+                                yield Setting(format, source, workload, gather, access, pieces)
 
 
 def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:

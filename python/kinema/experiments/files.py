@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,23 +21,46 @@ from kinema.errors import ArgumentError, from_os
 from kinema.trajectory import Trajectory
 from kinema.writer import Writer
 
-__all__ = ["MEMORY_FOLDER", "copied", "forget", "read_all", "write_as", "write_subfiles", "write_synthetic"]
+__all__ = [
+    "H5MD_LAYOUTS",
+    "MEMORY_FOLDER",
+    "copied",
+    "forget",
+    "read_all",
+    "write_as",
+    "write_subfiles",
+    "write_synthetic",
+]
 
 # files here are in memory
 MEMORY_FOLDER = Path("/dev/shm")
+# the files of the publication of 2021, as arguments of MDAnalysis' writer; by default it makes a chunk of each frame
+H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
+    "h5md-automatic": {"chunks": True},
+    "h5md-frame": {},
+    "h5md-contiguous": {"chunks": False},
+    "h5md-gzip1": {"compression": "gzip", "compression_opts": 1},
+    "h5md-gzip9": {"compression": "gzip", "compression_opts": 9},
+}
 _CHUNK = 16 << 20
 # of the free memory there
 _SHARE = 0.5
 
 
 def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
-    """The frames as one file of a format: "xtc", "dcd" or "h5md" (chunks of whole frames)."""
-    path = str(folder / f"trajectory.{format}")
+    """The frames as one file of a format: "xtc", "dcd", "h5md" (Kinema's own), "h5md-..." (of `H5MD_LAYOUTS`)."""
     if format == "h5md":
+        path = str(folder / "trajectory.h5md")
         with Writer(path, trajectory.n_atoms) as out:
             for block in trajectory.blocks():
                 out.write(block)
+    elif format in H5MD_LAYOUTS:
+        path = str(folder / f"{format}.h5md")
+        units = {"convert_units": False, "lengthunit": "Angstrom", "timeunit": "ps"}
+        options = {"n_frames": trajectory.n_frames, **units, **H5MD_LAYOUTS[format]}
+        _write(path, trajectory.n_atoms, enumerate(trajectory), **options)
     else:
+        path = str(folder / f"trajectory.{format}")
         _write(path, trajectory.n_atoms, enumerate(trajectory))
     return [path]
 
@@ -81,8 +104,11 @@ def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
         yield Frame(positions, None, None, cell, number, float(number), number)
 
 
-def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]]) -> None:
-    """With MDAnalysis, whose writers the publications used as well. Steps and times are numbers of frames."""
+def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], **options: Any) -> None:
+    """With MDAnalysis, whose writers the publications used as well. Steps and times are numbers of frames.
+
+    `options` are those of its writer.
+    """
     import MDAnalysis
     from MDAnalysis.lib.mdamath import triclinic_box
 
@@ -91,7 +117,7 @@ def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]]) -> None
     with warnings.catch_warnings():
         # no unit cell in synthetic data
         warnings.simplefilter("ignore")
-        with MDAnalysis.Writer(path, n_atoms=n_atoms, dt=1.0) as out:
+        with MDAnalysis.Writer(path, n_atoms=n_atoms, dt=1.0, **options) as out:
             for number, frame in frames:
                 stamp.positions = _positions(frame)
                 stamp.dimensions = triclinic_box(*frame.cell.astype(np.float64)) if frame.cell.any() else None

@@ -21,7 +21,7 @@ __all__ = ["main"]
 def main(path: str) -> None:
     """Runs what the file says and writes the report where it says."""
     told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    options = {name: told[name] for name in ("schedule", "gather") if told[name]}
+    options = {name: told[name] for name in ("schedule", "gather", "oversubscribe") if told[name]}
     if told["runner"] != "mpi":
         _run(told, _runner(told["runner"], options))
         return

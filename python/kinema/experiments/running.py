@@ -89,13 +89,14 @@ class _Files:
         """The files of a run."""
         if setting.source == "file" and setting.format == "as is":
             return list(self._design.files)
-        key = (setting.source, setting.format, workers if setting.format == "subfiles" else 0)
+        parts = {"subfiles": workers, "chain": max(self._design.workers)}.get(setting.format, 0)
+        key = (setting.source, setting.format, parts)
         if key not in self._made:
             self._tell(f"writing {setting.format if setting.source == 'file' else 'synthetic data'} (not timed)")
-            self._made[key] = self._make(setting, workers)
+            self._made[key] = self._make(setting, parts)
         return self._made[key]
 
-    def _make(self, setting: Setting, workers: int) -> list[str]:
+    def _make(self, setting: Setting, parts: int) -> list[str]:
         chosen = self._frames()
         if setting.source == "synthetic":
             memory = files.MEMORY_FOLDER
@@ -103,8 +104,8 @@ class _Files:
                 raise FileNotFound(f"{memory}: synthetic data are kept there, in memory; this system has none")
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=memory)))
             return files.write_synthetic(folder, chosen.n_atoms, chosen.n_frames)
-        if setting.format == "subfiles":
-            return files.write_subfiles(chosen, self.scratch, workers)
+        if parts:
+            return files.write_subfiles(chosen, self.scratch, parts)
         return files.write_as(chosen, self.scratch, setting.format)
 
     def _frames(self) -> Trajectory:
@@ -134,7 +135,8 @@ def _one(
         else:
             files.read_all(paths)
         kind = f"{setting.source}-{setting.format}-{setting.access}-x{setting.workload}"
-        name = f"{kind}-{setting.gather or design.runner}-n{workers}-r{repeat}"
+        pieces = f"-o{setting.oversubscribe}" if setting.oversubscribe else ""
+        name = f"{kind}-{setting.gather or design.runner}{pieces}-n{workers}-r{repeat}"
         report = place / "reports" / f"{name.replace(' ', '-')}.json"
         told: dict[str, Any] = {
             "files": paths,
@@ -142,12 +144,13 @@ def _one(
             "topology": design.topology,
             "select": design.select,
             # parts that were cut are joined as they are
-            "overlap": "all" if setting.format == "subfiles" else "last",
+            "overlap": "all" if setting.format in ("subfiles", "chain") else "last",
             "runner": design.runner,
             "workers": workers,
             "workload": setting.workload,
             "schedule": design.schedule,
             "gather": setting.gather,
+            "oversubscribe": setting.oversubscribe,
             "access": setting.access,
             "memory": design.memory,
             "report": str(report),
@@ -175,7 +178,8 @@ def _extra(design: Design, setting: Setting, repeat: int) -> dict[str, Any]:
         found["format"] = setting.format
     if setting.source != "file":
         found["source"] = setting.source
-    told = {"gather": setting.gather, "schedule": design.schedule, "ranks_per_node": design.ranks_per_node}
+    told = {"gather": setting.gather, "schedule": design.schedule, "oversubscribe": setting.oversubscribe}
+    told |= {"ranks_per_node": design.ranks_per_node}
     return found | {name: value for name, value in told.items() if value}
 
 

@@ -1,14 +1,16 @@
 """What to do about where the time went, in sentences: the publications' heuristics on a run's own numbers.
 
 Khoshlessan et al. (2020): compute R_comp/IO and R_comp/comm; above 1 any layout scales; R_comp/comm below 1: one-sided
-communication; R_comp/IO up to 1: not one shared file, but HDF5 with parallel reads, else one file a worker. It changes
-nothing and measures nothing.
+communication; R_comp/IO up to 1: not one shared file, but HDF5 with parallel reads, else one file a worker. Commands in
+backquotes run as they are printed. It changes nothing and measures nothing.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kinema.profile.quantities import Quantities
 from kinema.profile.stragglers import SlowFile, Straggler
@@ -20,6 +22,10 @@ __all__ = ["Circumstances", "advise"]
 _MUCH = 0.2
 _SOME = 0.05
 _AMPLIFIED = 2.0
+# seconds of reading and computing below which chance decides
+_JUDGED = 0.02
+# of the time in which workers decode and compute: what is below they did not have their cores for
+_OWN_CORE = 0.75
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,10 @@ class Circumstances:
     Attributes
     ----------
     format : of the files
-    n_files : int
+    paths : of the files
+    cores : of the machine that leads
     runner : its name
+    one_sided : whether MPI's ranks put their results in place
     access : how frames were read (`kinema.access`)
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
     layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
@@ -38,8 +46,10 @@ class Circumstances:
     """
 
     format: str
-    n_files: int
+    paths: tuple[str, ...]
+    cores: int
     runner: str
+    one_sided: bool = False
     access: str = "direct"
     bytes_wanted: int = 0
     layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -53,21 +63,30 @@ def advise(
     slow_files: Sequence[SlowFile],
     run: Circumstances,
 ) -> tuple[str, ...]:
-    """Sentences, the most costly first; one that says that all is well where there is nothing to do."""
+    """Sentences: what binds the run, then what else costs time, files to be stored otherwise, who is slow."""
     if not timings.workers:
         return ("nothing was read: all results came from a checkpoint",)
-    told = [
-        *_reading(quantities, run),
-        *_communication(timings, quantities, run),
-        *_waiting(timings, stragglers, run),
-        *_starting(timings, run),
-        *_slow(stragglers, slow_files),
-        *_unaccounted(timings),
-    ]
-    return tuple(told)
+    working = sum(worker.io + worker.decode + worker.compute for worker in timings.workers)
+    if working < _JUDGED:
+        told = [
+            f"too short to judge by: {1e3 * working:.1f} ms of reading and computing in all",
+            *_starting(timings, run),
+        ]
+    else:
+        told = [
+            *_reading(timings, quantities, run),
+            *_communication(timings, quantities, run),
+            *_waiting(timings, stragglers, run),
+            *_starting(timings, run),
+            *_shared_cores(timings),
+            *_unaccounted(timings),
+        ]
+    if quantities.R_comp_IO is not None and quantities.R_comp_IO <= 1:
+        told += _amplified(run)
+    return (*told, *run.layout_advice, *_slow(timings, stragglers, slow_files))
 
 
-def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
+def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterator[str]:
     """I/O bound or compute bound."""
     ratio = found.R_comp_IO
     if ratio is None:
@@ -76,17 +95,21 @@ def _reading(found: Quantities, run: Circumstances) -> Iterator[str]:
     if found.R_comp_IO_is_estimate:
         said += " (an estimate: that of a run with one worker counts)"
     if ratio > 1:
-        yield f"compute bound: {said}; more workers help with any layout of the files"
+        comm = found.R_comp_comm
+        if comm is not None:
+            said += f", R_comp/comm {_rounded(comm)}"
+        limit = "; messages limit it, not files" if _talks_much(timings, found) else ""
+        yield f"compute bound: {said}; more workers help with any layout of the files{limit}"
     elif found.t_decode > found.t_read:
+        shared = (
+            f"; on several nodes one file a worker is better: {_split(timings, run)}" if len(run.paths) == 1 else ""
+        )
         yield (
             f"bound by decoding {run.format}: {said}, of which decoding is {found.t_decode / found.t_IO:.0%}; more "
-            "workers help, as each decodes its own frames"
+            f"workers help, as each decodes its own frames{shared}"
         )
     else:
-        yield f"I/O bound: {said}; {_instead(run)}"
-    if ratio <= 1:
-        yield from _amplified(run)
-    yield from run.layout_advice
+        yield f"I/O bound: {said}; {_instead(timings, run)}"
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
@@ -96,7 +119,8 @@ def _amplified(run: Circumstances) -> Iterator[str]:
     for path, cost in run.layouts.items():
         frame_by_frame = cost.get("frame by frame", 1.0)
         own = frame_by_frame if run.access in ("frame", "subset") else cost.get("in blocks", 1.0)
-        command = f"`kinema repack {path} OUT.h5md --layout frames`"
+        target = Path(path).with_name(f"{Path(path).stem}-frames.h5md")
+        command = f"`kinema repack {shlex.quote(path)} {shlex.quote(str(target))} --layout frames`"
         if own > _AMPLIFIED:
             yield f"{path}: chunks with {own:,.0f}x amplification: {command} would read {own:,.0f}x less"
         elif frame_by_frame > _AMPLIFIED:
@@ -106,24 +130,36 @@ def _amplified(run: Circumstances) -> Iterator[str]:
             )
 
 
-def _instead(run: Circumstances) -> str:
+def _instead(timings: Timings, run: Circumstances) -> str:
     if run.format == "H5MD":
         return "HDF5 scales with parallel reads: put it on a parallel or node-local file system, or read fewer atoms"
-    if run.n_files == 1:
+    if len(run.paths) == 1:
         return (
-            "many workers in one shared file stall each other: an H5MD file with a frame a chunk, or as many files as "
-            "workers, scales further"
+            "many workers in one shared file stall each other: an H5MD file with a frame a chunk scales further, or "
+            f"as many files as workers: {_split(timings, run)}"
         )
     return "with as many files as workers each opens its own; H5MD with a frame a chunk scales further"
 
 
-def _communication(timings: Timings, found: Quantities, run: Circumstances) -> Iterator[str]:
-    share = timings.fractions["communicate"]
+def _split(timings: Timings, run: Circumstances) -> str:
+    """The command that makes a file for each worker; a run with one is the measure of those to come."""
+    parts = timings.n_workers if timings.n_workers > 1 else max(2, run.cores)
+    return f"`kinema split {shlex.quote(run.paths[0])} --parts {parts}`"
+
+
+def _talks_much(timings: Timings, found: Quantities) -> bool:
     ratio = found.R_comp_comm
-    if ratio is None or ratio >= 1 or share < _SOME:
+    return ratio is not None and ratio < 1 and timings.fractions["communicate"] >= _SOME
+
+
+def _communication(timings: Timings, found: Quantities, run: Circumstances) -> Iterator[str]:
+    if found.R_comp_comm is None or not _talks_much(timings, found):
         return
-    said = f"R_comp/comm {_rounded(ratio)}: messages take {share:.0%} of the workers' time"
-    if run.runner == "mpi":
+    share = timings.fractions["communicate"]
+    said = f"R_comp/comm {_rounded(found.R_comp_comm)}: messages take {share:.0%} of the workers' time"
+    if run.runner == "mpi" and run.one_sided:
+        yield f"{said}, though each rank puts its results in place; fewer ranks with more threads each send less"
+    elif run.runner == "mpi":
         yield f"{said}; one-sided gathering (`--gather one-sided`) lets each rank put its results in place"
     else:
         yield f"{said}; fewer workers, or threads where they are on one machine, send less"
@@ -153,22 +189,46 @@ def _starting(timings: Timings, run: Circumstances) -> Iterator[str]:
     )
 
 
-def _slow(stragglers: Sequence[Straggler], slow_files: Sequence[SlowFile]) -> Iterator[str]:
+def _shared_cores(timings: Timings) -> Iterator[str]:
+    """Whether workers had their cores; a run on a machine that is busy otherwise measures that."""
+    working = sum(worker.decode + worker.compute for worker in timings.workers)
+    share = timings.cpu / working if working > 0 else 1.0
+    if working > _MUCH * sum(worker.total for worker in timings.workers) and share < _OWN_CORE:
+        yield (
+            f"CPU time is {share:.0%} of the time of decoding and computing: other programs run on these cores, or "
+            "Python code waits for the interpreter's lock"
+        )
+
+
+def _slow(timings: Timings, stragglers: Sequence[Straggler], slow_files: Sequence[SlowFile]) -> Iterator[str]:
     for straggler in stragglers:
         if straggler.phase in ("io", "open"):
             yield (
                 f"worker {straggler.worker} reads slowly: look at its node's way to the file system, and at "
                 f"{_files(straggler)}"
             )
-        elif straggler.phase in ("compute", "decode") and not straggler.places:
-            yield f"worker {straggler.worker} is slow throughout: its core may be shared with another program"
         elif straggler.phase in ("compute", "decode"):
-            yield (
-                f"worker {straggler.worker} took longer over {straggler.slow_blocks} of its {straggler.blocks} blocks: "
-                + ("its core may be shared" if straggler.slow_blocks > straggler.blocks / 2 else "look at those frames")
-            )
+            yield _slow_at_work(timings, straggler)
     for file in slow_files:
         yield f"{file.path} is slow: copy it to where the other files are, or look whether it is stored otherwise"
+
+
+def _slow_at_work(timings: Timings, straggler: Straggler) -> str:
+    """Its core, or its frames."""
+    who = f"worker {straggler.worker}"
+    workers = timings.rounds[straggler.round].workers if straggler.round < len(timings.rounds) else ()
+    for worker in workers:
+        working = worker.decode + worker.compute
+        if worker.worker == straggler.worker and worker.cpu < _OWN_CORE * working:
+            return (
+                f"{who} had {worker.cpu:.3f} s of CPU time in the {working:.3f} s in which it decoded and computed: "
+                "its core is shared with another program"
+            )
+    if not straggler.places:
+        return f"{who} is slow throughout: its core may be slower than the others'"
+    if straggler.slow_blocks > straggler.blocks / 2:
+        return f"{who} took longer over most of its blocks: its core may be slower than the others'"
+    return f"{who} took longer over {straggler.slow_blocks} of its {straggler.blocks} blocks: look at those frames"
 
 
 def _files(straggler: Straggler) -> str:

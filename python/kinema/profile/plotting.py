@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from kinema.output import write_whole
-from kinema.profile.scaling import Scaling
+from kinema.profile.scaling import Scaling, ScalingPoint
 from kinema.runners.timings import PHASES, UNACCOUNTED
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kinema.profile.published import Published
     from kinema.profile.report import Report
 
-__all__ = ["draw_bars", "draw_published", "draw_scaling", "draw_timeline", "write"]
+__all__ = ["draw_bars", "draw_publications", "draw_published", "draw_scaling", "draw_timeline", "write"]
 
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
@@ -55,6 +55,8 @@ _MARKERS = "osD^vP*"
 # shares of all time below which a phase has no entry in the legend
 _VISIBLE = 2e-3
 _MANY_WORKERS = 24
+_CROWD = 60
+_PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:g}")
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
@@ -72,11 +74,46 @@ def draw_bars(report: Report) -> Figure:
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    return _bars(sums, title + f"{report.timings.runner}, {n_workers} workers", "worker", marked)
+    return _bars(sums, title + f"{report.timings.runner}, {_counted(n_workers)}", "worker", marked)
 
 
 def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
     """Seconds of each rank of one published run, by the phases of its tables."""
+    sums, marked = _published_sums(published, n_ranks, repeat)
+    return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
+
+
+def draw_publications(tables: Sequence[Published]) -> Figure:
+    """A row for each publication: the ranks of the repeat that took the median time on most ranks, S(N), E(N)."""
+    figure = Figure(figsize=(15.0, 4.6 * len(tables)), layout="constrained")
+    rows = figure.subplots(len(tables), 3, squeeze=False, width_ratios=(2.2, 1, 1))
+    for published, (bars, speed_axes, efficiency_axes) in zip(tables, rows, strict=True):
+        n_ranks = published.sizes[-1]
+        times = {repeat: published.run(n_ranks, repeat)[published.total].max() for repeat in published.repeats(n_ranks)}
+        repeat = sorted(times, key=lambda one: times[one])[len(times) // 2]
+        sums, marked = _published_sums(published, n_ranks, repeat)
+        _stack(
+            bars,
+            sums,
+            f"{published.title}\n{n_ranks} ranks, repeat {repeat} (the median of {len(times)})",
+            "rank",
+            marked,
+        )
+        handles, labels = bars.get_legend_handles_labels()
+        bars.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+        points = published.scaling()
+        style = {**_style(0), "label": None}
+        _draw_speed_up(speed_axes, efficiency_axes, [([p.n_workers for p in points], points, style)])
+        for axes in (speed_axes, efficiency_axes):
+            axes.set_xlabel("ranks N")
+        efficiency_axes.set_title(f"mean and deviation of {points[0].repeats} repeats", fontsize=10, loc="left")
+    return figure
+
+
+def _published_sums(
+    published: Published, n_ranks: int, repeat: int
+) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
+    """(ranks,) seconds by phase, and the stragglers with their phases."""
     run = published.run(n_ranks, repeat)
     marked = [(straggler.rank, straggler.phase) for straggler in published.stragglers(n_ranks, repeat)]
     names = {"open_topology": "start", "open_trajectory": "open", "t_init": "open", "t_io": "io", "t_IO": "io"}
@@ -86,19 +123,31 @@ def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
     for name in published.phases:
         sums[names[name]] += run[name]
     sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
-    return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
+    return sums, marked
 
 
 def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]) -> Figure:
     n = len(next(iter(sums.values())))
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n)), 4.2), layout="constrained")
     axes = figure.subplots()
+    _stack(axes, sums, title, of, marked)
+    handles, labels = axes.get_legend_handles_labels()
+    # in the order of the stack, from the top
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def _stack(
+    axes: Axes, sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]
+) -> None:
+    n = len(next(iter(sums.values())))
     bottom = np.zeros(n)
     total = sum(values.sum() for values in sums.values())
     for phase, values in sums.items():
         if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
             label = _NAMES[phase]
-            width = 0.9 if n > _MANY_WORKERS else 0.7
+            # without gaps where a bar has few pixels: gaps of a pixel or none would make patterns
+            width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
         bottom = bottom + values
     for worker, phase in marked:
@@ -106,7 +155,7 @@ def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Seq
             f"straggler\n({phase})" if len(marked) <= 3 else "▾", (worker, bottom[worker]), ha="center", va="bottom",
             fontsize=8, xytext=(0, 2), textcoords="offset points",
         )  # fmt: skip
-    axes.set_xlabel(of)
+    axes.set_xlabel(of + ("; ▾: straggler" if len(marked) > 3 else ""))
     axes.set_ylabel("time (s)")
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlim(-0.6, n - 0.4)
@@ -116,10 +165,6 @@ def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Seq
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
     _plain(axes)
-    handles, labels = axes.get_legend_handles_labels()
-    # in the order of the stack, from the top
-    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
-    return figure
 
 
 def draw_timeline(report: Report) -> Figure:
@@ -127,17 +172,24 @@ def draw_timeline(report: Report) -> Figure:
     n_workers = report.timings.n_workers
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
+    height = 0.8 if n_workers <= _CROWD else 1.0
     offset = 0.0
     shown: set[str] = set()
     for one in report.timings.rounds:
         for worker in one.workers:
             if worker.start > 0:
-                axes.broken_barh([(offset, worker.start)], (worker.worker - 0.4, 0.8), color=_COLOURS["start"], lw=0)
+                axes.broken_barh(
+                    [(offset, worker.start)], (worker.worker - height / 2, height), color=_COLOURS["start"], lw=0
+                )
                 shown.add("start")
         for phase, bars in _bars_of_blocks(one.blocks, offset).items():
             for worker_number, spans in bars.items():
                 axes.broken_barh(
-                    spans, (worker_number - 0.4, 0.8), color=_COLOURS[phase], lw=0, rasterized=len(spans) > 500
+                    spans,
+                    (worker_number - height / 2, height),
+                    color=_COLOURS[phase],
+                    lw=0,
+                    rasterized=len(spans) > 500,
                 )
                 shown.add(phase)
         if offset > 0:
@@ -152,7 +204,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {n_workers} workers "
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {_counted(n_workers)} "
         "(white: waiting, or not accounted for)",
         fontsize=10, loc="left",
     )  # fmt: skip
@@ -176,38 +228,95 @@ def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dic
 
 
 def draw_scaling(scaling: Scaling) -> Figure:
-    """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line."""
+    """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line.
+
+    Of runs on one number of workers the times of the series alone, side by side: there is nothing else to be seen.
+    """
+    numbers_of_workers = {point.n_workers for points in scaling.series.values() for point in points}
+    if len(numbers_of_workers) == 1:
+        return _draw_times(scaling, *numbers_of_workers)
     figure = Figure(figsize=(11.0, 4.3), layout="constrained")
     time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
-    numbers: set[int] = set()
+    series = []
     for number, (label, points) in enumerate(scaling.series.items()):
-        numbers.update(point.n_workers for point in points)
         # side by side, so that bars of deviations do not hide each other
-        n = [point.n_workers * (1 + 0.02 * (number - (len(scaling.series) - 1) / 2)) for point in points]
-        style: dict[str, Any] = {"color": _SERIES[number % len(_SERIES)], "marker": _MARKERS[number % len(_MARKERS)]}
-        style |= {"capsize": 3, "linewidth": 1.3, "markersize": 5, "label": label}
+        shift = 1 + 0.02 * (number - (len(scaling.series) - 1) / 2)
+        series.append(([point.n_workers * shift for point in points], points, {**_style(number), "label": label}))
+    for n, points, style in series:
         time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)
+    numbers = _draw_speed_up(speed_axes, efficiency_axes, series)
+    time_axes.set_ylabel("time t (s)")
+    _number_axis(time_axes, numbers)
+    _plain(time_axes)
+    if time_axes.get_xscale() == "log":
+        _logarithmic(time_axes)
+    else:
+        time_axes.set_ylim(bottom=0)
+    for axes in (time_axes, speed_axes, efficiency_axes):
+        axes.set_xlabel("workers N")
+    handles, labels = speed_axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
+    """A bar for each series: mean and deviation of its time."""
+    figure = Figure(figsize=(8.0, 1.2 + 0.42 * len(scaling.series)), layout="constrained")
+    axes = figure.subplots()
+    points = [points[0] for points in scaling.series.values()]
+    axes.barh(
+        list(scaling.series), [point.mean for point in points], 0.7, xerr=[point.deviation for point in points],
+        color=_SERIES[0], capsize=3,
+    )  # fmt: skip
+    axes.invert_yaxis()
+    axes.set_xlabel("time t (s)")
+    axes.set_title(f"{_counted(n_workers)}, mean and deviation of repeats", fontsize=10, loc="left")
+    _plain(axes)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+    return figure
+
+
+def _style(number: int) -> dict[str, Any]:
+    """How a series is drawn."""
+    colour, marker = _SERIES[number % len(_SERIES)], _MARKERS[number % len(_MARKERS)]
+    return {"color": colour, "marker": marker, "capsize": 3, "linewidth": 1.3, "markersize": 5}
+
+
+def _draw_speed_up(
+    speed_axes: Axes,
+    efficiency_axes: Axes,
+    series: Sequence[tuple[Sequence[float], Sequence[ScalingPoint], dict[str, Any]]],
+) -> list[int]:
+    """S(N) and E(N) with deviations, series as (places, points, style), and what is ideal; gives the numbers N."""
+    for n, points, style in series:
         speed_axes.errorbar(n, [p.speed_up for p in points], yerr=[p.speed_up_deviation for p in points], **style)
         efficiency_axes.errorbar(
             n, [p.efficiency for p in points], yerr=[p.efficiency_deviation for p in points], **style
         )
-    base = min((points[0].base for points in scaling.series.values()), default=1)
-    ends = np.array([min(numbers), max(numbers)], dtype=float)
-    speed_axes.plot(ends, ends / base, color="0.6", linewidth=1, linestyle="--", zorder=0, label="ideal")
+    numbers = sorted({point.n_workers for _, points, _ in series for point in points})
+    base = min(points[0].base for _, points, _ in series)
+    ideal = np.linspace(numbers[0], numbers[-1], 100)
+    speed_axes.plot(ideal, ideal / base, color="0.6", linewidth=1, linestyle="--", zorder=0, label="ideal")
     efficiency_axes.axhline(1.0, color="0.6", linewidth=1, linestyle="--", zorder=0)
-    time_axes.set_ylabel("time t (s)")
-    time_axes.set_ylim(bottom=0)
     speed_axes.set_ylabel(f"speed-up S = t({base}) / t(N)")
-    speed_axes.set_ylim(bottom=0)
     efficiency_axes.set_ylabel(f"efficiency E = S / {'N' if base == 1 else f'(N / {base})'}")
-    efficiency_axes.set_ylim(0, max(1.15, efficiency_axes.get_ylim()[1]))
-    for axes in (time_axes, speed_axes, efficiency_axes):
-        axes.set_xlabel("workers N")
-        _number_axis(axes, sorted(numbers))
+    for axes in (speed_axes, efficiency_axes):
+        _number_axis(axes, numbers)
         _plain(axes)
-    handles, labels = speed_axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), frameon=False, fontsize=9)
-    return figure
+    if speed_axes.get_xscale() == "log":
+        _logarithmic(speed_axes)
+    else:
+        speed_axes.set_ylim(bottom=0)
+    efficiency_axes.set_ylim(0, max(1.15, efficiency_axes.get_ylim()[1]))
+    return numbers
+
+
+def _logarithmic(axes: Axes) -> None:
+    """The other axis as that of the numbers of workers: then what is ideal is a straight line."""
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(_PLAIN_NUMBERS)
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
@@ -215,12 +324,16 @@ def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
     if len(numbers) > 1 and numbers[-1] >= 8 * numbers[0]:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_major_formatter(_PLAIN_NUMBERS)
         axes.minorticks_off()
     if len(numbers) <= 8:
         axes.set_xticks(numbers)
-    else:
+    elif axes.get_xscale() != "log":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _counted(n_workers: int) -> str:
+    return "1 worker" if n_workers == 1 else f"{n_workers} workers"
 
 
 def _plain(axes: Axes) -> None:

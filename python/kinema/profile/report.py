@@ -24,6 +24,7 @@ from kinema.profile.machine import machine_facts
 from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
+from kinema.resources import default_workers
 from kinema.runners.timings import Timings
 
 if TYPE_CHECKING:
@@ -178,8 +179,10 @@ def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
     n_read = timings.frames_read * _n_chosen(analyses) * _ATOM_BYTES
     return Circumstances(
         format=trajectory.format,
-        n_files=len(trajectory.paths),
+        paths=tuple(trajectory.paths),
+        cores=default_workers(),
         runner=timings.runner,
+        one_sided="one-sided gathering" in first.plan,
         access=timings.access,
         # packed frames are read whole
         bytes_wanted=0 if trajectory.format == "XTC" else n_read,
@@ -234,12 +237,16 @@ def _lines(report: Report) -> list[str]:
 
 def _told(found: Quantities) -> list[tuple[str, Any]]:
     """Names as the publications write them."""
-    names = {name: name for name in ("t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")}
-    told = [(shown, getattr(found, name)) for name, shown in names.items()]
+    names = ("t_opening_topology", "t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")
+    told = [(name, getattr(found, name)) for name in names]
     about = " (estimate)" if found.R_comp_IO_is_estimate else ""
-    told.append((f"R_comp/IO{about}", found.R_comp_IO))
-    told.append(("R_comp/comm", found.R_comp_comm))
-    return told
+    return [
+        *told,
+        ("t_comm with waiting", found.t_comm_with_wait),
+        (f"R_comp/IO{about}", found.R_comp_IO),
+        ("R_comp/comm", found.R_comp_comm),
+        ("R_comp/comm with waiting", found.R_comp_comm_with_wait),
+    ]
 
 
 def _quantity(name: str, value: float | None) -> str:

@@ -19,6 +19,8 @@ from kinema.profile.report import Report
 
 __all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
 
+_WIDTH = 13  # of a column of seconds, or that of its name
+
 
 @dataclass(frozen=True)
 class ScalingPoint:
@@ -76,7 +78,7 @@ class Scaling:
             base = points[0].base
             lines.append(
                 f"{'N':>4} {'runs':>5} {'t (s)':>17} {'S':>14} {'E':>14} "
-                + " ".join(f"{name:>13.13}" for name in names)
+                + " ".join(f"{name:>{_WIDTH}}" for name in names)
             )
             for point in points:
                 means = self.means[label][point.n_workers]
@@ -84,7 +86,7 @@ class Scaling:
                     f"{point.n_workers:>4} {point.repeats:>5} {point.mean:>9.3f} ± {point.deviation:<5.3f} "
                     f"{point.speed_up:>7.2f} ± {point.speed_up_deviation:<4.2f} "
                     f"{point.efficiency:>7.2f} ± {point.efficiency_deviation:<4.2f} "
-                    + " ".join(f"{means[name]:>13.3f}" for name in names)
+                    + " ".join(f"{means[name]:>{max(_WIDTH, len(name))}.3f}" for name in names)
                 )
             if base > 1:
                 lines.append(f"S and E are measured against {base} workers, as there is no run with one")
@@ -132,7 +134,7 @@ def label_of(report: Report) -> str:
     usual = ("", "warm", "file")
     words += [
         f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "cache", "gather", "schedule", "ranks_per_node")
+        for name in ("source", "cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
         if extra.get(name, "") not in usual
     ]
     if report.timings.access != "direct":

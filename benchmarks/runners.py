@@ -1,0 +1,272 @@
+"""All runners in one run: what a leaf costs, the start of MPI, the accounts, RMSD beside MDAnalysis' own backends.
+
+Part of `make bench`; alone: `python benchmarks/runners.py [--quick]`. Every measurement is a process of its own
+(`one_runner.py`), wall time, best of several. It asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from kinema.demo import run_json
+from kinema.testing import random_walk, write_dcd
+
+__all__ = ["runners"]
+
+HERE = Path(__file__).resolve().parent
+WORKERS = 2
+RUNNERS = ("serial", "threads", "processes", "dask", "mpi")
+_ENGINES = {
+    "serial": "a Python call",
+    "threads": "concurrent.futures, threads",
+    "processes": "concurrent.futures, processes",
+    "dask": "distributed",
+    "mpi": "mpi4py.futures",
+}
+# The file's frames are read so often in one run that it takes two seconds; more files would not fit into memory.
+_REPEATS = {"xtc": 6, "dcd": 10}
+_PEER_FRAMES = 9_800
+# an empty task of the engine itself; a leaf; what is added if each leaf is a piece of its own; a round of one leaf
+_COSTS = ("an empty task", "a leaf", "a piece", "a round")
+_NO_FRAMES = 512  # two a leaf
+_MPIEXEC = Path(sys.executable).with_name("mpiexec")
+
+
+class _Rows:
+    """What was measured: kept for the JSON file and shown as one table at the end."""
+
+    def __init__(self, bench: Any) -> None:
+        self.bench = bench
+        self.first = len(bench.rows)
+        self.failed: list[str] = []
+
+    def tell(self, case: str, program: str, figure: float, unit: str, beside: tuple[str, float] | None = None) -> None:
+        """A figure; `beside`: what it is compared with, and the ratio."""
+        row: dict[str, Any] = {"case": case, "format": "", "program": program, "figure": figure, "unit": unit}
+        if beside is not None:
+            row |= {"beside": beside[0], "ratio": beside[1]}
+        self.bench.rows.append(row)
+
+    def run(self, name: str, *arguments: object, ranks: int = 0, **environment: str) -> dict[str, Any] | None:
+        """A measurement, under `mpiexec` where it is one of ranks; None, said aloud, where it cannot be made."""
+        words = [sys.executable, str(HERE / "one_runner.py"), name, *map(str, arguments)]
+        if ranks:
+            if not _MPIEXEC.exists():
+                self.failed.append(f"{name}: no mpiexec beside this Python (pip install 'kinema[mpi-local]')")
+                return None
+            # an exception on one rank ends all
+            words = [str(_MPIEXEC), "-n", str(ranks), words[0], "-m", "mpi4py", *words[1:]]
+        print(f"  {name} {' '.join(map(str, arguments))[:60]}", file=sys.stderr, flush=True)
+        os.environ.update(environment)
+        try:
+            return run_json(words)
+        finally:
+            for variable in environment:
+                del os.environ[variable]
+
+    def table(self) -> Table:
+        """All rows since this began."""
+        table = Table(title=f"{WORKERS} workers, wall time, best of {self.bench.tries}", title_justify="left")
+        for column in ("case", "program"):
+            table.add_column(column)
+        for column in ("figure", "unit", "ratio"):
+            table.add_column(column, justify="right")
+        table.add_column("beside")
+        case = ""
+        for row in self.bench.rows[self.first :]:
+            if case and row["case"] != case:
+                table.add_section()
+            figure = f"{row['figure']:,.0f}" if abs(row["figure"]) >= 100 else f"{row['figure']:.3g}"
+            ratio = f"{row['ratio']:,.3g} x" if "ratio" in row else ""
+            shown = "" if row["case"] == case else row["case"]
+            table.add_row(shown, row["program"], figure, row["unit"], ratio, row.get("beside", ""))
+            case = row["case"]
+        return table
+
+
+def runners(bench: Any) -> None:
+    """All rows, kept with those of `bench` and shown as a table."""
+    rows = _Rows(bench)
+    # the kernel that does nothing is found by its module's name in other processes
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
+    atoms = bench.folder / "c-alpha.npy"
+    np.save(atoms, bench.files.c_alpha)
+    _overheads(rows)
+    _first_frame(rows)
+    _counter(rows)
+    for kind in ("xtc", "dcd"):
+        _throughput(rows, kind, atoms)
+    Console(width=150).print(rows.table())
+    for one in rows.failed:
+        print(f"left out: {one}")
+
+
+def _overheads(rows: _Rows) -> None:
+    """Per leaf, per piece and per round, beside an empty task of the engine itself."""
+    path = rows.bench.folder / "files" / "nothing.dcd"
+    if not path.exists():
+        write_dcd(path, random_walk(_NO_FRAMES, 1))
+    for runner in RUNNERS:
+        ranks = WORKERS if runner == "mpi" else 0
+        engine = rows.run("empty-tasks", runner, WORKERS, rows.bench.tries, ranks=ranks)
+        found = rows.run("overhead", runner, path, WORKERS, rows.bench.tries, ranks=ranks)
+        if engine is None or found is None:
+            continue
+        rows.tell(_COSTS[0], _ENGINES[runner], 1e6 * engine["task"], "us")
+        for kernel, cost in found.items():
+            for what, named in zip(("leaf", "piece", "round"), _COSTS[1:], strict=True):
+                if what == "piece" and runner in ("serial", "threads"):
+                    continue  # each leaf is
+                beside = None if what == "round" else (_ENGINES[runner], cost[what] / engine["task"])
+                rows.tell(f"{named}: {kernel}", runner, 1e6 * cost[what], "us", beside)
+    # runners side by side; sorting keeps their order
+    rows.bench.rows[rows.first :] = sorted(
+        rows.bench.rows[rows.first :], key=lambda row: _COSTS.index(row["case"].split(":")[0])
+    )
+
+
+def _first_frame(rows: _Rows) -> None:
+    """From the start of `mpiexec` until every rank has read its first frames, beside imports that any program makes."""
+    case = "from mpiexec to the first frame"
+    files, folder = rows.bench.files, rows.bench.folder
+    small = files.paths["small", "dcd"]
+    index_file = small.with_name("c-alpha.ndx")
+    topology = _topology()
+    others = {
+        "import MDAnalysis": "import sys, time, MDAnalysis; sys.stdout.write(f'{time.time()}\\n')",
+        "from mpi4py import MPI": "import sys, time; from mpi4py import MPI; sys.stdout.write(f'{time.time()}\\n')",
+    }
+    ways = {
+        "kinema rmsd -n index file": ["-n", index_file],
+        "kinema rmsd -s PSF --select": ["-s", topology, "--select", "protein and name CA"],
+    }
+    if not _MPIEXEC.exists():
+        rows.failed.append(f"{case}: no mpiexec beside this Python")
+        return
+    found = {name: min(_until(["-c", code]) for _ in range(rows.bench.tries)) for name, code in others.items()}
+    for name, options in ways.items():
+        words = ["first-frame", "rmsd", "-f", small, *options, "-o", folder / "first.npy", "--quiet"]
+        program = [str(HERE / "one_runner.py"), *map(str, words)]
+        found[name] = min(_until(program) for _ in range(rows.bench.tries))
+    for name, seconds in found.items():
+        beside = ("from mpi4py import MPI", seconds / found["from mpi4py import MPI"])
+        rows.tell(case, name, seconds, "s", None if name.startswith("from") else beside)
+
+
+def _until(words: list[str]) -> float:
+    """Seconds from the start of `mpiexec` until what the last rank says."""
+    began = time.time()
+    command = [str(_MPIEXEC), "-n", str(WORKERS), sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    return max(float(one["read"] if isinstance(one, dict) else one) for one in said) - began
+
+
+def _topology() -> Path:
+    from MDAnalysisTests.datafiles import PSF
+
+    return Path(PSF)
+
+
+def _counter(rows: _Rows) -> None:
+    """Waiting for a number of MPI's counter while its owner computes: on one node, and as if there were two."""
+    for kind, environment in (
+        ("serving", {}),
+        ("plain", {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}),
+        ("serving", {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}),
+    ):
+        case = "MPI: waiting for a number, 4 ranks" + (" of 2 nodes" if environment else "")
+        found = rows.run("counter", kind, ranks=4, **environment)
+        for where, waited in (found or {}).items():
+            name = f"{where}{', plain fetch-and-add' if kind == 'plain' else ''}"
+            for share in ("p50", "p99"):
+                rows.tell(case, f"{name}, {share}", 1e6 * waited[share], "us")
+
+
+def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:
+    """RMSD of C-alpha with every runner, MDAnalysis' backends and a plain read of the file; what clocks say of it."""
+    bench = rows.bench
+    path = bench.files.paths["small", kind]
+    case = f"{kind.upper()}: RMSD, 214 of 3341 atoms"
+    peers = {}
+    for backend in ("serial", "multiprocessing", "dask", "kinema-processes", "kinema-dask"):
+        frames = min(_PEER_FRAMES // (5 if bench.quick else 1), bench.files.frames["small"])
+        found = rows.run("mdanalysis", backend, path, atoms, WORKERS, frames, bench.tries)
+        assert found is not None  # no ranks
+        peers[backend] = found["frames"] / found["seconds"]
+    beside = "MDAnalysis, multiprocessing"
+    theirs = peers["multiprocessing"]
+    for backend, rate in peers.items():
+        name = f"MDAnalysis, {backend}".replace("MDAnalysis, kinema-", "MDAnalysis on Kinema's ")
+        rows.tell(case, name, rate, "frames/s", (beside, rate / theirs))
+    measure = [sys.executable, "-m", "kinema.demo.measure", "plain-read", str(path), str(1 << 20), str(WORKERS)]
+    limit = bench.files.frames["small"] / min(run_json(measure)["seconds"] for _ in range(bench.tries))
+    accounts = {}
+    for runner in (*RUNNERS, "dask-running"):
+        ranks = WORKERS if runner == "mpi" else 0
+        found = rows.run("rmsd", runner, path, atoms, WORKERS, _REPEATS[kind], bench.tries, ranks=ranks)
+        if found is None:
+            continue
+        rate = found["frames"] / found["seconds"]
+        name = {"dask-running": "Kinema, dask, a cluster that runs", "serial": "Kinema, serial, 1 worker"}
+        rows.tell(case, name.get(runner, f"Kinema, {runner}"), rate, "frames/s", (beside, rate / theirs))
+        accounts[runner] = found | {"rate": rate}
+    rows.tell(case, "plain read, all bytes", limit, "frames/s", (beside, limit / theirs))
+    for runner, found in accounts.items():
+        rate = found["frames"] / (found["wall"] - found["start"])
+        rows.tell(f"{kind.upper()}: once started", f"Kinema, {runner}", rate, "frames/s", ("plain read", rate / limit))
+    _accounts(rows, kind.upper(), accounts)
+
+
+def _accounts(rows: _Rows, kind: str, accounts: dict[str, dict[str, Any]]) -> None:
+    """What clocks say of the runs, and cost; Dask's times side by side."""
+    for runner, found in accounts.items():
+        rows.tell(f"{kind}: unaccounted", runner, 100 * found["unaccounted"], "% of workers' time")
+    for runner, found in accounts.items():
+        rows.tell(f"{kind}: looking at clocks", runner, 100 * found["clocks"], "% of workers' time")
+    for runner, found in accounts.items():
+        share = found["report"] / found["seconds"]
+        rows.tell(f"{kind}: making a report", runner, 1e3 * found["report"], "ms", ("the run", share))
+    by_dask = {runner: found for runner, found in accounts.items() if found["tasks"] is not None}
+    for runner, found in by_dask.items():
+        for name, seconds in found["tasks"].items():
+            beside = ("job", seconds / found["tasks"]["job"])
+            rows.tell(f"{kind}: Dask's times", f"{runner}, {name}", seconds, "s", beside)
+    for runner, found in by_dask.items():
+        for share in ("p50", "p99"):
+            if found["hand_out"] is not None:
+                name = f"{runner}, from task to task, {share}"
+                rows.tell(f"{kind}: Dask's times", name, 1e6 * found["hand_out"][share], "us")
+
+
+def main() -> None:
+    """This part alone."""
+    from run import Bench, machine
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer frames and tries")
+    parser.add_argument("--folder", type=Path, default=HERE / "results", help="files and results")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    facts = machine()
+    print(f"{facts['processor']}, {facts['cores']} cores, load {facts['load']:.1f}; {WORKERS} workers")
+    bench = Bench(options.folder, options.quick)
+    runners(bench)
+    target = options.folder / f"runners-{facts['date'].replace(':', '')}.json"
+    target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")
+    print(f"written: {target}")
+
+
+if __name__ == "__main__":
+    main()
