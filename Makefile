@@ -15,10 +15,10 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup demo test test-rust test-python lint format bench wheel sdist clean
+.PHONY: fuzz help setup demo test test-rust test-python test-hdf5-mpi lint format bench wheel sdist clean
 
 help: ## what there is to make
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.stamp-build ## virtual environment, dependencies and a release build of the Rust core, in .venv
 
@@ -55,6 +55,15 @@ test-rust: $(VENV)/.stamp-packages
 
 test-python: setup
 	$(BIN)/python -m pytest
+
+# Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
+HDF5_MPI := .venv-hdf5-mpi
+$(HDF5_MPI)/.stamp: tools/hdf5_mpi_environment.py tools/requirements.py pyproject.toml
+	$(PYTHON) tools/hdf5_mpi_environment.py $(HDF5_MPI)
+	touch $@
+
+test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runner with Open MPI (packages of Debian)
+	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/hdf5_mpi $(wildcard tests/runners/test_mpi*.py)
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, error messages
 	cargo fmt --all --check

@@ -1,7 +1,14 @@
-"""Fixtures that several test folders share: small synthetic systems, and the real adenylate kinase."""
+"""Fixtures that several test folders share: small systems, the real adenylate kinase, a launcher of MPI programs.
+
+`mpi` starts programs with the launcher of this environment.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,3 +53,87 @@ def small(tmp_path: Path) -> kn.Trajectory:
     path = tmp_path / "small.dcd"
     write_dcd(path, random_walk(20, 15))
     return kn.open(path, index="memory")
+
+
+# -- MPI programs ------------------------------------------------------------------------------------------------------
+
+# the launcher that belongs to the MPI library of this environment comes first
+MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+# Open MPI starts nothing as root, and no more ranks than cores, unless told so; other launchers know none of this
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+BEGIN = """
+import os, sys
+import numpy as np
+sys.path.insert(0, os.getcwd())
+import kinema as kn
+from mpi4py import MPI
+rank = MPI.COMM_WORLD.Get_rank()
+
+def say(*words):
+    # in one piece: lines of other ranks may come between the words of print
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+"""
+
+
+class MPI:
+    """Starts MPI programs."""
+
+    begin = BEGIN
+
+    @staticmethod
+    def environment(**more: str) -> dict[str, str]:
+        package = str(Path(kn.__file__).parent.parent)
+        more = OPEN_MPI | more
+        return {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **more}
+
+    def started(
+        self, n_ranks: int, words: list[str], folder: Path, *, program: str = sys.executable, **more: str
+    ) -> subprocess.Popen[str]:
+        assert MPIEXEC is not None, "no mpiexec: pip install kinema[mpi-local]"
+        return subprocess.Popen(
+            [MPIEXEC, "-n", str(n_ranks), program, *words],
+            cwd=folder,
+            env=self.environment(**more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        """A program of one process, which no launcher has started."""
+        words = [sys.executable, *words]
+        return subprocess.run(
+            words, cwd=folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
+    @staticmethod
+    def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr. A run that hangs fails the test, and is ended."""
+        try:
+            out, err = process.communicate(timeout=180)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            pytest.fail(f"the ranks did not end: {out}{err}")
+        return process.returncode, out, err
+
+    def script(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
+        """What the ranks of a script print."""
+        (folder / "script.py").write_text(BEGIN + text)
+        code, out, err = self.ended(self.started(n_ranks, ["script.py"], folder, **more))
+        assert code == 0, out + err
+        return out
+
+
+@pytest.fixture(scope="session")
+def mpi() -> MPI:
+    """Starts MPI programs."""
+    return MPI()

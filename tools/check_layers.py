@@ -72,7 +72,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "joining": {"blocks", "files", "h5md", "progress", "repacking", "resources", "rewriting", "trajectory"},
     "layout": {"h5md", "rewriting"},
     # work on them
-    "runners": {"access", "frames", "progress", "resources", "trajectory"},
+    "runners": {"h5md", "access", "frames", "progress", "resources", "trajectory"},
     "output": {"provenance"},
     "checkpoint": {"output"},
     "result_file": {"frames", "output"},

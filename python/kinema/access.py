@@ -42,4 +42,6 @@ def check_parallel_hdf5(access: Access, runner: str, format: str) -> None:
     import h5py
 
     if not h5py.get_config().mpi:
-        raise ArgumentError(f"access {access!r} needs an h5py that was built with MPI, and this one was not")
+        raise ArgumentError(
+            f"access {access!r} needs an h5py that was built with MPI, and this one was not; see docs/mpi.md"
+        )

@@ -172,7 +172,11 @@ impl<'a> Reader<'a> {
             self.read_longer(part, source, segments.start + i, len, out)?;
             first = i + 1;
         }
-        self.phases.decode += read.elapsed();
+        let elsewhere = std::mem::take(&mut self.scratch.elsewhere);
+        self.phases.decode += read.elapsed().saturating_sub(elsewhere.time);
+        self.phases.io += elsewhere.time;
+        self.phases.bytes_read += elsewhere.bytes;
+        self.phases.reads += elsewhere.calls;
         Ok(())
     }
 

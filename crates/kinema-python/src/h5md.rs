@@ -8,10 +8,11 @@ use std::sync::Arc;
 use kinema_core::container::hdf5::array::{Array, Description};
 use kinema_core::container::hdf5::filters::StoredFilter;
 use kinema_core::container::hdf5::number::Number;
-use kinema_core::format::h5md::{Field, H5mdDecoder, ReadRows, Rows, Told};
+use kinema_core::format::h5md::{Field, H5mdDecoder, ReadRows, RowValues, Rows, Told};
 use kinema_core::format::{Decoder, ReadStructure};
 use kinema_core::{Error, ErrorKind, Result};
-use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLikeDyn, PyReadonlyArray1};
+use numpy::ndarray::ArrayViewD;
+use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLikeDyn, PyReadonlyArray1, PyReadonlyArrayDyn};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -28,17 +29,27 @@ impl ReadStructure for Describe {
     }
 }
 
-/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3).
+/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3) of float32, or whatever float64 holds.
 struct RowReader(Py<PyAny>);
 
 impl ReadRows for RowReader {
-    fn read(&self, rows: &[i64]) -> Result<Vec<f64>> {
-        let read = |py: Python<'_>| -> PyResult<Vec<f64>> {
+    fn read(&self, rows: &[i64]) -> Result<RowValues> {
+        let read = |py: Python<'_>| -> PyResult<RowValues> {
             let found = self.0.bind(py).call1((PyArray1::from_slice(py, rows),))?;
-            let values: PyArrayLikeDyn<'_, f64, AllowTypeChange> = found.extract()?;
-            Ok(values.as_array().iter().copied().collect())
+            if let Ok(narrow) = found.extract::<PyReadonlyArrayDyn<'_, f32>>() {
+                return Ok(RowValues::Narrow(in_order(narrow.as_array())));
+            }
+            let wide: PyArrayLikeDyn<'_, f64, AllowTypeChange> = found.extract()?;
+            Ok(RowValues::Wide(in_order(wide.as_array())))
         };
         Python::attach(read).map_err(|error| from_python(&error))
+    }
+}
+
+fn in_order<T: Copy>(values: ArrayViewD<'_, T>) -> Vec<T> {
+    match values.as_slice() {
+        Some(values) => values.to_vec(),
+        None => values.iter().copied().collect(),
     }
 }
 
@@ -81,25 +92,25 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Re
     }
     let get = |name| described.getattr(name);
     let fixed: bool = get("fixed")?.extract()?;
-    let reader = get("reader")?;
     let mut flat = false;
-    let rows = if reader.is_none() {
-        let mut pieces = Vec::new();
-        for piece in get("pieces")?.try_iter()? {
-            let (first, stored): (u64, Bound<'_, PyAny>) = piece?.extract()?;
-            let (description, is_flat) = match array(&stored, fixed, name)? {
-                Ok(found) => found,
-                Err(error) => return Ok(Some(Err(error))),
-            };
-            flat = is_flat;
-            match Array::new(description) {
-                Ok(array) => pieces.push((first, array)),
-                Err(error) => return Ok(Some(Err(error))),
-            }
+    let mut pieces = Vec::new();
+    for piece in get("pieces")?.try_iter()? {
+        let (first, stored): (u64, Bound<'_, PyAny>) = piece?.extract()?;
+        let (description, is_flat) = match array(&stored, fixed, name)? {
+            Ok(found) => found,
+            Err(error) => return Ok(Some(Err(error))),
+        };
+        flat = is_flat;
+        match Array::new(description) {
+            Ok(array) => pieces.push((first, array)),
+            Err(error) => return Ok(Some(Err(error))),
         }
+    }
+    let reader = get("reader")?;
+    let rows = if reader.is_none() {
         Rows::Stored(pieces)
     } else {
-        Rows::Foreign(Arc::new(RowReader(reader.unbind())))
+        Rows::Foreign(Arc::new(RowReader(reader.unbind())), pieces)
     };
     let row_of: Option<PyReadonlyArray1<'_, i64>> = get("rows")?.extract()?;
     Ok(Some(Ok(Field {

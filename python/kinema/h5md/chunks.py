@@ -165,7 +165,10 @@ def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any])
     why = _core.undecodable(filters, element, element * int(np.prod(chunks, dtype=np.object_))) if filters else None
     if why is not None:
         raise NeedsLibrary(why)
-    offsets, addresses, sizes, masks = chunk_list(dataset)
+    listed = chunk_list(dataset)
+    if listed is None:
+        raise NeedsLibrary(f"HDF5 {h5py.version.hdf5_version} cannot list its chunks, 1.10.9 can")
+    offsets, addresses, sizes, masks = listed
     inside = (offsets < np.array(shape)).all(axis=1)
     if not inside.all():  # left from before the data set shrank
         offsets, addresses, sizes, masks = offsets[inside], addresses[inside], sizes[inside], masks[inside]

@@ -85,7 +85,8 @@ class FieldDescription:
     """One field (positions, velocities, forces, cell) and which row of it each frame of the trajectory has."""
 
     pieces: tuple[tuple[int, StoredArray], ...]
-    """(First row, array); one unless the data set is virtual; empty where `reader` is set.
+    """(First row, array); one unless the data set is virtual. Where `reader` is set they are not read but by
+    fingerprints, and mostly empty.
 
     Positions, velocities, forces: (rows, N, 3), or (rows, 3 N) for a bare data set; cell: (rows, 3) or (rows, 3, 3).
     Where `fixed`, the same without the first dimension."""

@@ -105,8 +105,8 @@ def opened(path: str, options: H5mdOptions | None = None) -> Iterator[OpenFile]:
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turns errors of h5py in the block into CorruptFileError with the path."""
+def reading(path: str, what: str = "structure") -> Iterator[None]:
+    """Turns errors of h5py in the block into CorruptFileError with the path, and `what` it says cannot be read."""
     try:
         yield
     except Error:
@@ -116,10 +116,10 @@ def reading(path: str) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (OSError, KeyError, UnicodeError, MemoryError)) and not _is_from_h5py(error):
             raise InternalError(
-                f"{path}: {type(error).__name__} while reading the structure: {error}", path=path, format="H5MD"
+                f"{path}: {type(error).__name__} while reading the {what}: {error}", path=path, format="H5MD"
             ) from error
         raise CorruptFileError(
-            f"{path}: HDF5 structure cannot be read: {_reason(error)}", path=path, format="H5MD"
+            f"{path}: HDF5 {what} cannot be read: {_reason(error)}", path=path, format="H5MD"
         ) from None
 
 

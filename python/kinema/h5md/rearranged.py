@@ -36,7 +36,7 @@ class StoredRows:
         self.path = path
         self.name = name
         self.fixed = fixed
-        self._cache = max(_CHUNK_CACHE, 2 * chunk_bytes)
+        self.cache = max(_CHUNK_CACHE, 2 * chunk_bytes)
         self._lock = threading.Lock()
         self._file: Any = None
 
@@ -44,7 +44,7 @@ class StoredRows:
         """The rows, in any order and repeated as asked; of a fixed data set the same for every row."""
         with self._lock, reading(self.path):
             if self._file is None:
-                self._file = open_file(self.path, cache=self._cache)
+                self._file = open_file(self.path, cache=self.cache)
             dataset = self._file[self.name]
             if self.fixed:
                 return np.broadcast_to(dataset[()], (len(rows), *dataset.shape))

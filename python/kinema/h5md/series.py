@@ -27,6 +27,9 @@ _LARGEST_CHUNK = 1 << 16
 _GAP = 4096
 _LONGEST_READ = 1 << 20
 _DEFLATE, _SHUFFLE = 1, 2
+# libhdf5 before 1.10.9 lists no chunks: it looks up one at a time and goes through all of them for that. So many take
+# some seconds, and ten times as many a hundred times as long.
+_MOST_LOOKUPS = 1 << 14
 
 ChunkList = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
@@ -42,8 +45,11 @@ def read_series(opened: OpenFile, dataset: Any, rows: int | None = None) -> NDAr
     return opened.series[key][:rows]
 
 
-def chunk_list(dataset: Any) -> ChunkList:
-    """All stored chunks: element offsets (n, rank), addresses, stored sizes, filter masks; in the file's own order."""
+def chunk_list(dataset: Any) -> ChunkList | None:
+    """All stored chunks: element offsets (n, rank), addresses, stored sizes, filter masks; in the file's own order.
+
+    None where this libhdf5 is too old to list them.
+    """
     offsets, places = array("q"), array("Q")
     add_offset, add_place = offsets.extend, places.extend
 
@@ -52,7 +58,15 @@ def chunk_list(dataset: Any) -> ChunkList:
         add_offset(info[0])
         add_place(info[1:])
 
-    dataset.id.chunk_iter(add)
+    if hasattr(dataset.id, "chunk_iter"):
+        dataset.id.chunk_iter(add)
+    else:
+        n_chunks = dataset.id.get_num_chunks()
+        # some of these versions count addresses from the end of a user block
+        if n_chunks > _MOST_LOOKUPS or dataset.file.userblock_size:
+            return None
+        for number in range(n_chunks):
+            add(dataset.id.get_chunk_info(number))
     masks, addresses, sizes = np.array(places, np.uint64).reshape(-1, 3).T
     return (
         np.array(offsets, np.int64).reshape(-1, max(dataset.ndim, 1)),
@@ -76,7 +90,10 @@ def _small_chunks(opened: OpenFile, dataset: Any) -> NDArray[Any] | None:
         or dataset.id.get_type().get_size() != dtype.itemsize
     ):
         return None
-    offsets, addresses, sizes, masks = chunk_list(dataset)
+    listed = chunk_list(dataset)
+    if listed is None:
+        return None
+    offsets, addresses, sizes, masks = listed
     n_chunks = -(-dataset.shape[0] // chunks[0])
     path = dataset.file.filename
     ends = addresses + sizes

@@ -46,7 +46,8 @@ _SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_r
 class Dealing:
     """What a user has said of the hand-out; ArgumentError for another name, and for less than one piece a worker.
 
-    None: dynamic, with DEFAULT_PIECES; where pieces are loaded whole (access "in-memory") static, one piece a worker.
+    None: dynamic, with DEFAULT_PIECES; where pieces are loaded whole (access "in-memory") static, one piece a worker;
+    where all ranks read together ("hdf5-mpio-collective") static, and nothing else.
     """
 
     def __init__(self, schedule: str | None, oversubscribe: int | None) -> None:
@@ -60,8 +61,13 @@ class Dealing:
 
     def schedule(self, access: Access) -> Schedule:
         """Who gets which piece."""
+        together = access == "hdf5-mpio-collective"
         if self._schedule is None:
-            return "static" if access == "in-memory" else "dynamic"
+            return "static" if access == "in-memory" or together else "dynamic"
+        if self._schedule == "dynamic" and together:
+            raise ArgumentError(
+                f"with access {access!r} nobody reads ahead of the others: schedule 'dynamic' gains nothing"
+            )
         return "static" if self._schedule == "static" else "dynamic"
 
     def oversubscribe(self, access: Access) -> int:

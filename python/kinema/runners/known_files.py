@@ -46,29 +46,44 @@ class KnownFiles:
         return self.core_bytes + self.described_bytes
 
     @classmethod
-    def of(cls, trajectory: _core.Trajectory) -> tuple[KnownFiles, NDArray[np.uint8]]:
-        """What is known, and the bytes for `NodeBytes`."""
+    def of(
+        cls, trajectory: _core.Trajectory, change: Callable[[Any], Any] | None = None
+    ) -> tuple[KnownFiles, NDArray[np.uint8]]:
+        """What is known, and the bytes for `NodeBytes`; with `change`, what it makes of descriptions of HDF5 files."""
         packed = trajectory.pack()
         recipe = trajectory.recipe()
-        described = np.frombuffer(pickle.dumps(_descriptions(trajectory, recipe["describe"]), protocol=5), np.uint8)
+        found = _descriptions(trajectory, recipe["describe"], change)
+        described = np.frombuffer(pickle.dumps(found, protocol=5), np.uint8)
         return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
 
-    def open(self, data: NDArray[np.uint8]) -> _core.Trajectory:
-        """The trajectory, opened with the bytes of this node; no file is touched."""
+    def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
+        """What is said of each HDF5 file, by its path."""
+        found: dict[str, Any] = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
+        return found
+
+    def open(self, data: NDArray[np.uint8], found: dict[str, Any] | None = None) -> _core.Trajectory:
+        """The trajectory, opened with the bytes of this node; no file is touched.
+
+        `found`: descriptions to take instead of those that the bytes hold.
+        """
         recipe = dict(self.recipe)
-        found = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
+        found = self.descriptions(data) if found is None else found
         if found:
             recipe["describe"] = _Described(recipe["describe"], found)
         return _core.Trajectory(**recipe, known=data[: self.core_bytes])
 
 
-def _descriptions(trajectory: _core.Trajectory, describe: Callable[[str], Any] | None) -> dict[str, Any]:
+def _descriptions(
+    trajectory: _core.Trajectory, describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
+) -> dict[str, Any]:
     """What is said of each HDF5 file, where it can travel: what reads through h5py opens the file on its rank."""
     found: dict[str, Any] = {}
     for part in trajectory.parts():
         if part["format"] != "H5MD" or describe is None:
             continue
         said = describe(part["path"])
+        if change is not None:
+            said = change(said)
         try:
             pickle.dumps(said)
         except Exception:

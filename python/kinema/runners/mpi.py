@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import Access
+from kinema.access import MPIO, Access
 from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.progress import Report
@@ -47,6 +47,7 @@ from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, searc
 from kinema.runners.mpi_leading import LeadingRank
 from kinema.runners.mpi_opening import Opened, take_opened, tell_opened
 from kinema.runners.mpi_ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
+from kinema.runners.mpi_reading import check_mpio, described_for, reading
 from kinema.runners.mpi_round import Setup, WorkingRank
 from kinema.runners.mpi_rows import RowsOfRound
 from kinema.runners.mpi_sharing import NodeBytes
@@ -340,16 +341,19 @@ class MPIRunner:
         began = time.monotonic()
         wanted = self.concurrency(workers)
         limit = memory or _DEFAULT_MEMORY
+        if access in MPIO:
+            check_mpio(trajectory, access)
         schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
         threads = wanted * self._threads
         pieces = threads * oversubscribe
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+        way = "direct" if access in MPIO else access
+        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=way, pieces=pieces)
         used = max(1, plan.workers // self._threads)
         kernels = [kernel for kernel, _ in jobs]
         streamed = gathering is not None
         if gathering is None:
             gathering = Gathering(plan, kernels)
-        known, data = KnownFiles.of(trajectory)
+        known, data = KnownFiles.of(trajectory, described_for(access))
         ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
@@ -374,9 +378,9 @@ class MPIRunner:
         )
         ranks.broadcast(setup)
         with RowsOfRound(ranks, frames, setup.rows) as put:
-            with _shared(ranks, setup, data):
-                leading = LeadingRank(ranks, setup, put, gathering, kernels, progress, began)
-                leading.run(trajectory, setup.plan(trajectory, jobs), jobs)
+            with _shared(ranks, setup, data) as shared, reading(ranks, access, setup.workers, trajectory) as reads:
+                leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, progress, began)
+                leading.run(shared, jobs)
             tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
         wall = leading.seconds()
         blocks = [rows for tally in tallies for rows in tally.blocks]
@@ -418,17 +422,20 @@ class MPIRunner:
 
     def _in_words(self, ranks: Ranks, setup: Setup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
-        return (
+        words = (
             f"each worker is an MPI rank with {threads}, {setup.workers} of {ranks.size} ranks, "
             f"{setup.schedule} schedule, {self._gather} gathering"
         )
+        if setup.access in MPIO:
+            words += f'; whole frames through libhdf5 and MPI-IO (access "{setup.access}")'
+        return words
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
         with RowsOfRound(ranks, setup.frames, setup.rows) as put:
-            working = WorkingRank(ranks, setup, put)
-            with _shared(ranks, setup, None) as data:
-                well = working.run(lambda: setup.files.open(data))
+            with _shared(ranks, setup, None) as data, reading(ranks, setup.access, setup.workers) as reads:
+                working = WorkingRank(ranks, setup, put, reads)
+                well = working.run(data)
             if well:
                 finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
+import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import InternalError
@@ -18,7 +20,8 @@ from kinema.runners.base import Job
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import insert_nodes
 from kinema.runners.mpi_ranks import Ranks
-from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup
+from kinema.runners.mpi_reading import RankReads
+from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
 from kinema.runners.mpi_rows import RowsOfRound
 
 __all__ = ["LeadingRank"]
@@ -35,6 +38,7 @@ class LeadingRank(RankAtWork):
     ranks : Ranks
     setup : Setup
     rows : RowsOfRound
+    reads : RankReads
     gathering : Gathering
         Its tree takes in what this rank gathers, and what others send while the round lasts.
     kernels : list of Kernel
@@ -48,12 +52,13 @@ class LeadingRank(RankAtWork):
         ranks: Ranks,
         setup: Setup,
         rows: RowsOfRound,
+        reads: RankReads,
         gathering: Gathering,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
         began: float,
     ) -> None:
-        super().__init__(ranks, setup, rows, began)
+        super().__init__(ranks, setup, rows, reads, began)
         self._gathering = gathering
         self._kernels = kernels
         self._progress = progress
@@ -61,23 +66,34 @@ class LeadingRank(RankAtWork):
         self._frames_of = [0] * ranks.size
         self._looked = 0.0
 
-    def run(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
-        """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
+    def run(self, data: NDArray[np.uint8], jobs: Sequence[Job]) -> None:
+        """Runs this rank's pieces and waits for the others; where anything fails all of them end their round.
+
+        `data`: what is known of the files.
+        """
         serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
         try:
             with serving:
-                self.run_pieces(trajectory, plan, jobs)
+                trajectory = self.reads.open(self.setup.files, data)
+                with suppress(Stopped):  # the rank that has ended the reading says why
+                    self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
+                self.reads.finish()
                 while self._at_work:
                     began = time.monotonic()
                     self._hear()
                     self.tally.communicate += time.monotonic() - began
                     self._look_now_and_then(0)
                     time.sleep(PAUSE)
+                self.reads.wait()
+                if self.reads.ended_by_another:
+                    raise InternalError("a rank has ended the reading and has not said why")
                 self._look(0)
         except BaseException as error:
+            self.reads.stop()
             self._end_all(error)
             raise
         self._tell(True)
+        self.close_reads()
         self.tally.cpu = self.cpu_seconds()
 
     def _take(self, nodes: list[_core.Node]) -> int:

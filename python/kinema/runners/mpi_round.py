@@ -8,24 +8,27 @@ from __future__ import annotations
 import pickle
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import Access
-from kinema.errors import InternalError
+from kinema.access import MPIO, Access
+from kinema.errors import Error, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job, Rows
 from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi_reading import RankReads
 from kinema.runners.mpi_rows import RowsOfRound
 from kinema.runners.timings import BLOCK_COLUMNS
 
-__all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "WorkingRank"]
+__all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]
 
 # tags of messages to rank 0, and of rank 0's word that a round is over or has failed
 NEWS, VERDICT = 1, 2
@@ -93,7 +96,8 @@ class Setup:
             jobs,
             memory=self.memory,
             workers=self.threads,
-            access=self.access,
+            # a matter of the reader, not of the plan
+            access="direct" if self.access in MPIO else self.access,
             pieces=self.n_pieces,
         )
 
@@ -121,8 +125,8 @@ class Last:
     failed: Travelling | None = None
 
 
-class _Stopped(Exception):
-    """Rank 0 says that the round has failed."""
+class Stopped(Exception):
+    """The round has failed elsewhere: rank 0 says so, or another rank, which tells rank 0 why."""
 
 
 class RankAtWork(ABC):
@@ -134,9 +138,10 @@ class RankAtWork(ABC):
         Where its time went.
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, began: float) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, reads: RankReads, began: float) -> None:
         self.ranks = ranks
         self.setup = setup
+        self.reads = reads
         self._rows = rows
         self.tally = Tally(ranks.rank, setup.threads, ranks.name)
         self._pace = Pace(setup.limit)
@@ -152,8 +157,14 @@ class RankAtWork(ABC):
         """CPU time of this process since the beginning of the round."""
         return time.process_time() - self._cpu
 
+    def close_reads(self) -> None:
+        """When no rank reads any more."""
+        began = time.monotonic()
+        self.reads.close()
+        self.tally.close += time.monotonic() - began
+
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
-        """Runs pieces until none is left for this rank."""
+        """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
         kernels = [kernel for kernel, _ in jobs]
         self.tally.start = self.seconds()
         hand_out = self.setup.pieces(plan.cuts(trajectory))
@@ -165,7 +176,12 @@ class RankAtWork(ABC):
                     longest = self._pace.longest()
                     _, until = hand_out.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
-                nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
+                try:
+                    nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
+                except Error:
+                    if self.reads.ended_by_another:
+                        raise Stopped from None
+                    raise
                 timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
                 self.tally.add(timings)
                 self._frames += plan.leaf(until - 1)[1] - plan.leaf(first)[0]
@@ -210,9 +226,9 @@ class WorkingRank(RankAtWork):
     kernels : list of Kernel
     """
 
-    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound) -> None:
+    def __init__(self, ranks: Ranks, setup: Setup, rows: RowsOfRound, reads: RankReads) -> None:
         # clocks of other machines may tell another time; the message itself takes none that matters
-        super().__init__(ranks, setup, rows, time.monotonic() - setup.before)
+        super().__init__(ranks, setup, rows, reads, time.monotonic() - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []
@@ -224,27 +240,34 @@ class WorkingRank(RankAtWork):
         """Whether this rank is given leaves."""
         return self.ranks.rank < self.setup.workers
 
-    def run(self, open_trajectory: Callable[[], _core.Trajectory]) -> bool:
-        """All that this rank does until rank 0 says how the round ended: well or not."""
+    def run(self, data: NDArray[np.uint8]) -> bool:
+        """All that this rank does until rank 0 says how the round ended: well or not.
+
+        `data`: what is known of the files.
+        """
         failed = None
         try:
             if self.takes_part:
+                trajectory = self.reads.open(self.setup.files, data)
                 jobs = pickle.loads(self.setup.jobs)
-                trajectory = open_trajectory()
                 self._check_and_run(trajectory, jobs)
+                self.reads.finish()
+                self.reads.wait()
                 began = time.monotonic()
                 del trajectory
                 self.tally.close = time.monotonic() - began
-        except _Stopped:
-            pass  # rank 0 knows why
+        except Stopped:
+            pass  # rank 0 knows why, or will
         except BaseException as error:
             failed = Travelling.of(error, self.ranks.rank)
+        self.reads.stop()
         self._post(Last(self._frames, failed))
         while self._verdict is None:
             self._listen()
             time.sleep(PAUSE)
         for request in self._sending:
             request.Wait()
+        self.close_reads()
         self.tally.cpu = self.cpu_seconds()
         return self._verdict
 
@@ -281,7 +304,7 @@ class WorkingRank(RankAtWork):
     def _heed(self) -> None:
         self._listen()
         if self._verdict is not None:
-            raise _Stopped
+            raise Stopped
 
     def _listen(self) -> None:
         self._sending = [request for request in self._sending if not request.Test()]

@@ -9,6 +9,7 @@ pub mod xtc;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
@@ -201,6 +202,19 @@ pub struct Scratch {
     pub chunks: Vec<Vec<u8>>,
     /// Between the filters of a chunk.
     pub filters: FilterScratch,
+    /// What another library has read.
+    pub elsewhere: Elsewhere,
+}
+
+/// What a decoder had another library read, and what that has cost: reading, not decoding, for whoever measures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Elsewhere {
+    /// Time of the calls.
+    pub time: Duration,
+    /// Bytes of the numbers that they gave.
+    pub bytes: u64,
+    /// Calls.
+    pub calls: u64,
 }
 
 /// How a scan of a file is to be done.

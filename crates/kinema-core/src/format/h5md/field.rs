@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::foreign::ReadRows;
 use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
 use crate::container::hdf5::filters::{FilterScratch, StoredChunk};
 use crate::container::hdf5::number::Real;
@@ -18,21 +19,12 @@ const WHOLE_ROW_BYTES: u64 = 4 * MAX_GAP;
 /// Runs of rows are cut here, so that no read needs a large buffer.
 const RUN_BYTES: u64 = 1 << 20;
 
-/// Gives rows that Rust cannot read or that must be rearranged: h5py, called from a worker.
-pub trait ReadRows: Send + Sync {
-    /// The values of `rows`, one after the other, in the file's unit: `rows x atoms x 3`.
-    ///
-    /// # Errors
-    /// Whatever the reader meets.
-    fn read(&self, rows: &[i64]) -> Result<Vec<f64>>;
-}
-
 /// Where the rows of a field are.
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Elsewhere.
-    Foreign(Arc<dyn ReadRows>),
+    /// Given by a reader. Its data sets, where they are known nevertheless, are only what fingerprints look at.
+    Foreign(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
 /// Row number of a frame that the field does not have: NaN is given.
@@ -83,6 +75,12 @@ impl Field {
         }
     }
 
+    /// Bytes here and there, in the order of the rows; none where it is not known where they are.
+    pub fn samples(&self) -> Vec<Extent> {
+        let (Rows::Stored(pieces) | Rows::Foreign(_, pieces)) = &self.rows;
+        pieces.iter().flat_map(|(_, array)| array.samples()).collect()
+    }
+
     /// Decoded bytes of a frame; 0 for rows that are elsewhere.
     pub fn frame_bytes(&self) -> u64 {
         match &self.rows {
@@ -90,7 +88,7 @@ impl Field {
                 let [_, units, components] = array.shape();
                 units * components * (array.unit_bytes() / array.chunk_shape()[2])
             }),
-            Rows::Foreign(_) => 0,
+            Rows::Foreign(..) => 0,
         }
     }
 
@@ -154,7 +152,7 @@ impl Field {
         atoms: &AtomSelection,
         segments: &mut Vec<Segment>,
     ) -> Result<()> {
-        if matches!(self.rows, Rows::Foreign(_)) {
+        if matches!(self.rows, Rows::Foreign(..)) {
             return Ok(());
         }
         let runs = self.runs(atoms);

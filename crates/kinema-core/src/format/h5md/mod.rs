@@ -4,19 +4,21 @@
 //! Specification: H5MD 1.1, <https://www.nongnu.org/h5md/h5md.html>; HDF5 File Format Specification 3.0.
 
 mod field;
+mod foreign;
 mod together;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self::field::{ABSENT, Field, ReadRows, Rows};
+pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
+use self::foreign::Ask;
+pub use self::foreign::{ReadRows, RowValues};
 use self::together::Coming;
 use super::{
     Decoded, Decoder, Format, FormatInfo, Grain, Header, Loaded, ReadStructure, Request, Scan, ScanOptions, Scratch,
     Segment, Wanted,
 };
-use crate::container::hdf5::number::Real;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Cell, Fields, Scales};
 use crate::index::{ChunkedIndex, Index};
@@ -146,14 +148,19 @@ impl H5mdDecoder {
         }
         let mut index = ChunkedIndex {
             n_frames: told.n_frames,
-            frame_bytes: told.vectors.iter().flatten().map(Field::frame_bytes).sum::<u64>().max(1),
+            frame_bytes: told
+                .vectors
+                .iter()
+                .flatten()
+                .map(|field| frame_bytes(field, told.n_atoms))
+                .sum::<u64>()
+                .max(1),
             samples: Arc::from([]),
             frames_per_sample: 1,
             steps: told.steps.map(Into::into),
             times: told.times.map(Into::into),
         };
-        if let Some(Rows::Stored(pieces)) = told.vectors.iter().flatten().map(|field| &field.rows).next() {
-            let samples: Vec<Extent> = pieces.iter().flat_map(|(_, array)| array.samples()).collect();
+        if let Some(samples) = told.vectors.iter().flatten().map(Field::samples).next() {
             index.frames_per_sample = told.n_frames.div_ceil(samples.len().max(1) as u64);
             index.samples = samples.into();
         }
@@ -174,6 +181,14 @@ impl H5mdDecoder {
         let vectors = vectors.filter_map(|(number, (field, _))| Some((number as u32, field.as_ref()?)));
         let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
         vectors.chain(cell.map(|cell| (CELL, cell)))
+    }
+}
+
+/// Bytes of a frame of a field that are in memory at the least, whoever reads them.
+fn frame_bytes(field: &Field, n_atoms: u32) -> u64 {
+    match &field.rows {
+        Rows::Stored(_) => field.frame_bytes(),
+        Rows::Foreign(..) => 12 * u64::from(n_atoms),
     }
 }
 
@@ -262,7 +277,7 @@ impl Decoder for H5mdDecoder {
             if number == CELL {
                 let units = match &field.rows {
                     Rows::Stored(pieces) => pieces.first().map_or(1, |(_, array)| array.shape()[1]),
-                    Rows::Foreign(_) => 3,
+                    Rows::Foreign(..) => 3,
                 };
                 field.segments(number, wanted, &AtomSelection::all(units as u32), segments)?;
             } else {
@@ -327,7 +342,7 @@ impl H5mdDecoder {
         }
         let native = request.scales == Scales::NATIVE;
         match segment.part & ((1 << PART_BITS) - 1) {
-            STAMPS => self.stamps(wanted, request, native, out)?,
+            STAMPS => self.stamps(wanted, request, native, out, scratch)?,
             CELL => self.cells(segment, bytes, wanted, native, out, scratch)?,
             number => {
                 let Some(Some(field)) = self.vectors.get(number as usize) else {
@@ -348,7 +363,14 @@ impl H5mdDecoder {
     }
 
     /// Steps, times, and whatever has no bytes: absent fields, fields that Python reads.
-    fn stamps(&self, wanted: &[Wanted], request: &Request, native: bool, out: &mut BlockMut<'_>) -> Result<()> {
+    fn stamps(
+        &self,
+        wanted: &[Wanted],
+        request: &Request,
+        native: bool,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         for one in wanted {
             let row = one.row as usize;
             let at = one.frame as usize;
@@ -374,50 +396,10 @@ impl H5mdDecoder {
                     (_, wide) => fill_row(wide, row, width, f64::NAN)?,
                 }
             }
-            if let Rows::Foreign(reader) = &field.rows {
+            if let Rows::Foreign(reader, _) = &field.rows {
                 let factor = if native { 1.0 } else { field.scale };
-                self.foreign(&**reader, number, field, wanted, &request.atoms, factor, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of them are one request")]
-    fn foreign(
-        &self,
-        reader: &dyn ReadRows,
-        number: u32,
-        field: &Field,
-        wanted: &[Wanted],
-        atoms: &AtomSelection,
-        factor: f64,
-        out: &mut BlockMut<'_>,
-    ) -> Result<()> {
-        let there = || wanted.iter().filter(|one| field.row(one.frame) >= 0);
-        let rows: Vec<i64> = there().map(|one| field.row(one.frame)).collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let n_atoms = if number == CELL { 3 } else { self.header.n_atoms as usize };
-        let values = reader.read(&rows).map_err(|error| error.at_frame(wanted[0].frame))?;
-        if values.len() != rows.len() * n_atoms * 3 {
-            let what = format!("values of {} that h5py gave", field.name);
-            return Err(Error::new(
-                ErrorKind::Internal,
-                format!("{what}, expected {}, found {}", rows.len() * n_atoms * 3, values.len()),
-            ));
-        }
-        let width = 3 * out.n_selected;
-        for (one, values) in there().zip(values.chunks_exact((n_atoms * 3).max(1))) {
-            let row = one.row as usize;
-            if number == CELL {
-                let cell = &mut out.cells[row];
-                cell.iter_mut().flatten().zip(values).for_each(|(out, value)| *out = (value * factor) as f32);
-                continue;
-            }
-            match vectors_of(out, number as usize) {
-                (narrow, []) => pick(values, atoms, factor, row_of(narrow, row, width)?),
-                (_, wide) => pick(values, atoms, factor, row_of(wide, row, width)?),
+                let ask = Ask { number, field, wanted, atoms: &request.atoms, factor };
+                self.foreign(&**reader, &ask, out, &mut scratch.elsewhere)?;
             }
         }
         Ok(())
@@ -482,12 +464,4 @@ fn row_of<T>(values: &mut [T], row: usize, width: usize) -> Result<&mut [T]> {
 
 fn fill_row<T: Copy>(values: &mut [T], row: usize, width: usize, value: T) -> Result<()> {
     row_of(values, row, width).map(|row| row.fill(value))
-}
-
-/// The wanted atoms of a whole frame.
-fn pick<R: Real>(values: &[f64], atoms: &AtomSelection, factor: f64, out: &mut [R]) {
-    for (out, atom) in out.chunks_exact_mut(3).zip(atoms.iter()) {
-        let from = values.get(3 * atom as usize..).unwrap_or_default();
-        out.iter_mut().zip(from).for_each(|(out, value)| *out = R::scaled(*value, factor));
-    }
 }
