@@ -351,7 +351,7 @@ def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
 traj = kn.open("a.dcd")
 traj.scan()
 try:
-    kn.runners.MPI().map_reduce(traj.core, (0, 1, 3), [], workers=None, memory=0, progress=None)
+    kn.runners.MPI().map_reduce(kn.runners.RoundRequest(traj.core, (0, 1, 3), []))
 except kn.ArgumentError as error:
     say(error)
 for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
