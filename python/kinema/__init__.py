@@ -32,12 +32,13 @@ from kinema.errors import (
     UnsupportedFormatError,
     WorkerError,
 )
+from kinema.opening import open
 from kinema.registry import FormatInfo, formats
 from kinema.runners import Timings
 from kinema.selection import Selection
 from kinema.time_window import frames_between
 from kinema.topology import Topology
-from kinema.trajectory import Trajectory, open
+from kinema.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from kinema.joining import Joined, join

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.opening import open
 from kinema.progress import ProgressChoice, reporting
-from kinema.trajectory import Trajectory, open
+from kinema.trajectory import Trajectory
 
 __all__ = ["CheckReport", "Problem", "check"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema import h5md, trajectory
+from kinema import h5md, opening, trajectory
 from kinema.blocks import Part
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names
@@ -101,7 +101,7 @@ def join(
     for name in names:
         check_output(name, out, overwrite=overwrite)
     check_target(out, overwrite=overwrite)
-    traj = trajectory.open(names, overlap=overlap, group=group, root=root, units=units, on_truncated=on_truncated)
+    traj = opening.open(names, overlap=overlap, group=group, root=root, units=units, on_truncated=on_truncated)
     kinds = sorted({part.format for part in traj.parts})
     if len(kinds) > 1:
         raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
@@ -186,7 +186,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             joined[0].opened, tasks, out, overwrite=overwrite, verify=True, workers=1, memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip
-    whole = trajectory.open(out, group=options.group, root=options.root, units=options.units, index="memory")
+    whole = opening.open(out, group=options.group, root=options.root, units=options.units, index="memory")
     if whole.n_frames != traj.n_frames or not np.array_equal(whole.steps, traj.steps):
         raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
     return tuple(dict.fromkeys(part.path for part in described))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import h5md, trajectory
+from kinema import h5md, opening
 from kinema.errors import ArgumentError
 from kinema.h5md.creation import MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.h5md.creation_files import check_target
@@ -247,7 +247,7 @@ def _selected(
     path: str, options: h5md.H5mdOptions, group: ParticlesGroup, select: AtomChoice, topology: Any
 ) -> tuple[dict[str, NDArray[np.int64]], Finish | None]:
     """The atoms by path of their group, and what is to be written of them besides."""
-    traj = trajectory.open(path, topology, index="memory", group=options.group, root=options.root, units=options.units)
+    traj = opening.open(path, topology, index="memory", group=options.group, root=options.root, units=options.units)
     check_columns(h5md.describe(path, options).positions, path)
     atoms = traj.select(select).indices.astype(np.int64)
     if len(np.unique(atoms)) < len(atoms):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from kinema import h5md, trajectory
+from kinema import h5md, opening, trajectory
 from kinema.errors import ArgumentError, FileNotFound, from_os
 from kinema.h5md.creation_options import whole_number
 from kinema.h5md.opening import opened
@@ -104,9 +104,7 @@ def split(
     """
     path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
     threads, limit = worker_count(workers), max(_LEAST_MEMORY, parse_memory(memory))
-    traj = trajectory.open(
-        path, index="auto", group=group, axis=axis, root=root, units=units, on_truncated=on_truncated
-    )
+    traj = opening.open(path, index="auto", group=group, axis=axis, root=root, units=units, on_truncated=on_truncated)
     runs = _runs(traj.n_frames, parts, frames_per_part)
     names = _names(path, len(runs))
     with _folder(out, names, overwrite=overwrite) as temporary:

@@ -161,9 +161,9 @@ def test_runner_of_ones_own(small):
         name = "counting"
         rounds = 0
 
-        def map_reduce(self, *arguments, **options):
+        def map_reduce(self, request):
             self.rounds += 1
-            return kn.runners.ThreadsRunner().map_reduce(*arguments, **options)
+            return kn.runners.ThreadsRunner().map_reduce(request)
 
     runner = Counting()
     kn.analysis.RMSF(small, align="average").run(runner=runner)

@@ -128,8 +128,8 @@ def test_threads_of_a_worker_share_its_piece(tmp_path: Path) -> None:
     counted = _Counted(_written(tmp_path / "a.h5md", 128), (0, 1, N_FRAMES), workers=2)
     # four chunks
     _, timings = _core.run_leaves(counted.trajectory, counted.plan, counted.jobs, 16, 32)
-    assert [worker["frames"] for worker in timings["workers"]] != [0, 512]
-    assert len(set(timings["blocks"][:, 1])) >= 2
+    # a block would hold all; each thread is offered two chunks, whichever takes them
+    assert set(timings["blocks"][:, 1]) == {16, 24}
     assert set(counted.decoded().values()) == {1}
 
 

@@ -25,7 +25,7 @@ def corner(frame):
     return frame.positions[0].astype(float)
 """
 
-# argv: folder, runner, out or "", signal that ends or ""; prints "at work" when the first frames are done
+# argv: folder, runner, out or "", signal that ends or ""; prints "at work" when first pieces have landed
 RUN = """
 import os, sys
 folder, runner, out, interval = sys.argv[1:5]
@@ -40,7 +40,8 @@ def run():
     others = [kn.analysis.RMSD(traj)] if out else [kn.analysis.RMSF(traj, align="average")]
     said = []
     def progress(done, total):
-        if done and not said:
+        # the first pieces are a leaf of two frames each, of which each worker holds two
+        if done > 8 and not said:
             print("at work", flush=True)
             said.append(True)
     made = kn.run([corners, *others], runner=runner, workers=2, checkpoint=folder + "/run.ckpt",

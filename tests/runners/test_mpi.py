@@ -351,7 +351,7 @@ def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
 traj = kn.open("a.dcd")
 traj.scan()
 try:
-    kn.runners.MPI().map_reduce(traj.core, (0, 1, 3), [], workers=None, memory=0, progress=None)
+    kn.runners.MPI().map_reduce(kn.runners.RoundRequest(traj.core, (0, 1, 3), []))
 except kn.ArgumentError as error:
     say(error)
 for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
@@ -401,6 +401,17 @@ def _at_work(mpi: Any, n_ranks: int, folder: Path) -> subprocess.Popen[str]:
     return process
 
 
+def _wait_for_nodes(path: Path) -> None:
+    """Until the checkpoint has something of the first round."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        content = load(str(path)) if path.exists() else None
+        if content is not None and content.rounds and content.rounds[0].nodes:
+            return
+        time.sleep(0.01)
+    pytest.fail("nothing was saved")
+
+
 def _results(folder: Path) -> dict[str, bytes]:
     with np.load(folder / "found.npz") as found:
         return {name: found[name].tobytes() for name in found}
@@ -413,7 +424,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
     for again in (ON_RANKS, ON_THREADS):
         (folder / "found.npz").unlink()
         process = _at_work(mpi, 3, folder)
-        time.sleep(0.2)
+        _wait_for_nodes(folder / "run.ckpt")
         os.kill(int((folder / f"pid-{victim}").read_text()), signal.SIGKILL)
         code, _, _ = mpi.ended(process)
         assert code != 0

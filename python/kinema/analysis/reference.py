@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.opening import open
 from kinema.selection import Selection
 from kinema.topology import Topology, is_atom_group, is_universe
-from kinema.trajectory import Trajectory, open
+from kinema.trajectory import Trajectory
 
 __all__ = ["Reference"]
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
@@ -22,7 +21,7 @@ from kinema.frames import FrameChoice, ResolvedFrames, count
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import parse_memory
 from kinema.runners import CalledByAll, Gathering, Outcome, RoundTimings, Runner, RunnerOptions, Timings, choose_runner
-from kinema.runners.base import Job, Rows, SpreadsRows, session
+from kinema.runners.base import RoundRequest, SpreadsRows, session
 from kinema.runners.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
@@ -158,37 +157,29 @@ class _Rounds:
         names = ", ".join(type(analysis).__name__ for analysis in self.analyses)
         said = f"{names}, round {number + 1} of {n_rounds}" if n_rounds > 1 else names
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
-        rows = [one.rows for one in waiting.values()]
         core = self.analyses[0].trajectory.core
         with reporting(self.progress, said, count(self.frames)) as report:
+            request = RoundRequest(
+                core,
+                self.frames,
+                jobs,
+                workers=self.workers,
+                memory=self.memory,
+                progress=report,
+                access=self.access,
+                rows=[one.rows for one in waiting.values()],
+            )
             if keeping is None:
-                return self._map_reduce(jobs, rows, report, None)
+                return self.runner.map_reduce(request)
             plan = _core.Plan(core, self.frames, jobs, memory=self.memory, workers=1)
             gathering = keeping.begin_round(number, [self.analyses[at] for at in waiting], jobs, plan)
             if not gathering.missing:
                 return _restored(plan, gathering, report)
             try:
-                return self._map_reduce(jobs, rows, report, gathering)
+                return self.runner.map_reduce(replace(request, gathering=gathering))
             except BaseException as error:
                 keeping.save_after(error, gathering)
                 raise
-
-    def _map_reduce(
-        self, jobs: Sequence[Job], rows: Sequence[Rows | None], report: Report | None, gathering: Gathering | None
-    ) -> Outcome:
-        map_reduce: Callable[..., Outcome] = self.runner.map_reduce
-        if isinstance(self.runner, SpreadsRows):
-            map_reduce = partial(self.runner.map_reduce, rows=rows)
-        return map_reduce(
-            self.analyses[0].trajectory.core,
-            self.frames,
-            jobs,
-            workers=self.workers,
-            memory=self.memory,
-            progress=report,
-            gathering=gathering,
-            access=self.access,
-        )
 
 
 def _restored(plan: _core.Plan, gathering: Gathering, report: Report | None) -> Outcome:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kinema.analysis import RMSD, run
+from kinema.opening import open as open_trajectory
 from kinema.profile import report_of
 from kinema.runners import Runner, choose_runner
-from kinema.trajectory import open as open_trajectory
 
 __all__ = ["main"]
 

@@ -22,9 +22,9 @@ import kinema
 from kinema.errors import ArgumentError, FileNotFound, WorkerError, from_os
 from kinema.experiments import files
 from kinema.experiments.design import Design, Setting
+from kinema.opening import open as open_trajectory
 from kinema.profile import Report
 from kinema.trajectory import Trajectory
-from kinema.trajectory import open as open_trajectory
 
 __all__ = ["Outcome", "run_design"]
 

@@ -6,7 +6,7 @@ they are chosen: most runs do without what they need.
 
 from typing import TYPE_CHECKING, Any
 
-from kinema.runners.base import CalledByAll, Outcome, Runner, RunnerOptions, TaskRunner, choose_runner
+from kinema.runners.base import CalledByAll, Outcome, RoundRequest, Runner, RunnerOptions, TaskRunner, choose_runner
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
@@ -25,6 +25,7 @@ __all__ = [
     "GlobalArray",
     "Outcome",
     "PieceLimit",
+    "RoundRequest",
     "RoundTimings",
     "Runner",
     "RunnerOptions",

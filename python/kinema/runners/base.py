@@ -24,6 +24,7 @@ __all__ = [
     "CalledByAll",
     "Job",
     "Outcome",
+    "RoundRequest",
     "Rows",
     "Runner",
     "RunnerOptions",
@@ -52,6 +53,54 @@ class Rows:
     columns: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class RoundRequest:
+    """What a runner is asked for: one round.
+
+    Attributes
+    ----------
+    trajectory : _core.Trajectory
+        With all frames found.
+    frames : the frames of the round
+        Numbers of the whole trajectory.
+    jobs : list of Job
+    workers : int, optional
+        None: as many as this process may use.
+    memory : int
+        Bytes; 0: the runner's default.
+    progress : function, optional
+    gathering : Gathering, optional
+        None: all leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`,
+        into its tree; `gathering.look` is to be called about ten times a second, from the calling thread.
+    access : str
+        Goes into the plan (`kinema.access`).
+    rows : list of Rows or None
+        One for each job, where they are known: a runner may give these in `Outcome.rows`.
+    """
+
+    trajectory: _core.Trajectory
+    frames: ResolvedFrames
+    jobs: Sequence[Job]
+    workers: int | None = None
+    memory: int = 0
+    progress: Report | None = None
+    gathering: Gathering | None = None
+    access: Access = "direct"
+    rows: Sequence[Rows | None] = ()
+
+    @property
+    def kernels(self) -> list[_core.Kernel]:
+        """One of each job."""
+        return [kernel for kernel, _ in self.jobs]
+
+    def plan(self, *, memory: int, workers: int, access: Access | None = None, pieces: int = 0) -> _core.Plan:
+        """The plan for so many threads; `access` where frames come in another way than asked for."""
+        way = self.access if access is None else access
+        return _core.Plan(
+            self.trajectory, self.frames, self.jobs, memory=memory, workers=workers, access=way, pieces=pieces
+        )
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one round gave: a merged partial for each job, where the time went, and the plan in words.
@@ -78,25 +127,8 @@ class Runner(Protocol):
 
     name: str
 
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-    ) -> Outcome:
-        """One pass over `frames` (numbers of the whole trajectory) for all jobs together.
-
-        `workers` None: as many as this process may use; `memory` in bytes, 0: the core's default. `gathering` None: all
-        leaves are to be run into a tree of the runner's own. Otherwise only those of `gathering.missing`, into its
-        tree; `gathering.look` is to be called about ten times a second, from the calling thread, and what is in the
-        tree is to be left there when an error ends the round. `access` goes into the plan (`kinema.access`).
-        """
+    def map_reduce(self, request: RoundRequest) -> Outcome:
+        """One pass over the frames for all jobs together. What is gathered stays when an error ends it."""
         ...
 
 
@@ -173,22 +205,6 @@ class SpreadsRows(Protocol):
 
     def run_together(self, work: Callable[[], T]) -> T | None:
         """As `together`, for a whole run: arrays in what `work` gives may still be spread over the processes."""
-        ...
-
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-        rows: Sequence[Rows | None] = (),
-    ) -> Outcome:
-        """See `Runner.map_reduce`; with what jobs find rows, one entry each: these may be in `Outcome.rows`."""
         ...
 
 

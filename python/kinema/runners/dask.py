@@ -12,21 +12,17 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kinema import _core
-from kinema.access import Access
 from kinema.errors import ArgumentError, WorkerError
-from kinema.frames import ResolvedFrames
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome
+from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
@@ -122,46 +118,34 @@ class Dask:
             finally:
                 self._session = self._own = None
 
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-    ) -> Outcome:
+    def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
         began = time.time()
-        wanted = None if workers is None else worker_count(workers)
+        wanted = None if request.workers is None else worker_count(request.workers)
         # before anything is started: what cannot be sent, and a limit that is too small
-        _core.Plan(trajectory, frames, jobs, memory=memory, workers=1)
-        schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
+        request.plan(memory=request.memory, workers=1, access="direct")
+        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
         with self._connected(wanted) as team:
-            limit = memory or _DEFAULT_MEMORY * team.size * self._threads
+            limit = request.memory or _DEFAULT_MEMORY * team.size * self._threads
             threads = team.size * self._threads
             pieces = threads * oversubscribe
-            plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+            plan = request.plan(memory=limit, workers=threads, pieces=pieces)
             team = team.of_size(max(1, plan.workers // self._threads))
-            if gathering is None:
-                gathering = Gathering(plan, [kernel for kernel, _ in jobs])
+            gathering = request.gathering or Gathering(plan, request.kernels)
             setup = Setup(
-                recipe=trajectory.recipe(),
-                frames=frames,
-                jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
+                recipe=request.trajectory.recipe(),
+                frames=request.frames,
+                jobs=[(kernel, tuple(transforms)) for kernel, transforms in request.jobs],
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
                 memory=limit // team.size,
                 threads=self._threads,
                 began=0.0,
-                access=access,
+                access=request.access,
                 n_pieces=pieces,
             )
-            files = pack(KnownFiles.of(trajectory))
-            shared = Shared(pack(setup), files, self._threads, team.limits, heard=progress is not None)
+            files = pack(KnownFiles.of(request.trajectory))
+            shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
             hand_out = HandOut(
                 plan.n_leaves,
                 gathering.missing,
@@ -170,19 +154,18 @@ class Dask:
                 oversubscribe=oversubscribe,
                 ahead=_AHEAD,
                 limit=gathering.limit,
-                least_seconds=0.0 if access == "in-memory" else _LEAST_SECONDS,
-                cuts=plan.cuts(trajectory),
+                least_seconds=0.0 if request.access == "in-memory" else _LEAST_SECONDS,
+                cuts=plan.cuts(request.trajectory),
                 threads=self._threads,
-                whole=access == "in-memory",
+                whole=request.access == "in-memory",
             )
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
                     underway = FramesUnderway(team.client, prefix)
-                    kernels = [kernel for kernel, _ in jobs]
-                    one = _Round(plan, kernels, gathering, hand_out, team, flight, underway, began)
-                    one.run(progress, schedule == "static")
+                    one = _Round(plan, request.kernels, gathering, hand_out, team, flight, underway, began)
+                    one.run(request.progress, schedule == "static")
             except BaseException:
                 recording.abandon()
                 raise
@@ -452,15 +435,8 @@ class _Round:
             self._flight.redone,
             recording.refused,
         )
-        blocks = [rows for tally in self._tallies.values() for rows in tally.blocks]
-        return RoundTimings(
-            wall,
-            self._plan.n_frames,
-            tuple(tally.timings(wall) for tally in self._tallies.values()),
-            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
-            self._gathering.restored,
-            times,
-        )
+        found = round_timings(list(self._tallies.values()), wall, self._plan.n_frames, self._gathering.restored)
+        return replace(found, tasks=times)
 
 
 def _told(piece: Leaves) -> str:

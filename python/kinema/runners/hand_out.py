@@ -17,7 +17,7 @@ from kinema import _core
 from kinema.access import Access
 from kinema.errors import ArgumentError
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
-from kinema.runners.timings import BLOCK_COLUMNS, WorkerTimings
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
 
 __all__ = [
     "DEFAULT_PIECES",
@@ -29,6 +29,7 @@ __all__ = [
     "Tally",
     "aligned_piece",
     "insert_nodes",
+    "round_timings",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
@@ -284,6 +285,18 @@ def insert_nodes(gathering: Gathering, kernels: Sequence[_core.Kernel], nodes: I
         gathering.tree.insert(level, index, partials)
         size += sum(map(len, packed))
     return size
+
+
+def round_timings(tallies: Sequence[Tally], wall: float, n_frames: int, restored: int) -> RoundTimings:
+    """Where the time of all workers of a round went; `restored`: frames that were done earlier."""
+    blocks = [rows for tally in tallies for rows in tally.blocks]
+    return RoundTimings(
+        wall,
+        n_frames,
+        tuple(tally.timings(wall) for tally in tallies),
+        np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
+        restored,
+    )
 
 
 class Tally:

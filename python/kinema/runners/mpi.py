@@ -19,17 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import MPIO, Access
+from kinema.access import MPIO
 from kinema.errors import ArgumentError, InternalError
-from kinema.frames import ResolvedFrames
-from kinema.progress import Report
+from kinema.opening import open
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome, Rows
+from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Dealing
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.hand_out import Dealing, round_timings
 from kinema.runners.worker import pack
-from kinema.trajectory import Trajectory, open
+from kinema.trajectory import Trajectory
 
 try:
     from mpi4py import MPI as _MPI
@@ -318,20 +316,8 @@ class MPIRunner:
 
     # -- a round ------------------------------------------------------------------------------------------------
 
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-        rows: Sequence[Rows | None] = (),
-    ) -> Outcome:
-        """See `SpreadsRows.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
+    def map_reduce(self, request: RoundRequest) -> Outcome:
+        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
 
         `workers` is a number of ranks, by default all; `memory` is divided among them.
         """
@@ -339,26 +325,24 @@ class MPIRunner:
         if ranks is None or not ranks.leads:
             raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
         began = time.monotonic()
-        wanted = self.concurrency(workers)
-        limit = memory or _DEFAULT_MEMORY
-        if access in MPIO:
-            check_mpio(trajectory, access)
-        schedule, oversubscribe = self._dealing.schedule(access), self._dealing.oversubscribe(access)
+        wanted = self.concurrency(request.workers)
+        limit = request.memory or _DEFAULT_MEMORY
+        if request.access in MPIO:
+            check_mpio(request.trajectory, request.access)
+        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
         threads = wanted * self._threads
         pieces = threads * oversubscribe
-        way = "direct" if access in MPIO else access
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=way, pieces=pieces)
+        way = "direct" if request.access in MPIO else request.access
+        plan = request.plan(memory=limit, workers=threads, access=way, pieces=pieces)
         used = max(1, plan.workers // self._threads)
-        kernels = [kernel for kernel, _ in jobs]
-        streamed = gathering is not None
-        if gathering is None:
-            gathering = Gathering(plan, kernels)
-        known, data = KnownFiles.of(trajectory, described_for(access))
+        kernels = request.kernels
+        gathering = request.gathering or Gathering(plan, kernels)
+        known, data = KnownFiles.of(request.trajectory, described_for(request.access))
         ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
-            frames=frames,
-            jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in jobs]),
+            frames=request.frames,
+            jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in request.jobs]),
             n_leaves=plan.n_leaves,
             missing=gathering.missing,
             workers=used,
@@ -366,32 +350,27 @@ class MPIRunner:
             memory=limit // used,
             schedule=schedule,
             oversubscribe=oversubscribe,
-            access=access,
+            access=request.access,
             n_pieces=pieces,
             limit=gathering.limit,
-            streamed=streamed,
-            reported=progress is not None,
+            streamed=request.gathering is not None,
+            reported=request.progress is not None,
             tree_from=self._tree_from,
-            rows=list(rows) if self._gather == "one-sided" and not streamed else [],
+            rows=list(request.rows) if self._gather == "one-sided" and request.gathering is None else [],
             keep_rows=self._keeps_rows,
             before=time.monotonic() - began,
         )
         ranks.broadcast(setup)
-        with RowsOfRound(ranks, frames, setup.rows) as put:
-            with _shared(ranks, setup, data) as shared, reading(ranks, access, setup.workers, trajectory) as reads:
-                leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, progress, began)
-                leading.run(shared, jobs)
+        with RowsOfRound(ranks, request.frames, setup.rows) as put:
+            with (
+                _shared(ranks, setup, data) as shared,
+                reading(ranks, request.access, setup.workers, request.trajectory) as reads,
+            ):
+                leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, request.progress, began)
+                leading.run(shared, request.jobs)
             tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
-        wall = leading.seconds()
-        blocks = [rows for tally in tallies for rows in tally.blocks]
-        timings = RoundTimings(
-            wall,
-            plan.n_frames,
-            tuple(tally.timings(wall) for tally in tallies),
-            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
-            gathering.restored,
-        )
-        hand_out = setup.pieces(plan.cuts(trajectory))
+        timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
+        hand_out = setup.pieces(plan.cuts(request.trajectory))
         hand_out.all_pieces()
         words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(ranks, setup)}"
         return Outcome(gathering.partials(), timings, words, found)

@@ -20,18 +20,13 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from kinema import _core
-from kinema.access import Access
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
-from kinema.frames import ResolvedFrames
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome
+from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes, round_timings
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
     Calls,
@@ -92,40 +87,28 @@ class ProcessesRunner:
         self._threads = worker_count(threads_per_worker)
         self._dealing = Dealing(schedule, oversubscribe)
 
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-    ) -> Outcome:
+    def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
-        limit = memory or _DEFAULT_MEMORY
-        threads = self._wanted(workers) * self._threads
-        pieces = threads * self._dealing.oversubscribe(access)
-        plan = _core.Plan(trajectory, frames, jobs, memory=limit, workers=threads, access=access, pieces=pieces)
+        limit = request.memory or _DEFAULT_MEMORY
+        threads = self._wanted(request.workers) * self._threads
+        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
+        pieces = threads * oversubscribe
+        plan = request.plan(memory=limit, workers=threads, pieces=pieces)
         used = max(1, plan.workers // self._threads)
-        kernels = [kernel for kernel, _ in jobs]
-        if gathering is None:
-            gathering = Gathering(plan, kernels)
+        gathering = request.gathering or Gathering(plan, request.kernels)
         with _temporary_folder() as folder:
-            trajectory.store_indices(folder)
+            request.trajectory.store_indices(folder)
             Setup(
-                recipe=trajectory.recipe(),
-                frames=frames,
-                jobs=[(kernel, tuple(transforms)) for kernel, transforms in jobs],
+                recipe=request.trajectory.recipe(),
+                frames=request.frames,
+                jobs=[(kernel, tuple(transforms)) for kernel, transforms in request.jobs],
                 fingerprints=plan.fingerprints,
                 n_leaves=plan.n_leaves,
                 memory=limit // used,
                 threads=self._threads,
                 began=began,
-                access=access,
+                access=request.access,
                 n_pieces=pieces,
             ).store(folder)
             with _Team(used, folder, threads=self._threads) as team:
@@ -133,30 +116,20 @@ class ProcessesRunner:
                     plan.n_leaves,
                     gathering.missing,
                     used,
-                    schedule=self._dealing.schedule(access),
-                    oversubscribe=self._dealing.oversubscribe(access),
+                    schedule=schedule,
+                    oversubscribe=oversubscribe,
                     ahead=_PIECES_AHEAD,
                     limit=gathering.limit,
-                    cuts=plan.cuts(trajectory),
+                    cuts=plan.cuts(request.trajectory),
                     threads=self._threads,
-                    whole=access == "in-memory",
+                    whole=request.access == "in-memory",
                 )
-                _Round(plan, kernels, team, gathering, hand_out).run(progress)
+                _Round(plan, request.kernels, team, gathering, hand_out).run(request.progress)
         wall = time.monotonic() - began
-        members = team.members
-        blocks = [rows for member in members for rows in member.tally.blocks]
-        timings = RoundTimings(
-            wall,
-            plan.n_frames,
-            tuple(member.tally.timings(wall) for member in members),
-            np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
-            gathering.restored,
-        )
-        return Outcome(
-            gathering.partials(),
-            timings,
-            f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, self._dealing.schedule(access))}",
-        )
+        tallies = [member.tally for member in team.members]
+        timings = round_timings(tallies, wall, plan.n_frames, gathering.restored)
+        words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, schedule)}"
+        return Outcome(gathering.partials(), timings, words)
 
     def _wanted(self, workers: int | None) -> int:
         """Processes; those that the caller does not count share the cores with their threads."""

@@ -6,16 +6,12 @@ It differs from threads in the number of workers alone, so that both share one t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from kinema import _core
-from kinema.access import Access
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
-from kinema.progress import Report
 from kinema.resources import worker_count
-from kinema.runners.base import Job, Outcome
-from kinema.runners.gathering import Gathering
+from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.threads import ThreadsRunner
 
 __all__ = ["SerialRunner"]
@@ -26,31 +22,11 @@ class SerialRunner:
 
     name = "serial"
 
-    def map_reduce(
-        self,
-        trajectory: _core.Trajectory,
-        frames: ResolvedFrames,
-        jobs: Sequence[Job],
-        *,
-        workers: int | None,
-        memory: int,
-        progress: Report | None,
-        gathering: Gathering | None = None,
-        access: Access = "direct",
-    ) -> Outcome:
+    def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`."""
-        if workers is not None and worker_count(workers) != 1:
-            raise ArgumentError(f"the serial runner has one worker, asked for {workers}; use runner='threads'")
-        return ThreadsRunner().map_reduce(
-            trajectory,
-            frames,
-            jobs,
-            workers=1,
-            memory=memory,
-            progress=progress,
-            gathering=gathering,
-            access=access,
-        )
+        if request.workers is not None and worker_count(request.workers) != 1:
+            raise ArgumentError(f"the serial runner has one worker, asked for {request.workers}; use runner='threads'")
+        return ThreadsRunner().map_reduce(replace(request, workers=1))
 
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: 1."""

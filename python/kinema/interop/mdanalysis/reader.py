@@ -24,10 +24,10 @@ from kinema.errors import ArgumentError
 from kinema.files import file_names
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.recorded import RecordedValues
+from kinema.opening import open as open_trajectory
 from kinema.registry import formats
 from kinema.resources import parse_memory, worker_count
 from kinema.trajectory import Trajectory
-from kinema.trajectory import open as open_trajectory
 
 __all__ = ["KinemaReader"]
 
