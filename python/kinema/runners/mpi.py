@@ -372,7 +372,9 @@ class MPIRunner:
         timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
         hand_out = setup.pieces(plan.cuts(request.trajectory))
         hand_out.all_pieces()
-        words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(ranks, setup)}"
+        # through libhdf5 shares are not cut where chunks end
+        twice = None if request.access in MPIO else hand_out.decoded_twice
+        words = f"{plan.explain(twice)}\nnote: {self._in_words(ranks, setup)}"
         return Outcome(gathering.partials(), timings, words, found)
 
     # -- functions of others ------------------------------------------------------------------------------------
