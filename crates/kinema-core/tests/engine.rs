@@ -209,7 +209,7 @@ fn what_is_loaded_must_fit_and_one_byte_less_is_refused() {
         assert!(error.to_string().contains(&told), "{error}");
         assert!(error.to_string().contains(&format!("at least {needed} bytes")), "{error}");
     }
-    assert!(plan(1, 0, 1 << 30).unwrap().explain().contains("access \"in-memory\""));
+    assert!(plan(1, 0, 1 << 30).unwrap().explain(None).contains("access \"in-memory\""));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
