@@ -223,6 +223,29 @@ def test_each_rank_opens_only_the_parts_that_it_reads(mpi: Any, kind: str, tmp_p
     assert found == {1: [f"b.{kind}"], 2: [f"c.{kind}"]}
 
 
+def test_rounds_of_a_run_share_what_is_known_of_the_files(mpi: Any, tmp_path: Path) -> None:
+    for name in ("a.dcd", "b.dcd"):
+        write_dcd(tmp_path / name, random_walk(100, 5))
+    text = """
+from kinema.runners import mpi_sharing
+made = mpi_sharing.NodeBytes
+def noted(ranks, size, data):
+    say(rank, "sent")
+    return made(ranks, size, data)
+mpi_sharing.NodeBytes = noted
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        for name in ("a.dcd", "b.dcd", "a.dcd"):
+            found = kn.analysis.RMSF(kn.open(name), align="average").run(runner=mpi)
+            assert len(found.timings.rounds) == 2
+            expected = kn.analysis.RMSF(kn.open(name), align="average").run(runner="serial")
+            assert found.results.rmsf.tobytes() == expected.results.rmsf.tobytes()
+"""
+    lines = mpi.script(3, text, tmp_path).splitlines()
+    # once with each of three runs, on each rank
+    assert sorted(lines) == sorted(f"{rank} sent" for rank in range(3) for _ in range(3))
+
+
 def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> None:
     import h5py
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
@@ -129,6 +129,7 @@ class _Rounds:
     memory: int
     progress: ProgressChoice
     access: Access
+    run: object = field(default_factory=object)
 
     def all(self, keeping: Keeping | None) -> tuple[list[Results], list[Outcome]]:
         """The results of each analysis, and the outcome of each round."""
@@ -168,6 +169,7 @@ class _Rounds:
                 progress=report,
                 access=self.access,
                 rows=[one.rows for one in waiting.values()],
+                run=self.run,
             )
             if keeping is None:
                 return self.runner.map_reduce(request)

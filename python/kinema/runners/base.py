@@ -76,6 +76,8 @@ class RoundRequest:
         Goes into the plan (`kinema.access`).
     rows : list of Rows or None
         One for each job, where they are known: a runner may give these in `Outcome.rows`.
+    run : object
+        The same for all rounds of a run: what is known of the files need not be sent again.
     """
 
     trajectory: _core.Trajectory
@@ -87,6 +89,7 @@ class RoundRequest:
     gathering: Gathering | None = None
     access: Access = "direct"
     rows: Sequence[Rows | None] = ()
+    run: object = field(default_factory=object)
 
     @property
     def kernels(self) -> list[_core.Kernel]:

@@ -107,6 +107,8 @@ class Dask:
         self._patience = patience
         self._session: contextlib.ExitStack | None = None
         self._own: tuple[int, OwnCluster] | None = None
+        # of the run whose rounds these are, packed
+        self._files: tuple[object, bytes] | None = None
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -116,7 +118,7 @@ class Dask:
             try:
                 yield
             finally:
-                self._session = self._own = None
+                self._session = self._own = self._files = None
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
@@ -144,7 +146,9 @@ class Dask:
                 access=request.access,
                 n_pieces=pieces,
             )
-            files = pack(KnownFiles.of(request.trajectory))
+            if self._files is None or self._files[0] is not request.run:
+                self._files = (request.run, pack(KnownFiles.of(request.trajectory)))
+            files = self._files[1]
             shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
             hand_out = HandOut(
                 plan.n_leaves,

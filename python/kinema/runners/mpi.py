@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, get_args
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
@@ -48,7 +47,7 @@ from kinema.runners.mpi_ranks import Ended, FreeRows, Quit, Ranks, Travelling, c
 from kinema.runners.mpi_reading import check_mpio, described_for, reading
 from kinema.runners.mpi_round import Setup, WorkingRank
 from kinema.runners.mpi_rows import RowsOfRound
-from kinema.runners.mpi_sharing import NodeBytes
+from kinema.runners.mpi_sharing import files_of_round
 
 __all__ = ["MPIRunner"]
 
@@ -337,7 +336,9 @@ class MPIRunner:
         used = max(1, plan.workers // self._threads)
         kernels = request.kernels
         gathering = request.gathering or Gathering(plan, kernels)
-        known, data = KnownFiles.of(request.trajectory, described_for(request.access))
+        known = data = None
+        if ranks.files is None or ranks.files.run is not request.run:
+            known, data = KnownFiles.of(request.trajectory, described_for(request.access))
         ranks.counter.reset(used=schedule == "dynamic")
         setup = Setup(
             files=known,
@@ -362,12 +363,10 @@ class MPIRunner:
         )
         ranks.broadcast(setup)
         with RowsOfRound(ranks, request.frames, setup.rows) as put:
-            with (
-                _shared(ranks, setup, data) as shared,
-                reading(ranks, request.access, setup.workers, request.trajectory) as reads,
-            ):
+            files = files_of_round(ranks, known, request.run, data)
+            with reading(ranks, request.access, setup.workers, request.trajectory) as reads:
                 leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, request.progress, began)
-                leading.run(shared, request.jobs)
+                leading.run(files, request.jobs)
             tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
         timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
         hand_out = setup.pieces(plan.cuts(request.trajectory))
@@ -414,21 +413,12 @@ class MPIRunner:
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
         with RowsOfRound(ranks, setup.frames, setup.rows) as put:
-            with _shared(ranks, setup, None) as data, reading(ranks, setup.access, setup.workers) as reads:
+            files = files_of_round(ranks, setup.files)
+            with reading(ranks, setup.access, setup.workers) as reads:
                 working = WorkingRank(ranks, setup, put, reads)
-                well = working.run(data)
+                well = working.run(files)
             if well:
                 finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
-
-
-@contextmanager
-def _shared(ranks: Ranks, setup: Setup, data: NDArray[np.uint8] | None) -> Iterator[NDArray[np.uint8]]:
-    """What rank 0 knows of the files, while a round lasts."""
-    shared = NodeBytes(ranks, setup.files.size, data)
-    try:
-        yield shared.array
-    finally:
-        shared.free()
 
 
 def _has_rank(error: BaseException) -> bool:

@@ -9,9 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import InternalError
@@ -23,6 +21,7 @@ from kinema.runners.mpi_ranks import Ranks
 from kinema.runners.mpi_reading import RankReads
 from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
 from kinema.runners.mpi_rows import RowsOfRound
+from kinema.runners.mpi_sharing import FilesOfRun
 
 __all__ = ["LeadingRank"]
 
@@ -66,15 +65,12 @@ class LeadingRank(RankAtWork):
         self._frames_of = [0] * ranks.size
         self._looked = 0.0
 
-    def run(self, data: NDArray[np.uint8], jobs: Sequence[Job]) -> None:
-        """Runs this rank's pieces and waits for the others; where anything fails all of them end their round.
-
-        `data`: what is known of the files.
-        """
+    def run(self, files: FilesOfRun, jobs: Sequence[Job]) -> None:
+        """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
         serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
         try:
             with serving:
-                trajectory = self.reads.open(self.setup.files, data)
+                trajectory = self.reads.open(files.known, files.data.array)
                 with suppress(Stopped):  # the rank that has ended the reading says why
                     self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
                 self.reads.finish()

@@ -20,6 +20,7 @@ from kinema.runners.mpi_launch import launched
 
 if TYPE_CHECKING:
     from kinema.runners.mpi_arrays import GlobalRows
+    from kinema.runners.mpi_sharing import FilesOfRun
 
 __all__ = ["Ended", "FreeRows", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
 
@@ -96,6 +97,8 @@ class Ranks:
     counter : Counter
     arrays : list of GlobalRows
         All that were made, in the same order on all ranks.
+    files : FilesOfRun or None
+        What rank 0 knows of the files, for all rounds of a run.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -110,6 +113,7 @@ class Ranks:
         self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
         self.arrays: list[GlobalRows] = []
+        self.files: FilesOfRun | None = None
 
     @property
     def leads(self) -> bool:
@@ -128,6 +132,8 @@ class Ranks:
                 rows.outlive()
             else:
                 rows.free_here()
+        if self.files is not None:
+            self.files.data.free()
         self.counter.free()
         if self.leaders != MPI.COMM_NULL:
             self.leaders.Free()

@@ -11,9 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.access import MPIO, Access
@@ -26,6 +24,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi_ranks import Ranks, Travelling
 from kinema.runners.mpi_reading import RankReads
 from kinema.runners.mpi_rows import RowsOfRound
+from kinema.runners.mpi_sharing import FilesOfRun
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]
@@ -45,12 +44,12 @@ class Setup:
     `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
     that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
     before it told the others.
-    `streamed`: nodes are sent as they come, since rank 0 saves them; otherwise all of them at the end, on a tree of
-    ranks from `tree_from` bytes on. `rows`: which jobs have rows that are put in their place as they come; empty for
-    none. `keep_rows`: they stay there after the round.
+    `files` None: what came with an earlier round of the run. `streamed`: nodes are sent as they come, since rank 0
+    saves them; otherwise all of them at the end, on a tree of ranks from `tree_from` bytes on. `rows`: which jobs have
+    rows that are put in their place as they come; empty for none. `keep_rows`: they stay there after the round.
     """
 
-    files: KnownFiles
+    files: KnownFiles | None
     frames: ResolvedFrames
     jobs: bytes
     n_leaves: int
@@ -240,15 +239,12 @@ class WorkingRank(RankAtWork):
         """Whether this rank is given leaves."""
         return self.ranks.rank < self.setup.workers
 
-    def run(self, data: NDArray[np.uint8]) -> bool:
-        """All that this rank does until rank 0 says how the round ended: well or not.
-
-        `data`: what is known of the files.
-        """
+    def run(self, files: FilesOfRun) -> bool:
+        """All that this rank does until rank 0 says how the round ended: well or not."""
         failed = None
         try:
             if self.takes_part:
-                trajectory = self.reads.open(self.setup.files, data)
+                trajectory = self.reads.open(files.known, files.data.array)
                 jobs = pickle.loads(self.setup.jobs)
                 self._check_and_run(trajectory, jobs)
                 self.reads.finish()
