@@ -61,7 +61,7 @@ def made_runner(name: str, workers: int, **options: Any) -> Iterator[Runner | No
         with kn.runners.MPI(**options) as ranks:
             yield ranks if ranks.leads else None
     elif name == "dask-running":
-        from kinema.runners.dask_cluster import OwnCluster
+        from kinema.runners.dask.cluster import OwnCluster
 
         with OwnCluster(workers) as cluster:
             yield kn.runners.Dask(cluster.client, **options)
@@ -139,7 +139,7 @@ def empty_tasks(engine: str, workers: str, tries: str) -> dict[str, Any] | None:
     if engine == "serial":
         return {"task": _best(lambda: timed(lambda: [nothing(one) for one in numbers]), int(tries))}
     if engine == "dask":
-        from kinema.runners.dask_cluster import OwnCluster
+        from kinema.runners.dask.cluster import OwnCluster
 
         with OwnCluster(int(workers)) as cluster:
             client = cluster.client
@@ -274,7 +274,7 @@ def counter(kind: str) -> dict[str, Any] | None:
 
     from mpi4py import MPI
 
-    from kinema.runners.mpi_ranks import Ranks
+    from kinema.runners.mpi.ranks import Ranks
 
     ranks = Ranks(MPI.COMM_WORLD)
     if ranks.leads:

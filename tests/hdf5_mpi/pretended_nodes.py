@@ -11,7 +11,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from kinema.runners.mpi import MPIRunner
+from kinema.runners.mpi.runner import MPIRunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "runners"))
 import mpi_cases

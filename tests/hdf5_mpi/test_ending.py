@@ -139,7 +139,7 @@ def test_what_is_refused(mpi: Any, folder: Path) -> None:
 OPENING = """
 # the files of one rank are elsewhere, as on a node that does not see them
 if rank == 1:
-    from kinema.runners import mpi_hdf5
+    from kinema.runners.mpi import hdf5 as mpi_hdf5
     look_at = mpi_hdf5._look_at
     mpi_hdf5._look_at = lambda paths: look_at("elsewhere/" + path for path in paths)
 with kn.runners.MPI() as mpi:
@@ -234,7 +234,7 @@ import signal, threading
 # Ctrl-C on rank 0 while it has finished its share and the others read on
 with kn.runners.MPI() as mpi:
     if mpi.leads:
-        from kinema.runners import mpi_hdf5
+        from kinema.runners.mpi import hdf5 as mpi_hdf5
         finish = mpi_hdf5.MpioReads.finish
         def finishing(self):
             finish(self)

@@ -19,7 +19,7 @@ from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader
-from kinema.runners.dask import Dask
+from kinema.runners.dask.runner import Dask
 
 
 @pytest.fixture(scope="module")

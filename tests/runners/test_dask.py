@@ -25,8 +25,8 @@ from kinema import _core
 from kinema.analysis import Analysis
 from kinema.runners import Runner, TaskRunner, choose_runner
 from kinema.runners import dask as dask_runner
-from kinema.runners.dask import Dask
-from kinema.runners.dask_tasks import Shared
+from kinema.runners.dask.runner import Dask
+from kinema.runners.dask.tasks import Shared
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.worker import Setup, pack
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc

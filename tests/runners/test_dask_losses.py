@@ -19,7 +19,7 @@ from distributed import Client
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.checkpoint.file import load
-from kinema.runners.dask import Dask
+from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runners import slow_corner
 
@@ -263,7 +263,7 @@ SCRIPT = """
 import os, signal, sys
 import kinema as kn
 from kinema.cli import main
-from kinema.runners import dask, dask_cluster
+from kinema.runners.dask import cluster as dask_cluster, runner as dask
 
 def end(self, progress, static):
     for process in started[0].processes:

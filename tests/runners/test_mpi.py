@@ -99,7 +99,7 @@ def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
     # sums of many atoms: as many bytes from each rank, merged by ranks on the way to rank 0
     write_dcd(folder / "wide.dcd", random_walk(80, 3000))
     text = """
-from kinema.runners import mpi_gathering
+from kinema.runners.mpi import gathering as mpi_gathering
 on_a_tree = mpi_gathering._on_a_tree
 def noted(*arguments):
     say("merges", rank)
@@ -227,7 +227,7 @@ def test_rounds_of_a_run_share_what_is_known_of_the_files(mpi: Any, tmp_path: Pa
     for name in ("a.dcd", "b.dcd"):
         write_dcd(tmp_path / name, random_walk(100, 5))
     text = """
-from kinema.runners import mpi_sharing
+from kinema.runners.mpi import sharing as mpi_sharing
 made = mpi_sharing.NodeBytes
 def noted(ranks, size, data):
     say(rank, "sent")
@@ -283,7 +283,7 @@ with kn.runners.MPI(schedule="static") as mpi:
 # -- finding frames together ----------------------------------------------------------------------------------------
 
 INDEXING = """
-from kinema.runners import mpi, mpi_indexing
+from kinema.runners.mpi import indexing as mpi_indexing, runner as mpi
 search = mpi_indexing.search
 def noted(ranks, command, *rest):
     if rank:

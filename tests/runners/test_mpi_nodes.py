@@ -118,7 +118,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 SAME = """
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.ranks import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 say("node", rank, ranks.name, ranks.node.Get_size(), ranks.leaders != MPI.COMM_NULL)
 ranks.free()
@@ -185,7 +185,7 @@ def test_what_rank_0_knows_is_sent_once_to_the_other_node(mpi: Any, nodes: Nodes
 
 COUNTING = """
 import time
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.ranks import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 if rank == 0:
     ranks.counter.reset()

@@ -110,7 +110,7 @@ def test_opens_and_stats_of_each_rank(mpi: Any, tmp_path: Path) -> None:
 
 
 INDEXED = """
-from kinema.runners import mpi as runner_module, mpi_indexing
+from kinema.runners.mpi import indexing as mpi_indexing, runner as runner_module
 search = mpi_indexing.search
 def noted(ranks, command, *rest):
     say(rank, "searches")

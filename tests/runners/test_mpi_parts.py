@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kinema.runners.mpi_launch import Launch, launched
+from kinema.runners.mpi.launch import Launch, launched
 
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
@@ -43,7 +43,7 @@ def test_mpi_is_not_loaded_where_nobody_asks_for_it(mpi: Any, tmp_path: Path) ->
 
 COUNTING = """
 import time
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.ranks import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 for again in range(2):
     if rank == 0:
@@ -76,8 +76,8 @@ def test_every_number_goes_to_one_rank(mpi: Any, more: dict[str, str], tmp_path:
 
 
 ROWS = """
-from kinema.runners.mpi_arrays import GlobalArray, GlobalRows
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.arrays import GlobalArray, GlobalRows
+from kinema.runners.mpi.ranks import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 for n_rows in (1, 2, 7, 1000):
     for values in (np.dtype(np.float64), np.dtype((np.int16, (3, 2))), np.dtype("U5")):

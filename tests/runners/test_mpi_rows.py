@@ -85,7 +85,7 @@ def test_same_bits_as_serial(mpi: Any, n_ranks: int, more: dict[str, str], folde
 
 NOBODY_WAITS = """
 import time
-from kinema.runners.mpi_round import WorkingRank
+from kinema.runners.mpi.round import WorkingRank
 run_pieces = WorkingRank.run_pieces
 def late(self, *arguments):
     while rank == 2 and not os.path.exists("rank 1 has put its rows"):
@@ -106,7 +106,7 @@ def test_who_puts_rows_waits_for_nobody(mpi: Any, folder: Path) -> None:
 
 
 TOLD = """
-from kinema.runners import mpi_ranks
+from kinema.runners.mpi import ranks as mpi_ranks
 broadcast = mpi_ranks.Ranks.broadcast
 def noted(self, message=None):
     told = broadcast(self, message)
@@ -245,7 +245,7 @@ def test_rows_that_are_kept_go_to_rank_0(mpi: Any, folder: Path) -> None:
 # -- failure ---------------------------------------------------------------------------------------------------------
 
 FAILING = """
-from kinema.runners.mpi_rows import RowsOfRound
+from kinema.runners.mpi.rows import RowsOfRound
 mpi = kn.runners.MPI(gather="one-sided", schedule="static", results="all")
 traj = kn.open("a.dcd")
 for function in (functions.uneven, functions.words):

@@ -9,7 +9,7 @@ import sys
 
 from kinema.cli.command_line import Command, prepare
 from kinema.cli.stopping import Terminated, stop_on_sigterm
-from kinema.runners.mpi_launch import Launch, launched
+from kinema.runners.mpi.launch import Launch, launched
 
 __all__ = ["main"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kinema.runners.mpi import MPIRunner
+    from kinema.runners.mpi.runner import MPIRunner
 
 # allowed at any place of the line, and known to the function above all commands only
 ANYWHERE = {"--debug", "--json", "--quiet", "-q"}

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kinema.cli.command_line import Command
 from kinema.errors import ArgumentError
-from kinema.runners.mpi_launch import Launch
+from kinema.runners.mpi.launch import Launch
 
 EXIT_BAD_INPUT = 2
 
@@ -25,7 +25,7 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
         with warnings.catch_warnings():
             # mpi4py, too, says that the launcher is another library's; the error below says what to do
             warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
-            from kinema.runners.mpi import MPIRunner
+            from kinema.runners.mpi.runner import MPIRunner
         ranks = MPIRunner()
     except ArgumentError as error:
         # without MPI no rank knows of the others, but each knows its number from the launcher

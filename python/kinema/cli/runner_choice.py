@@ -47,7 +47,7 @@ class Workers:
         if name is RunnerName.mpi and command.ranks is not None:
             return command.ranks.configured(**options)
         if self.scheduler is not None:
-            from kinema.runners.dask import Dask
+            from kinema.runners.dask.runner import Dask
 
             return Dask(self.scheduler, **options)
         # MPI without a launcher: one rank alone

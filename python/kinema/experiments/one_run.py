@@ -25,7 +25,7 @@ def main(path: str) -> None:
     if told["runner"] != "mpi":
         _run(told, _runner(told["runner"], options))
         return
-    from kinema.runners.mpi import MPIRunner
+    from kinema.runners.mpi.runner import MPIRunner
 
     with MPIRunner(**options) as ranks:
         if ranks.leads:

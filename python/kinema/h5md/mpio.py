@@ -1,6 +1,6 @@
 """Data sets that the ranks of an MPI program read through libhdf5 and MPI-IO, each by itself or all at the same time.
 
-It neither plans nor waits: whose turn it is, so that the reads of all ranks meet, is `kinema.runners.mpi_hdf5`'s.
+It neither plans nor waits: whose turn it is, so that the reads of all ranks meet, is `kinema.runners.mpi.hdf5`'s.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from kinema.runners.threads import ThreadsRunner
 from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
-    from kinema.runners.dask import Dask
-    from kinema.runners.mpi import MPIRunner as MPI  # noqa: N814
-    from kinema.runners.mpi_arrays import GlobalArray
+    from kinema.runners.dask.runner import Dask
+    from kinema.runners.mpi.arrays import GlobalArray
+    from kinema.runners.mpi.runner import MPIRunner as MPI  # noqa: N814
 
 __all__ = [
     "MPI",
@@ -39,9 +39,9 @@ __all__ = [
 
 # public names of runners that are imported when they are asked for
 _LATER = {
-    "Dask": ("kinema.runners.dask", "Dask"),
-    "GlobalArray": ("kinema.runners.mpi_arrays", "GlobalArray"),
-    "MPI": ("kinema.runners.mpi", "MPIRunner"),
+    "Dask": ("kinema.runners.dask.runner", "Dask"),
+    "GlobalArray": ("kinema.runners.mpi.arrays", "GlobalArray"),
+    "MPI": ("kinema.runners.mpi.runner", "MPIRunner"),
 }
 
 

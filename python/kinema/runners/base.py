@@ -249,8 +249,8 @@ _RUNNERS = {
     "serial": _Known("kinema.runners.serial", "SerialRunner"),
     "threads": _Known("kinema.runners.threads", "ThreadsRunner"),
     "processes": _Known("kinema.runners.processes", "ProcessesRunner", _HAND_OUT),
-    "dask": _Known("kinema.runners.dask", "Dask", _HAND_OUT),
-    "mpi": _Known("kinema.runners.mpi", "MPIRunner", (*_HAND_OUT, "gather", "results")),
+    "dask": _Known("kinema.runners.dask.runner", "Dask", _HAND_OUT),
+    "mpi": _Known("kinema.runners.mpi.runner", "MPIRunner", (*_HAND_OUT, "gather", "results")),
 }
 
 

@@ -1,6 +1,6 @@
 """What a scheduler saw of a round beside what the workers measured: where time is lost between the two.
 
-It records nothing itself; `dask_transitions` does.
+It records nothing itself; `dask.transitions` does.
 """
 
 from __future__ import annotations

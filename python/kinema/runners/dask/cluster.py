@@ -100,7 +100,7 @@ class OwnCluster:
         # the paths first: the package is to be found where this process found it
         code = (
             f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; "
-            f"from kinema.runners.dask_cluster import work_for; work_for({scheduler!r}, {self._folder.name!r}, "
+            f"from kinema.runners.dask.cluster import work_for; work_for({scheduler!r}, {self._folder.name!r}, "
             f"{self._watched})"
         )
         # one thread each, also for the libraries that numpy calls

@@ -20,7 +20,7 @@ from typing import Any
 from kinema import _core
 from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError
 from kinema.runners.base import Job
-from kinema.runners.dask_progress import telling
+from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves
 from kinema.runners.worker import Setup, pack, planned
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import InternalError
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_ranks import Ranks, sleep_between
+from kinema.runners.mpi.ranks import Ranks, sleep_between
 
 __all__ = ["FilesOfRun", "NodeBytes", "files_of_round"]
 

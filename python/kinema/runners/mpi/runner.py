@@ -1,6 +1,6 @@
 """The runner with MPI: the ranks of a program that `mpiexec` has started run the leaves; rank 0 alone opens and writes.
 
-It starts no process. What the ranks say to each other is in `mpi_round`, `mpi_leading` and `mpi_gathering`.
+It starts no process. What the ranks say to each other is in `round`, `leading` and `gathering`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ except ImportError as missing:
     ) from None
 
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_arrays import GlobalArray, pack_arrays, unpack_arrays
-from kinema.runners.mpi_calls import Compute, compute, lead
-from kinema.runners.mpi_gathering import finish_round
-from kinema.runners.mpi_indexing import SMALLEST, FindFrames, find_frames, search
-from kinema.runners.mpi_leading import LeadingRank
-from kinema.runners.mpi_opening import Opened, take_opened, tell_opened
-from kinema.runners.mpi_ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
-from kinema.runners.mpi_reading import check_mpio, described_for, reading
-from kinema.runners.mpi_round import Setup, WorkingRank
-from kinema.runners.mpi_rows import RowsOfRound
-from kinema.runners.mpi_sharing import files_of_round
+from kinema.runners.mpi.arrays import GlobalArray, pack_arrays, unpack_arrays
+from kinema.runners.mpi.calls import Compute, compute, lead
+from kinema.runners.mpi.gathering import finish_round
+from kinema.runners.mpi.indexing import SMALLEST, FindFrames, find_frames, search
+from kinema.runners.mpi.leading import LeadingRank
+from kinema.runners.mpi.opening import Opened, take_opened, tell_opened
+from kinema.runners.mpi.ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
+from kinema.runners.mpi.reading import check_mpio, described_for, reading
+from kinema.runners.mpi.round import Setup, WorkingRank
+from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.mpi.sharing import files_of_round
 
 __all__ = ["MPIRunner"]
 
@@ -100,7 +100,7 @@ class MPIRunner:
         there. With a checkpoint or a file of rows they are sent to rank 0 while the round lasts.
     results : {"root", "all", "spread"}
         Which ranks have results, where all ranks call `run` or `together`. "spread": all, and results per frame stay
-        where they are, as `GlobalArray` (`mpi_arrays`), until they are freed; only with gather="one-sided".
+        where they are, as `GlobalArray` (`arrays`), until they are freed; only with gather="one-sided".
     threads_per_worker : int
         Threads of a rank. Their times add up.
 

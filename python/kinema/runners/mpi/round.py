@@ -1,6 +1,6 @@
 """One round on the ranks of an MPI program: every rank takes pieces and runs them, and rank 0 hears of it.
 
-What rank 0 does besides is in `mpi_leading`, how nodes come together at the end in `mpi_gathering`.
+What rank 0 does besides is in `leading`, how nodes come together at the end in `gathering`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kinema.runners.base import Job, Rows
 from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_ranks import Ranks, Travelling
-from kinema.runners.mpi_reading import RankReads
-from kinema.runners.mpi_rows import RowsOfRound
-from kinema.runners.mpi_sharing import FilesOfRun
+from kinema.runners.mpi.ranks import Ranks, Travelling
+from kinema.runners.mpi.reading import RankReads
+from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.mpi.sharing import FilesOfRun
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]

@@ -1,7 +1,7 @@
 """The runner on a Dask cluster: pieces of the merge tree as tasks, in workers anywhere that see the files.
 
 It schedules no task itself; which worker runs which piece is the Dask scheduler's to say. What tasks do is in
-`dask_tasks`.
+`tasks`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ except ImportError as missing:
         f"the runner 'dask' needs distributed ({missing}); install it with: pip install kinema[dask]"
     ) from None
 
-from kinema.runners.dask_cluster import OwnCluster
-from kinema.runners.dask_flight import Flight
-from kinema.runners.dask_progress import FramesUnderway
-from kinema.runners.dask_tasks import Called, Failed, Run, Shared, call_one, run_piece, slots_of, told
-from kinema.runners.dask_transitions import Recording, transitions_since
+from kinema.runners.dask.cluster import OwnCluster
+from kinema.runners.dask.flight import Flight
+from kinema.runners.dask.progress import FramesUnderway
+from kinema.runners.dask.tasks import Called, Failed, Run, Shared, call_one, run_piece, slots_of, told
+from kinema.runners.dask.transitions import Recording, transitions_since
 
 __all__ = ["Dask"]
 

@@ -1,6 +1,6 @@
 """The ranks that work together in a run: communicators, broadcasts that leave others the processor, errors that travel.
 
-It runs nothing; what the ranks do is in `mpi_round`.
+It runs nothing; what the ranks do is in `round`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from mpi4py import MPI
 
 from kinema.errors import ArgumentError, CancelledError, Error, InternalError
-from kinema.runners.mpi_counter import Counter
-from kinema.runners.mpi_launch import launched
+from kinema.runners.mpi.counter import Counter
+from kinema.runners.mpi.launch import launched
 
 if TYPE_CHECKING:
-    from kinema.runners.mpi_arrays import GlobalRows
-    from kinema.runners.mpi_sharing import FilesOfRun
+    from kinema.runners.mpi.arrays import GlobalRows
+    from kinema.runners.mpi.sharing import FilesOfRun
 
 __all__ = ["Ended", "FreeRows", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
 

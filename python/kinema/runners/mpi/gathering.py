@@ -1,7 +1,7 @@
 """The end of a round: how the nodes of all ranks come to rank 0, with Gatherv or on a tree of ranks.
 
 It merges nothing but on the fixed merge tree, so that results have the same bits in every way. Rows that are put in
-their place one-sided are not its business (`mpi_rows`).
+their place one-sided are not its business (`rows`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.hand_out import PackedNode, Tally
-from kinema.runners.mpi_ranks import Ranks, Travelling
-from kinema.runners.mpi_round import Setup
-from kinema.runners.mpi_rows import RowsOfRound
+from kinema.runners.mpi.ranks import Ranks, Travelling
+from kinema.runners.mpi.round import Setup
+from kinema.runners.mpi.rows import RowsOfRound
 
 __all__ = ["bring_together", "finish_round"]
 

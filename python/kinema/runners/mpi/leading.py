@@ -1,6 +1,6 @@
 """What rank 0 does in a round besides its own pieces: hears of those of the others, shows progress, ends the round.
 
-It takes part in the work like every rank (`mpi_round`); messages are looked at between pieces and ten times a second.
+It takes part in the work like every rank (`round`); messages are looked at between pieces and ten times a second.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kinema.progress import Report, tell_slowest
 from kinema.runners.base import Job
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import insert_nodes
-from kinema.runners.mpi_ranks import Ranks
-from kinema.runners.mpi_reading import RankReads
-from kinema.runners.mpi_round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
-from kinema.runners.mpi_rows import RowsOfRound
-from kinema.runners.mpi_sharing import FilesOfRun
+from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.mpi.reading import RankReads
+from kinema.runners.mpi.round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
+from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.mpi.sharing import FilesOfRun
 
 __all__ = ["LeadingRank"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_ranks import Ranks, Travelling
-from kinema.runners.mpi_sharing import NodeBytes
+from kinema.runners.mpi.ranks import Ranks, Travelling
+from kinema.runners.mpi.sharing import NodeBytes
 from kinema.trajectory import Trajectory
 
 __all__ = ["Opened", "take_opened", "tell_opened"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema import _core
-from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi.ranks import Ranks, Travelling
 
 __all__ = ["FindFrames", "find_frames", "search"]
 

@@ -1,6 +1,6 @@
 """What a rank does with results per frame in a round: it puts them in their place as soon as a piece is done.
 
-Partials that do not grow with the frames are not its business: they merge on the way to rank 0 (`mpi_gathering`).
+Partials that do not grow with the frames are not its business: they merge on the way to rank 0 (`gathering`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Rows
 from kinema.runners.hand_out import Tally
-from kinema.runners.mpi_arrays import GlobalArray, GlobalRows, Name
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.arrays import GlobalArray, GlobalRows, Name
+from kinema.runners.mpi.ranks import Ranks
 
 __all__ = ["RowsOfRound"]
 

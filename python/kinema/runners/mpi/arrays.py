@@ -1,7 +1,7 @@
 """Arrays with a row for each frame that are spread over the ranks of an MPI program: any rank gets any rows.
 
 One-sided, as in Global Arrays (Nieplocha et al., J. Supercomput. 10, 169 (1996)): neither putting nor getting waits for
-what another rank is doing. It runs nothing; who puts which rows is in `mpi_rows`.
+what another rank is doing. It runs nothing; who puts which rows is in `rows`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinema.errors import ArgumentError, MemoryLimitError, OutOfRangeError, WorkerError
 from kinema.frames import ResolvedFrames, compose, count, numbers
-from kinema.runners.mpi_ranks import FreeRows, Ranks, sleep_between
+from kinema.runners.mpi.ranks import FreeRows, Ranks, sleep_between
 
 __all__ = ["GlobalArray", "GlobalRows", "pack_arrays", "unpack_arrays"]
 

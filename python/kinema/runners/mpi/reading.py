@@ -1,6 +1,6 @@
 """How the ranks of a round come by the frames: each directly, or HDF5 files through libhdf5 and MPI-IO.
 
-It says who reads in which way; reading through MPI-IO is `mpi_hdf5`, which nothing else loads.
+It says who reads in which way; reading through MPI-IO is `hdf5`, which nothing else loads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kinema.access import MPIO, Access
 from kinema.errors import ArgumentError
 from kinema.h5md.description import H5mdDescription
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_ranks import Ranks
+from kinema.runners.mpi.ranks import Ranks
 
 __all__ = ["RankReads", "check_mpio", "described_for", "reading"]
 
@@ -48,7 +48,7 @@ def reading(ranks: Ranks, access: Access, n_ranks: int, own: _core.Trajectory | 
     """
     reads = RankReads(own)
     if access in MPIO and ranks.rank < n_ranks:
-        from kinema.runners.mpi_hdf5 import MpioReads
+        from kinema.runners.mpi.hdf5 import MpioReads
 
         reads = MpioReads(ranks, n_ranks, collective=access == "hdf5-mpio-collective")
     try:

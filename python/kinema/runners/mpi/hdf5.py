@@ -21,8 +21,8 @@ from kinema import _core
 from kinema.errors import CancelledError, InternalError, from_os
 from kinema.h5md.mpio import MpioFiles, MpioSet, Rows, bound, evenly_spaced, sets_of
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi_ranks import Ranks, Travelling, sleep_between
-from kinema.runners.mpi_reading import RankReads
+from kinema.runners.mpi.ranks import Ranks, Travelling, sleep_between
+from kinema.runners.mpi.reading import RankReads
 
 __all__ = ["MpioReads"]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mpi4py import MPI
 
-from kinema.runners.mpi_ranks import Ranks, Travelling
+from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.worker import pack
 
 __all__ = ["Compute", "compute", "lead"]
