@@ -85,7 +85,7 @@ def overhead(runner: str, path: str, workers: str, tries: str) -> dict[str, Any]
     found: dict[str, Any] = {}
     for pieces in ("few", "many"):
         if runner == "dask" and pieces == "many":
-            from kinema.runners import dask
+            from kinema.runners.dask import runner as dask
 
             # it makes no pieces shorter than this by itself
             dask._LEAST_SECONDS = 0.0

@@ -24,7 +24,7 @@ import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
 from kinema.runners import Runner, TaskRunner, choose_runner
-from kinema.runners import dask as dask_runner
+from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
 from kinema.runners.dask.tasks import Shared
 from kinema.runners.known_files import KnownFiles
