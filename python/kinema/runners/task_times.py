@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["TaskTimes", "Transition", "WorkerTaskTimes"]
+__all__ = ["TaskTimes", "Transition", "WorkerTaskTimes", "by_worker", "processed_again"]
+
+# a worker, and when it began and ended something, seconds
+Span = tuple[str, float, float]
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class WorkerTaskTimes:
     """One worker, seconds: what its own clock says of reading and computing, and what the scheduler was told.
 
     `function`: in Kinema's code, by its own timers. `task`: computing, by Dask's. `transfer`: fetching what tasks need.
+    Each while any task of the worker was at it: with several threads they do not add up to more than the round took.
     """
 
     worker: str
@@ -58,7 +62,7 @@ class TaskTimes:
     lost_workers : tuple of str
         Addresses of workers that left while the round lasted; their leaves were run again.
     redone : int
-        Tasks that were handed out more than once.
+        Times that a task was handed out once more.
     note : str
         Why nothing was recorded, or "".
     """
@@ -83,34 +87,46 @@ class TaskTimes:
     def __str__(self) -> str:
         lines = [f"slowest worker: function {self.function:.3f} s"]
         if self.note:
-            lines[0] += f", job {self.job:.3f} s (+{self.job - self.function:.3f} s)"
+            lines[0] += f", job {self.job:.3f} s ({self.job - self.function:+.3f} s)"
             lines.append(f"the scheduler's task times were not recorded: {self.note}")
         else:
             lines[0] += (
-                f", task {self.task:.3f} s (+{self.task - self.function:.3f} s), "
-                f"job {self.job:.3f} s (+{self.job - self.task:.3f} s)"
+                f", task {self.task:.3f} s ({self.task - self.function:+.3f} s), "
+                f"job {self.job:.3f} s ({self.job - self.task:+.3f} s)"
             )
         if self.lost_workers:
-            lines.append(f"lost: {', '.join(self.lost_workers)}; {self.redone} tasks were handed out again")
+            again = "task was" if self.redone == 1 else "tasks were"
+            lines.append(f"lost: {', '.join(self.lost_workers)}; {self.redone} {again} handed out again")
         return "\n".join(lines)
 
 
-def by_worker(functions: Sequence[tuple[str, float]], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
-    """Sums for each worker of (worker, seconds of a task by its own timers) and of what transitions tell."""
-    function: Counter[str] = Counter()
-    tasks: Counter[str] = Counter()
-    sums: dict[str, Counter[str]] = {"compute": Counter(), "transfer": Counter()}
-    for worker, seconds in functions:
-        function[worker] += seconds  # type: ignore[assignment]
-        tasks[worker] += 1
+def by_worker(functions: Sequence[Span], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
+    """For each worker, of (worker, start, stop) of its tasks by its own timers and of what transitions tell."""
+    tasks = Counter(worker for worker, _, _ in functions)
+    spans: dict[str, list[Span]] = {"compute": [], "transfer": []}
     for one in transitions:
         for action, start, stop in one.actions:
-            if action in sums:
-                sums[action][one.worker] += stop - start  # type: ignore[assignment]
-    names = sorted({*function, *sums["compute"], *sums["transfer"]})
+            if action in spans:
+                spans[action].append((one.worker, start, stop))
+    function, task, transfer = _covered(functions), _covered(spans["compute"]), _covered(spans["transfer"])
     return tuple(
-        WorkerTaskTimes(
-            name, tasks[name], float(function[name]), float(sums["compute"][name]), float(sums["transfer"][name])
-        )
-        for name in names
+        WorkerTaskTimes(name, tasks[name], function.get(name, 0.0), task.get(name, 0.0), transfer.get(name, 0.0))
+        for name in sorted({*function, *task, *transfer})
     )
+
+
+def processed_again(transitions: Sequence[Transition]) -> int:
+    """How many times the scheduler has given a task to a worker that another had been given before."""
+    given = Counter(one.task for one in transitions if one.finish == "processing")
+    return sum(times - 1 for times in given.values())
+
+
+def _covered(spans: Sequence[Span]) -> dict[str, float]:
+    """Seconds that lie in any span of a worker, by worker; those that lie in several count once."""
+    covered: dict[str, float] = {}
+    until: dict[str, float] = {}
+    for worker, start, stop in sorted(spans):
+        reached = max(start, until.get(worker, start))
+        covered[worker] = covered.get(worker, 0.0) + max(0.0, stop - reached)
+        until[worker] = max(reached, stop)
+    return covered

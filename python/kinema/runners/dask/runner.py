@@ -24,7 +24,7 @@ from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.task_times import TaskTimes, by_worker
+from kinema.runners.task_times import TaskTimes, by_worker, processed_again
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import Setup, pack
 
@@ -354,7 +354,7 @@ class _Round:
         self._tallies: dict[tuple[str, int], Tally] = {}
         for key in self._slots:
             self._tally(*key)
-        self._functions: list[tuple[str, float]] = []
+        self._functions: list[tuple[str, float, float]] = []
         self._frames_of: Counter[str] = Counter()
 
     def run(self, progress: Report | None, static: bool) -> None:
@@ -406,7 +406,7 @@ class _Round:
         self._hand_out.account(leaves, answer.seconds, size)
         self._frames_done += frames
         self._frames_of[answer.worker] += frames
-        self._functions.append((answer.worker, answer.seconds))
+        self._functions.append((answer.worker, answer.begun, answer.begun + answer.seconds))
         tally = self._tally(answer.worker, answer.slot)
         # clocks of two machines differ: no piece began before the round, or ended after now
         begun = max(0.0, min(answer.begun - self._began, time.time() - self._began - answer.seconds))
@@ -436,7 +436,7 @@ class _Round:
             by_worker(self._functions, transitions),
             transitions,
             tuple(lost),
-            self._flight.redone,
+            self._flight.redone + processed_again(transitions),
             recording.refused,
         )
         found = round_timings(list(self._tallies.values()), wall, self._plan.n_frames, self._gathering.restored)

@@ -78,6 +78,7 @@ class Shared:
 
     It lies among the worker's data. The first task opens what it says, without touching a file, and the others find
     that opened; when the round ends, or the client dies, the scheduler releases it, and what was opened goes with it.
+    Workers that are threads of one process have the same one.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class Shared:
         self._content = (payload, files, threads, limits, heard)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
-        self._slots: SimpleQueue[int] | None = None
+        self._slots: dict[str, SimpleQueue[int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Shared, self._content
@@ -110,12 +111,12 @@ class Shared:
     def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
         """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
         with self._lock:
-            if self._slots is None:
-                self._slots = SimpleQueue()
+            if worker not in self._slots:
+                self._slots[worker] = SimpleQueue()
                 _, _, of_a_task, limits, _ = self._content
                 for number in range(limits.get(worker, slots_of(threads, of_a_task))):
-                    self._slots.put(number)
-            return self._slots
+                    self._slots[worker].put(number)
+            return self._slots[worker]
 
     def opened(self) -> tuple[_Opened, float]:
         """What the recipe opens, and the seconds that it took if it was opened by this call."""
@@ -156,7 +157,8 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
         return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
     except (FileNotFound, FileAccessError) as error:
         return _failed(_unseen(error, worker.address), worker.address)
-    except Exception as error:
+    except BaseException as error:
+        # also what a user's function raises to end its program: here it would end the worker, and then the next
         return _failed(error, worker.address)
     finally:
         slots.put(slot)
@@ -169,7 +171,8 @@ def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
     address = get_worker().address
     try:
         return Called(pack(pickle.loads(function)(pickle.loads(numbered[1]))), address)
-    except Exception as error:
+    except BaseException as error:
+        # see `run_piece`
         return _failed(error, address)
 
 
@@ -197,7 +200,7 @@ def _until_cancelled(worker: Any, tell: Callable[[int], None] | None) -> Callabl
     return check
 
 
-def _failed(error: Exception, address: str) -> Failed:
+def _failed(error: BaseException, address: str) -> Failed:
     text = traceback.format_exc()
     try:
         # with the code of its class, which may be that of a script
