@@ -24,9 +24,10 @@ from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
 from kinema.runners.known_files import KnownFiles
+from kinema.runners.pickling import pack
 from kinema.runners.task_times import TaskTimes, by_worker, processed_again
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
-from kinema.runners.worker import Setup, pack
+from kinema.runners.worker import Setup
 
 try:
     from distributed import Client
@@ -252,81 +253,6 @@ class Dask:
             ) from None
 
 
-@dataclass(frozen=True, eq=False)
-class _Team:
-    """The workers of a round: tasks at a time by address, whether others are left out, machines, threads a task."""
-
-    client: Client
-    slots: dict[str, int]
-    limited: bool
-    hosts: dict[str, str]
-    threads: int
-    told: str
-
-    @property
-    def size(self) -> int:
-        return sum(self.slots.values())
-
-    @property
-    def addresses(self) -> list[str] | None:
-        return list(self.slots) if self.limited else None
-
-    @property
-    def limits(self) -> dict[str, int]:
-        return self.slots if self.limited else {}
-
-    def of_size(self, size: int) -> _Team:
-        """The same with fewer tasks at a time."""
-        if size >= self.size:
-            return self
-        slots: dict[str, int] = {}
-        for address, number in self.slots.items():
-            if left := min(number, size - sum(slots.values())):
-                slots[address] = left
-        return _Team(self.client, slots, True, self.hosts, self.threads, self.told)
-
-
-def _team(client: Client, wanted: int | None, threads: int, told: str) -> _Team:
-    """Whom a cluster has; ArgumentError for another version of Kinema, and for too few."""
-    _check_scheduler(client)
-    there = client.nthreads()
-    answers = client.run(eval, _QUESTION, on_error="return", workers=list(there))
-    for address, answer in list(answers.items()):
-        if isinstance(answer, OSError) and address not in client.nthreads():
-            # it has left meanwhile
-            del answers[address]
-        elif isinstance(answer, BaseException):
-            raise ArgumentError(f"the Dask worker {address} cannot import Kinema: {type(answer).__name__}: {answer}")
-        elif answer[0] != _core.__version__:
-            raise ArgumentError(
-                f"the Dask worker {address} on {answer[1]} has another version of Kinema, "
-                f"expected {_core.__version__}, found {answer[0]}"
-            )
-    slots = {address: slots_of(there[address], threads) for address in sorted(answers)}
-    hosts = {address: host for address, (_, host) in answers.items()}
-    whole = _Team(client, slots, False, hosts, threads, told)
-    if wanted is None:
-        return whole
-    if wanted > whole.size:
-        raise ArgumentError(f"the {told} runs {whole.size} tasks of {threads} threads at a time, asked for {wanted}")
-    return whole.of_size(wanted)
-
-
-def _check_scheduler(client: Client) -> None:
-    """ArgumentError for a scheduler with another version of Kinema, or none: it unpickles what tasks call."""
-    try:
-        version, host = client.run_on_scheduler(eval, _QUESTION)
-    except ImportError as error:
-        raise ArgumentError(
-            f"the Dask scheduler {client.scheduler.address} cannot import Kinema: {type(error).__name__}: {error}"
-        ) from None
-    if version != _core.__version__:
-        raise ArgumentError(
-            f"the Dask scheduler {client.scheduler.address} on {host} has another version of Kinema, "
-            f"expected {_core.__version__}, found {version}"
-        )
-
-
 class _Round:
     """Sends the missing leaves of a plan and puts what comes back into the tree."""
 
@@ -445,29 +371,3 @@ class _Round:
 
 def _told(piece: Leaves) -> str:
     return f"leaves {piece[0]} to {piece[1] - 1}"
-
-
-def _current() -> Client | None:
-    """The client that this process uses by default, if there is one."""
-    from distributed import default_client
-
-    try:
-        client = default_client()
-    except ValueError:
-        return None
-    return None if client.asynchronous else client
-
-
-def _client(cluster: str) -> Client:
-    """A client of the scheduler at an address or of a scheduler file."""
-    is_address = "://" in cluster
-    if not is_address and not Path(cluster).is_file():
-        raise ArgumentError(
-            f"{cluster}: neither the address of a Dask scheduler (tcp://host:port) nor a scheduler file that exists"
-        )
-    try:
-        if is_address:
-            return Client(cluster, set_as_default=False)
-        return Client(scheduler_file=cluster, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {error}") from None
