@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +47,20 @@ class KnownFiles:
 
     @classmethod
     def of(
-        cls, trajectory: _core.Trajectory, change: Callable[[Any], Any] | None = None
+        cls, trajectory: _core.Trajectory, change: Callable[[Any], Any] | None = None, *, absolute: bool = False
     ) -> tuple[KnownFiles, NDArray[np.uint8]]:
-        """What is known, and the bytes for `NodeBytes`; with `change`, what it makes of descriptions of HDF5 files."""
+        """What is known, and the bytes for `NodeBytes`; with `change`, what it makes of descriptions of HDF5 files.
+
+        `absolute`: with whole paths, for processes that have another working folder.
+        """
         packed = trajectory.pack()
         recipe = trajectory.recipe()
-        found = _descriptions(trajectory, recipe["describe"], change)
+        if absolute:
+            recipe["paths"] = [os.path.abspath(path) for path in recipe["paths"]]
+        hdf5 = [
+            path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["format"] == "H5MD"
+        ]
+        found = _descriptions(hdf5, recipe["describe"], change)
         described = np.frombuffer(pickle.dumps(found, protocol=5), np.uint8)
         return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
 
@@ -74,14 +82,14 @@ class KnownFiles:
 
 
 def _descriptions(
-    trajectory: _core.Trajectory, describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
+    paths: Iterable[str], describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
     """What is said of each HDF5 file, where it can travel: what reads through h5py opens the file on its rank."""
     found: dict[str, Any] = {}
-    for part in trajectory.parts():
-        if part["format"] != "H5MD" or describe is None:
-            continue
-        said = describe(part["path"])
+    if describe is None:
+        return found
+    for path in paths:
+        said = describe(path)
         if change is not None:
             said = change(said)
         try:
@@ -89,5 +97,5 @@ def _descriptions(
         except Exception:
             # pickle raises what it likes; the rank asks libhdf5 itself
             continue
-        found[part["path"]] = said
+        found[path] = said
     return found

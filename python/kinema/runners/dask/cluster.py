@@ -7,6 +7,7 @@ each worker, and workers end with this process, also when it is killed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -49,32 +50,31 @@ class OwnCluster:
         self._n_workers = n_workers
 
     def __enter__(self) -> Self:
-        self._folder = _temporary_folder()
-        # a pipe whose other end workers watch: it is closed when this process is gone, however it went
-        self._watched, self._held = os.pipe()
-        # that workers come and go is nobody's business; SpecCluster would speak again before all of it is over
-        self._level = _LOGGER.level
-        _LOGGER.setLevel(logging.ERROR)
-        self._scheduler: SpecCluster | None = None
-        self._connected: Client | None = None
-        try:
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(_temporary_folder())
+            # a pipe whose other end workers watch: it is closed when this process is gone, however it went
+            watched, held = os.pipe()
+            stack.callback(os.close, held)
+            stack.callback(os.close, watched)
+            # that workers come and go is nobody's business; SpecCluster would speak again before all of it is over
+            stack.enter_context(_QUIET)
+            # after the scheduler, which would report their death
+            stack.callback(self._kill)
             options = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": f"{_HOST}:0"}
-            self._scheduler = SpecCluster(
-                scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False
-            )
+            scheduler = SpecCluster(scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False)
+            stack.callback(scheduler.close)
             for _ in range(self._n_workers):
-                self.processes.append(self._started(self._scheduler.scheduler_address))
-            self._connected = self.client = Client(self._scheduler, set_as_default=False)
+                self.processes.append(_started(scheduler.scheduler_address, folder, watched))
+            self.client = Client(scheduler, set_as_default=False)
+            stack.callback(self.client.close)
             self._wait()
-        except BaseException:
-            self._end()
-            raise
+            self._ending = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._ending.close()
 
     def _wait(self) -> None:
         """Until all workers have joined; WorkerError where one ended before."""
@@ -92,39 +92,7 @@ class OwnCluster:
                 )
         raise WorkerError(f"the Dask workers did not join within {_JOINING:.0f} s, expected {self._n_workers}")
 
-    def _started(self, scheduler: str) -> subprocess.Popen[bytes]:
-        if not sys.executable:
-            raise ArgumentError(
-                "the Dask workers need a Python interpreter to start, and this program has none to name"
-            )
-        # the paths first: the package is to be found where this process found it
-        code = (
-            f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; "
-            f"from kinema.runners.dask.cluster import work_for; work_for({scheduler!r}, {self._folder.name!r}, "
-            f"{self._watched})"
-        )
-        # one thread each, also for the libraries that numpy calls
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        # they must not end the interpreter before the worker has said that it ignores them
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(self._watched,),
-                env={**os.environ, **threads},
-            )
-        except OSError as error:
-            raise from_os("cannot start a Dask worker", error, sys.executable) from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _end(self) -> None:
-        if self._connected is not None:
-            self._connected.close()
-        # before the workers, whose death it would report
-        if self._scheduler is not None:
-            self._scheduler.close()
+    def _kill(self) -> None:
         # they only read, and the folder is ours: there is nothing that they would have to tidy up
         for process in self.processes:
             process.kill()
@@ -137,10 +105,56 @@ class OwnCluster:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-        _LOGGER.setLevel(self._level)
-        os.close(self._watched)
-        os.close(self._held)
-        self._folder.cleanup()
+
+
+class _Quiet:
+    """Dask's logger says errors only while any cluster of ours is there; several may be, each in a thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clusters = 0
+        self._level = logging.NOTSET
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._clusters == 0:
+                self._level = _LOGGER.level
+                _LOGGER.setLevel(logging.ERROR)
+            self._clusters += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._clusters -= 1
+            if self._clusters == 0:
+                _LOGGER.setLevel(self._level)
+
+
+_QUIET = _Quiet()
+
+
+def _started(scheduler: str, folder: str, watched: int) -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise ArgumentError("the Dask workers need a Python interpreter to start, and this program has none to name")
+    # the paths first: the package is to be found where this process found it
+    code = (
+        f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; "
+        f"from kinema.runners.dask.cluster import work_for; work_for({scheduler!r}, {folder!r}, {watched})"
+    )
+    # one thread each, also for the libraries that numpy calls
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # they must not end the interpreter before the worker has said that it ignores them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(watched,),
+            env={**os.environ, **threads},
+        )
+    except OSError as error:
+        raise from_os("cannot start a Dask worker", error, sys.executable) from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def work_for(scheduler: str, folder: str, watched: int) -> None:

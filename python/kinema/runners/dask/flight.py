@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -18,7 +19,7 @@ from distributed import Client, Future, KilledWorker
 
 from kinema.errors import WorkerError
 
-__all__ = ["Flight"]
+__all__ = ["Flight", "beckon"]
 
 # seconds between two questions whether the cluster is still there
 _ASKING = 1.0
@@ -85,6 +86,7 @@ class Flight:
         self._addresses = None if addresses is None else list(addresses)
         self._patience = patience
         self._shared: Future | None = None
+        self._beckoning: Future | None = None
         self._flying: dict[Future, _Task] = {}
         # lost with the data that they need, to be sent again when there is a worker
         self._grounded: list[_Task] = []
@@ -109,7 +111,7 @@ class Flight:
         self._flying.clear()
         self._fetching.clear()
         self._grounded.clear()
-        self._shared = None
+        self._shared = self._beckoning = None
 
     def __len__(self) -> int:
         return len(self._flying) + len(self._grounded)
@@ -124,6 +126,9 @@ class Flight:
         self._send(_Task(argument, doing, where))
 
     def _send(self, task: _Task) -> None:
+        if self._shared is None:
+            self._grounded.append(task)
+            return
         addresses = self._addresses if task.where is None else task.where
         self._sent += 1
         try:
@@ -166,17 +171,15 @@ class Flight:
     def _send_again(self) -> None:
         """Sends what was lost, with the data that it needs."""
         if self._shared is None or self._shared.status != "finished":
-            try:
-                self._scatter()
-            except TimeoutError:
-                # workers that were there a moment ago are not: `_ask` says for how long
-                return
-        for task in self._grounded:
+            self._scatter()
+        if self._shared is None:
+            return
+        grounded, self._grounded = self._grounded, []
+        for task in grounded:
             if task.attempt > _ATTEMPTS:
                 raise _killers(task.doing, _ATTEMPTS, "")
-            self.redone += 1
+            self.redone += task.attempt > 1
             self._send(task)
-        self._grounded.clear()
 
     def _wake(self, _: object) -> None:
         self._landed.set()
@@ -223,9 +226,17 @@ class Flight:
         return found
 
     def _scatter(self) -> None:
-        self._shared = self._client.scatter(
-            self._content, broadcast=True, hash=False, workers=self._present(), timeout=_SCATTERING
-        )
+        """Gives all workers what they share; to nobody where those that were there a moment ago are not."""
+        self._shared = None
+        try:
+            self._shared = self._client.scatter(
+                self._content, broadcast=True, hash=False, workers=self._present(), timeout=_SCATTERING
+            )
+        except (TimeoutError, KeyError):
+            # none that takes any, or one that has left between the two questions: `_ask` says for how long
+            return
+        except OSError:
+            raise self._gone() from None
 
     def _present(self) -> list[str] | None:
         """Those of the chosen workers that are there; None where none is, or none was chosen."""
@@ -238,6 +249,10 @@ class Flight:
         """Which workers there are; WorkerError where none has been for a while, or the scheduler does not answer."""
         try:
             self.threads = self._client.nthreads()
+            if self.threads:
+                self._beckoning = None
+            elif self._beckoning is None:
+                self._beckoning = beckon(self._client)
         except OSError:
             raise self._gone() from None
         self._asked = time.monotonic()
@@ -257,6 +272,11 @@ class Flight:
     def _address(self) -> str:
         scheduler = self._client.scheduler
         return "that was" if scheduler is None else str(scheduler.address)
+
+
+def beckon(client: Client) -> Future:
+    """A task without any work: a cluster that adapts to what there is to do starts workers for it, if it has none."""
+    return client.submit(int, key=f"kinema-{uuid.uuid4().hex}")
 
 
 async def _awaited(gathered: Any) -> list[Any]:

@@ -12,12 +12,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from kinema import _core
-from kinema.errors import ArgumentError, WorkerError
+from kinema.errors import ArgumentError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
@@ -39,7 +38,8 @@ except ImportError as missing:
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.flight import Flight
 from kinema.runners.dask.progress import FramesUnderway
-from kinema.runners.dask.tasks import Called, Failed, Run, Shared, call_one, run_piece, slots_of, told
+from kinema.runners.dask.tasks import Called, Failed, Run, Shared, call_one, run_piece, told
+from kinema.runners.dask.team import Team, await_workers, client_of, current_client, team_of
 from kinema.runners.dask.transitions import Recording, transitions_since
 
 __all__ = ["Dask"]
@@ -52,8 +52,6 @@ _AHEAD = 2
 _LEAST_SECONDS = 0.05
 # seconds between reports of progress
 _TICK = 0.1
-# what a worker is asked: it may lack Kinema, so nothing of Kinema's is in the question
-_QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname())"
 
 
 class Dask:
@@ -105,6 +103,8 @@ class Dask:
         self._cluster = cluster
         self._threads = worker_count(threads_per_worker)
         self._dealing = Dealing(schedule, oversubscribe)
+        if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
+            raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
         self._patience = patience
         self._session: contextlib.ExitStack | None = None
         self._own: tuple[int, OwnCluster] | None = None
@@ -148,7 +148,8 @@ class Dask:
                 n_pieces=pieces,
             )
             if self._files is None or self._files[0] is not request.run:
-                self._files = (request.run, pack(KnownFiles.of(request.trajectory)))
+                # workers have working folders of their own
+                self._files = (request.run, pack(KnownFiles.of(request.trajectory, absolute=True)))
             files = self._files[1]
             shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
             hand_out = HandOut(
@@ -183,7 +184,7 @@ class Dask:
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: tasks at a time; no cluster is started for the question."""
         wanted = None if workers is None else worker_count(workers)
-        if self._cluster is None and _current() is None:
+        if self._cluster is None and current_client() is None:
             return worker_count(wanted)
         with self._connected(wanted) as team:
             return team.size
@@ -220,19 +221,19 @@ class Dask:
         return [found[number] for number in range(len(packed))]
 
     @contextlib.contextmanager
-    def _connected(self, wanted: int | None) -> Iterator[_Team]:
+    def _connected(self, wanted: int | None) -> Iterator[Team]:
         """The cluster while the context lasts; one of our own is ended with it, one that is given is left."""
-        cluster = _current() if self._cluster is None else self._cluster
+        cluster = current_client() if self._cluster is None else self._cluster
         if cluster is None:
             with self._own_cluster(worker_count(wanted)) as own:
-                yield _team(own.client, None, self._threads, "Dask cluster of this run's own")
+                yield team_of(own.client, None, self._threads, "Dask cluster of this run's own")
         elif isinstance(cluster, Client):
-            self._await_workers(cluster)
-            yield _team(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}")
+            await_workers(cluster, self._patience)
+            yield team_of(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}")
         else:
-            with _client(cluster) as client:
-                self._await_workers(client)
-                yield _team(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}")
+            with client_of(cluster) as client:
+                await_workers(client, self._patience)
+                yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}")
 
     def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
         """A cluster for a round, or that of the session, which the next round finds again."""
@@ -241,16 +242,6 @@ class Dask:
         if self._own is None or self._own[0] != workers:
             self._own = workers, self._session.enter_context(OwnCluster(workers))
         return contextlib.nullcontext(self._own[1])
-
-    def _await_workers(self, client: Client) -> None:
-        if client.status != "running":
-            raise ArgumentError(f"the Dask client is {client.status}; make a new one")
-        try:
-            client.wait_for_workers(1, timeout=self._patience)
-        except TimeoutError:
-            raise WorkerError(
-                f"the Dask scheduler {client.scheduler.address} has no workers after {self._patience:.0f} s"
-            ) from None
 
 
 class _Round:
@@ -262,7 +253,7 @@ class _Round:
         kernels: Sequence[_core.Kernel],
         gathering: Gathering,
         hand_out: HandOut,
-        team: _Team,
+        team: Team,
         flight: Flight,
         underway: FramesUnderway,
         began: float,

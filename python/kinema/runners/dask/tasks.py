@@ -18,14 +18,14 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, InternalError
+from kinema.errors import ArgumentError, CancelledError, Error, FileAccessError, FileNotFound, InternalError
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves
 from kinema.runners.pickling import pack, pack_error
 from kinema.runners.worker import Setup, planned
 
-__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
+__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +93,22 @@ class Shared:
         Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
     heard : bool
         Whether tasks are to tell how many frames they have done while they run.
+    version : str
+        Of the client's Kinema.
     """
 
-    def __init__(self, payload: bytes, files: bytes, threads: int, limits: dict[str, int], heard: bool = False) -> None:
+    def __init__(
+        self,
+        payload: bytes,
+        files: bytes,
+        threads: int,
+        limits: dict[str, int],
+        heard: bool = False,
+        version: str = _core.__version__,
+    ) -> None:
         self.heard = heard
-        self._content = (payload, files, threads, limits, heard)
+        self.version = version
+        self._content = (payload, files, threads, limits, heard, version)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._slots: dict[str, SimpleQueue[int]] = {}
@@ -114,7 +125,7 @@ class Shared:
         with self._lock:
             if worker not in self._slots:
                 self._slots[worker] = SimpleQueue()
-                _, _, of_a_task, limits, _ = self._content
+                _, _, of_a_task, limits, *_ = self._content
                 for number in range(limits.get(worker, slots_of(threads, of_a_task))):
                     self._slots[worker].put(number)
             return self._slots[worker]
@@ -149,6 +160,11 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
     slot = slots.get()
     begun, clock = time.time(), time.monotonic()
     try:
+        if shared.version != _core.__version__:
+            # one that has joined; those that were there were asked
+            raise ArgumentError(
+                other_version(f"worker {worker.address}", socket.gethostname(), shared.version, _core.__version__)
+            )
         opened, opening = shared.opened()
         with telling(worker) if shared.heard else contextlib.nullcontext() as tell:
             nodes, timings = _core.run_leaves(
@@ -163,6 +179,11 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
         return _failed(error, worker.address)
     finally:
         slots.put(slot)
+
+
+def other_version(whose: str, host: str, expected: str, found: str) -> str:
+    """In words: somebody of a cluster has another version of Kinema than the client."""
+    return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
 def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
