@@ -96,12 +96,22 @@ impl Trajectory {
     pub(super) fn check_known(&self, number: usize, source: &dyn Source) -> Result<()> {
         let Some(cell) = self.unchecked.get(number).filter(|cell| cell.get().is_none()) else { return Ok(()) };
         let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
+        let changed = |kind, expected: &str, found: &str| {
+            let what = format!(
+                "the file has changed since it was opened, or is another one on this machine, expected {expected}, \
+                 found {found}"
+            );
+            Error::new(kind, what).in_format(part.format.info().name).at_path(&part.path)
+        };
+        let size = source.len()?;
+        if size < part.size {
+            let (expected, found) = (format!("{} bytes", part.size), size.to_string());
+            return Err(changed(ErrorKind::Truncated, &expected, &found));
+        }
         let found = Fingerprint::of(source, part.size, &part.index).map_err(|error| error.at_path(&part.path))?;
         if found != part.fingerprint {
-            let (expected, found) = (part.fingerprint.to_hex(), found.to_hex());
-            let what =
-                format!("the file has changed since it was opened, expected fingerprint {expected}, found {found}");
-            return Err(Error::new(ErrorKind::Corrupt, what).in_format(part.format.info().name).at_path(&part.path));
+            let expected = format!("fingerprint {}", part.fingerprint.to_hex());
+            return Err(changed(ErrorKind::Corrupt, &expected, &found.to_hex()));
         }
         // another thread may have found the same
         let _ = cell.set(());
