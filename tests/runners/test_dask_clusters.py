@@ -23,6 +23,7 @@ from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
 from kinema.runners.task_times import Transition, by_worker, processed_again
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.runners import slow_corner
 
 
 def setup_module() -> None:
@@ -85,6 +86,42 @@ def test_two_clusters_of_our_own_leave_the_logger_as_it_was() -> None:
     finally:
         logger.setLevel(before)
     assert all(process.poll() is not None for process in [*one.processes, *other.processes])
+
+
+def test_two_threads_with_one_runner_have_a_cluster_each(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(600, 20))
+    write_dcd(tmp_path / "b.dcd", random_walk(600, 20, seed=5))
+    runner = Dask()
+    first, second = (kn.analysis.from_function(slow_corner, kn.open(tmp_path / f"{name}.dcd")) for name in "ab")
+    expected = [one.run(runner="serial").results.values.tobytes() for one in (first, second)]
+    failed: list[BaseException] = []
+    ended = threading.Event()
+
+    def until_the_other_has_ended(done: int, _total: int) -> None:
+        if done:
+            running.set()
+            ended.wait(60)
+
+    def run() -> None:
+        try:
+            second.run(runner=runner, workers=1, progress=until_the_other_has_ended)
+        except BaseException as error:
+            failed.append(error)
+            running.set()
+
+    running = threading.Event()
+    other = threading.Thread(target=run)
+
+    def begin_the_other(done: int, _total: int) -> None:
+        if done and not other.is_alive():
+            other.start()
+            running.wait(60)
+
+    first.run(runner=runner, workers=1, progress=begin_the_other)
+    ended.set()
+    other.join()
+    assert failed == []
+    assert [one.results.values.tobytes() for one in (first, second)] == expected
 
 
 def test_a_current_client_for_coroutines_is_not_passed_over(rmsd: Analysis) -> None:

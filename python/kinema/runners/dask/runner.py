@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kinema import _core
@@ -106,20 +107,18 @@ class Dask:
         if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
             raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
         self._patience = patience
-        self._session: contextlib.ExitStack | None = None
-        self._own: tuple[int, OwnCluster] | None = None
-        # of the run whose rounds these are, packed
-        self._files: tuple[object, bytes] | None = None
+        # of each thread that has a run under way, by its number
+        self._sessions: dict[int, _Session] = {}
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """While it lasts, a cluster of our own stays for the next round; it ends with the context."""
+        """While it lasts, a cluster of our own stays for the next round of this thread; it ends with the context."""
         with contextlib.ExitStack() as stack:
-            self._session = stack
+            self._sessions[threading.get_ident()] = _Session(stack)
             try:
                 yield
             finally:
-                self._session = self._own = self._files = None
+                self._sessions.pop(threading.get_ident(), None)
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
@@ -147,10 +146,7 @@ class Dask:
                 access=request.access,
                 n_pieces=pieces,
             )
-            if self._files is None or self._files[0] is not request.run:
-                # workers have working folders of their own
-                self._files = (request.run, pack(KnownFiles.of(request.trajectory, absolute=True)))
-            files = self._files[1]
+            files = self._known_files(request)
             shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
             hand_out = HandOut(
                 plan.n_leaves,
@@ -237,11 +233,32 @@ class Dask:
 
     def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
         """A cluster for a round, or that of the session, which the next round finds again."""
-        if self._session is None:
+        session = self._sessions.get(threading.get_ident())
+        if session is None:
             return OwnCluster(workers)
-        if self._own is None or self._own[0] != workers:
-            self._own = workers, self._session.enter_context(OwnCluster(workers))
-        return contextlib.nullcontext(self._own[1])
+        if session.own is None or session.own[0] != workers:
+            session.own = workers, session.stack.enter_context(OwnCluster(workers))
+        return contextlib.nullcontext(session.own[1])
+
+    def _known_files(self, request: RoundRequest) -> bytes:
+        """What is known of the files, packed; once for all rounds of a run."""
+        session = self._sessions.get(threading.get_ident())
+        if session is not None and session.files is not None and session.files[0] is request.run:
+            return session.files[1]
+        # workers have working folders of their own
+        packed = pack(KnownFiles.of(request.trajectory, absolute=True))
+        if session is not None:
+            session.files = request.run, packed
+        return packed
+
+
+@dataclass(eq=False)
+class _Session:
+    """What lasts for all rounds of a run: a cluster of our own for so many workers, what is known of whose files."""
+
+    stack: contextlib.ExitStack
+    own: tuple[int, OwnCluster] | None = None
+    files: tuple[object, bytes] | None = None
 
 
 class _Round:
