@@ -57,11 +57,11 @@ fn recipe<'py>(
 #[pyfunction]
 pub fn restore<'py>(
     py: Python<'py>,
-    class: &str,
+    kind: &str,
     name: &str,
     arguments: Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.import("kinema._core")?.getattr(class)?.getattr(name)?.call1(arguments)
+    py.import("kinema._core")?.getattr(kind)?.getattr(name)?.call1(arguments)
 }
 
 type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, &'static str, Py<PyTuple>));
