@@ -9,8 +9,11 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +24,11 @@ from kinema.profile import Report, Straggler, report_of
 from kinema.profile.advice import Circumstances, advise
 from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
-from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners import RoundTimings, Timings, WorkerTimings, choose_runner
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
+run_module = import_module("kinema.analysis.run")
 ROOT = str(Path(kn.__file__).parent.parent)
 
 
@@ -51,6 +55,28 @@ def test_every_second_is_somewhere(walk: kn.Trajectory, runner: str) -> None:
     assert report.timings.whole >= report.timings.wall
     assert report.timings.opening["trajectory"] > 0
     assert report.timings.opening["frames"] > 0
+
+
+def test_what_comes_before_the_rounds_is_counted(walk: kn.Trajectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a runner imports what it needs: seconds of Dask's, of which no clock of a round knows."""
+
+    def slow(*given: Any, **options: Any) -> Any:
+        time.sleep(0.2)
+        return choose_runner(*given, **options)
+
+    monkeypatch.setattr(run_module, "choose_runner", slow)
+    timings = one_report(walk).timings
+    assert timings.whole >= 0.2 + timings.wall
+    # finding frames is told apart
+    assert "frames" in timings.opening
+
+
+def test_finding_frames_in_another_way_is_timed(tmp_path: Path) -> None:
+    write_xtc(tmp_path / "other.xtc", random_walk(20, 30), dt=1.0)
+    traj = kn.open(tmp_path / "other.xtc")
+    traj.scan(search=lambda core: time.sleep(0.1))
+    assert traj.n_frames == 20
+    assert traj.opening["frames"] >= 0.1
 
 
 def test_the_papers_quantities() -> None:

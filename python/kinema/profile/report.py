@@ -223,7 +223,7 @@ def _lines(report: Report) -> list[str]:
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
         f"once: topology {opening.get('topology', 0.0):.3f} s, headers {opening.get('trajectory', 0.0):.3f} s, finding "
-        f"frames {opening.get('frames', 0.0):.3f} s; besides the rounds (planning, finishing, files): {between:.3f} s",
+        f"frames {opening.get('frames', 0.0):.3f} s; besides the rounds (runner, planning, finishing, files): {between:.3f} s",
         str(timings),
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _told(found)),
     ]

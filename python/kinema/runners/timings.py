@@ -99,8 +99,9 @@ class Timings:
     ----------
     rounds : tuple of RoundTimings
     whole : float, seconds
-        From the call of `run` to its results; 0 where that is not known. What the rounds do not account for of it is
-        planning, finishing, files of results and checkpoints.
+        From the call of `run` to its results, without finding frames, which `opening` tells; 0 where that is not
+        known. What the rounds do not account for of it is making the runner (Dask's imports take seconds), planning,
+        finishing, files of results and checkpoints.
     opening : mapping of str to float, seconds
         What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
     runner : str
