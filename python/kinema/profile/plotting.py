@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.output import write_whole
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.runners.timings import PHASES, UNACCOUNTED
+from kinema.runners.timings import PHASES, UNACCOUNTED, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def draw_bars(report: Report) -> Figure:
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    return _bars(sums, title + f"{report.timings.runner}, {_counted(n_workers)}", "worker", marked)
+    return _bars(sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
 
 
 def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
@@ -204,7 +204,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {_counted(n_workers)} "
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers)} "
         "(white: waiting, or not accounted for)",
         fontsize=10, loc="left",
     )  # fmt: skip
@@ -270,7 +270,7 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")
-    axes.set_title(f"{_counted(n_workers)}, mean and deviation of repeats", fontsize=10, loc="left")
+    axes.set_title(f"{counted(n_workers)}, mean and deviation of repeats", fontsize=10, loc="left")
     _plain(axes)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", alpha=0.3, linewidth=0.6)
@@ -330,10 +330,6 @@ def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
         axes.set_xticks(numbers)
     elif axes.get_xscale() != "log":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _counted(n_workers: int) -> str:
-    return "1 worker" if n_workers == 1 else f"{n_workers} workers"
 
 
 def _plain(axes: Axes) -> None:
