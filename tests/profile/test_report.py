@@ -10,6 +10,8 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +22,14 @@ import pytest
 
 import kinema as kn
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
-from kinema.profile import Report, Straggler, report_of
+from kinema.profile import Report, Straggler, report_of, scaling_of
 from kinema.profile.advice import Circumstances, advise
+from kinema.profile.places import Place
 from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
+from kinema.profile.stragglers import SlowFile
 from kinema.runners import RoundTimings, Timings, WorkerTimings, choose_runner
+from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
@@ -160,6 +165,57 @@ def test_damaged_and_newer_reports_are_refused(walk: kn.Trajectory, tmp_path: Pa
         Report.load(path)
     with pytest.raises(FileNotFound):
         Report.load(tmp_path / "none.json")
+
+
+def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of every value, but for long lists of the same kind."""
+    yield place
+    items = list(found.items()) if isinstance(found, dict) else list(enumerate(found))[:2]
+    for name, value in items:
+        if isinstance(value, dict | list):
+            yield from _places_of(value, (*place, name))
+        else:
+            yield (*place, name)
+
+
+def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> None:
+    """Whatever stands in the place of a value: the file is refused, or all that can be told of it is told."""
+    slow = Straggler(0, 1, "", 2.0, "io", 2.0, 1.0, 1, 1, (Place("a.xtc", 0, 1, 0, 10, True, None),))
+    report = replace(one_report(walk, "processes"), stragglers=(slow,), slow_files=(SlowFile("a.xtc", "io", 2.0, 1.0),))
+    tasks = TaskTimes(1.0, (WorkerTaskTimes("a", 1, 0.5, 0.6, 0.1),))
+    rounds = (replace(report.timings.rounds[0], tasks=tasks),)
+    sound = json.dumps(replace(report, timings=replace(report.timings, rounds=rounds)).as_dict())
+    path = tmp_path / "report.json"
+    refused = 0
+    for place in list(_places_of(json.loads(sound)))[1:]:
+        for wrong in (None, -1, 10**400, "x", [], {}, [1], {"a": 1}, True, float("nan")):
+            found = json.loads(sound)
+            inner = found
+            for name in place[:-1]:
+                inner = inner[name]
+            inner[place[-1]] = wrong
+            path.write_text(json.dumps(found))
+            try:
+                read = Report.load(path)
+            except (CorruptFileError, ArgumentError):
+                refused += 1
+                continue
+            assert str(read) and read.as_dict()
+            with suppress(ArgumentError):  # without workers there is nothing to compare
+                assert str(scaling_of([read]))
+    assert refused > 500
+    path.write_text("[" * 100_000)
+    with pytest.raises(CorruptFileError):
+        Report.load(path)
+
+
+def test_pictures_where_nothing_was_read(walk: kn.Trajectory) -> None:
+    report = one_report(walk)
+    restored = RoundTimings(0.0, 600, (), np.empty((0, 7)), 600)
+    nothing = replace(report, timings=replace(report.timings, rounds=(restored,)))
+    for kind in ("bars", "timeline"):
+        with pytest.raises(ArgumentError, match="came from a checkpoint"):
+            nothing.plot(kind=kind)
 
 
 def test_there_is_none_before_the_run(walk: kn.Trajectory, tmp_path: Path) -> None:

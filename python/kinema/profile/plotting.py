@@ -15,6 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from kinema.errors import ArgumentError
 from kinema.output import write_whole
 from kinema.profile.scaling import Scaling, ScalingPoint
 from kinema.runners.timings import PHASES, UNACCOUNTED, counted
@@ -67,7 +68,7 @@ def write(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def draw_bars(report: Report) -> Figure:
     """Seconds of each worker by phase, rounds added up; stragglers are marked."""
-    n_workers = report.timings.n_workers
+    n_workers = _rows_for(report)
     sums = {phase: np.zeros(n_workers) for phase in (*PHASES, UNACCOUNTED)}
     for worker in report.timings.workers:
         for phase, values in sums.items():
@@ -75,6 +76,14 @@ def draw_bars(report: Report) -> Figure:
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
     return _bars(sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+
+
+def _rows_for(report: Report) -> int:
+    """Places for workers: one more than the largest number, as there may be rounds in which some had no work."""
+    numbers = [worker.worker for worker in report.timings.workers]
+    if not numbers:
+        raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
+    return max(numbers) + 1
 
 
 def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
@@ -169,7 +178,7 @@ def _stack(
 
 def draw_timeline(report: Report) -> Figure:
     """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next round."""
-    n_workers = report.timings.n_workers
+    n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
     height = 0.8 if n_workers <= _CROWD else 1.0
@@ -205,7 +214,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_ylabel("worker")
     axes.set_title(
         f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers)} "
-        "(white: waiting, or not accounted for)",
+        "(white: all else)",
         fontsize=10, loc="left",
     )  # fmt: skip
     _plain(axes)

@@ -99,8 +99,8 @@ class Report:
         except UnicodeDecodeError:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
         try:
-            found = json.loads(text)
-        except ValueError as error:
+            found = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
         return Report(**stored.report_from_dict(found, name))
 
@@ -164,6 +164,11 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
         advice=advise(timings, quantities_of(timings), stragglers, slow_files, circumstances),
         extra=dict(extra or {}),
     )
+
+
+def _no_number(name: str) -> None:
+    """For what Python's JSON knows beyond the standard: NaN, Infinity."""
+    raise ValueError(f"the number {name}")
 
 
 def _n_chosen(analyses: Sequence[Analysis]) -> int:

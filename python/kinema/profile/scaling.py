@@ -104,7 +104,9 @@ def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scal
     """Reports of the same work on different numbers of workers; series are told apart by runner, by what `kinema
     scaling` has noted, and by analyses, atoms and files where these differ.
 
-    N is the number of workers that `kinema scaling` asked for, of other reports those that had work. `quantity`: of `Quantities`, "t_rounds" (wall time of the rounds) or "t_total" (with opening).
+    N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
+
+    `quantity`: of `Quantities`, "t_rounds" (wall time of the rounds) or "t_total" (with opening).
 
     Raises ArgumentError for no reports, reports without workers, another quantity, and series whose runs did not read
     the same number of frames.
