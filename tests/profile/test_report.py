@@ -329,6 +329,15 @@ def test_pictures_show_all_time(walk: kn.Trajectory, tmp_path: Path) -> None:
     for worker in report.timings.workers:
         assert heights[worker.worker] == pytest.approx(worker.total, rel=0.02)
     report.plot(tmp_path / "timeline.svg", kind="timeline")
+    marked = [
+        replace(report, stragglers=tuple(Straggler(0, n, "", 2.0, "io", 2.0, 1.0) for n in who))
+        for who in ((0,), (0, 1))
+    ]
+    many = replace(report.timings.rounds[0].workers[0], total=1.0)
+    crowd = (replace(report.timings.rounds[0], workers=tuple(replace(many, worker=n) for n in range(40))),)
+    for one, words in ((marked[0], 1), (marked[1], 2), (replace(marked[1], timings=Timings(crowd)), 0)):
+        # words that would stand on each other are marks instead
+        assert sum("straggler" in text.get_text() for text in one.plot().axes[0].texts) == words
     assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "timeline.svg").read_bytes()
     with pytest.raises(ArgumentError, match="kind"):

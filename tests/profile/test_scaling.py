@@ -122,6 +122,15 @@ def test_the_picture_has_bars_of_deviations() -> None:
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
 
 
+def test_many_series_can_be_told_apart() -> None:
+    reports = [made_up(n, 8.0 / n, format=f"f{number}") for number in range(12) for n in (1, 2, 3)]
+    figure = plotting.draw_scaling(scaling_of(reports))
+    lines = [container.lines[0] for container in figure.axes[1].containers]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 12
+    # beside the number that they are of, not at another
+    assert max(abs(line.get_xdata()[2] - 3) for line in lines) < 0.15
+
+
 def test_the_picture_of_one_number_of_workers() -> None:
     reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
     (axes,) = plotting.draw_scaling(scaling_of(reports)).axes
@@ -292,7 +301,11 @@ def test_files_that_have_no_room_are_refused(walk: Path, tmp_path: Path, monkeyp
         files.write_subfiles(in_dcd, tmp_path, 2)
 
 
-def test_files_that_were_cut_are_found_out(walk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# a part of a frame, and all of the last
+@pytest.mark.parametrize("lost", [10, 30 * 12 + 24 + 56])
+def test_files_that_were_cut_are_found_out(
+    walk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
     """MDAnalysis' DCD writer says nothing on a full disk."""
     written = files._write_frames
 
@@ -302,10 +315,8 @@ def test_files_that_were_cut_are_found_out(walk: Path, tmp_path: Path, monkeypat
         return number
 
     monkeypatch.setattr(files, "_write_frames", cut)
-    frame = 30 * 12 + 24 + 56
-    for lost in (10, frame):
-        with pytest.raises(FileIOError, match="was not written whole"):
-            files.write_as(kn.open(walk), tmp_path, "dcd")
+    with pytest.raises(FileIOError, match="was not written whole"):
+        files.write_as(kn.open(walk), tmp_path, "dcd")
 
 
 def test_chains_have_the_same_files_for_all(walk: Path, tmp_path: Path) -> None:

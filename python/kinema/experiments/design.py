@@ -100,7 +100,9 @@ class Design:
         counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
         for name, numbers in (counted | {"oversubscribe": pieces}).items():
             if not numbers or min(numbers) < 1:
-                raise ArgumentError(f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers)) or 'none'}")
+                raise ArgumentError(
+                    f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers)) or 'none'}"
+                )
         if not self.files:
             raise ArgumentError("an experiment needs a trajectory")
         if self.runner != "mpi" and (self.gathers != ("",) or self.ranks_per_node is not None):

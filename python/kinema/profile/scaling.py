@@ -180,7 +180,7 @@ def _atoms_of(report: Report) -> tuple[str, ...]:
 
 
 def _files_of(report: Report) -> tuple[str, ...]:
-    """By their fingerprints: a copy is the same. Nothing for files that an experiment has made: these are the same frames, in as many files as it takes."""
+    """By their fingerprints: a copy is the same. Nothing for files that an experiment has made of the same frames."""
     files = report.input.get("files", ())
     if "format" in report.extra or not files:
         return ("",)

@@ -180,10 +180,7 @@ def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:
 
 
 def _straggler_from(found: Mapping[str, Any]) -> Straggler:
-    made = _record(Straggler, {**found, "places": tuple(_record(Place, place) for place in found["places"])})
-    if made.phase not in PHASE_NAMES:
-        raise ValueError(f"phase {made.phase}")
-    return made
+    return _record(Straggler, {**found, "places": tuple(_record(Place, place) for place in found["places"])})
 
 
 def _record(cls: type[R], found: Mapping[str, Any]) -> R:
@@ -208,6 +205,8 @@ def _checked(kind: Any, value: Any, name: str) -> Any:
     allowed = get_args(kind) or (kind,)
     if float in allowed:
         allowed = (*allowed, int)
+    if name == "phase" and value not in PHASE_NAMES:
+        raise ValueError(f"phase, found {value!r}")
     # true and false are whole numbers for Python alone
     if get_origin(kind) is not tuple and type(value) not in allowed:
         raise TypeError(f"{name}, found {value!r}")
