@@ -297,8 +297,7 @@ class MPIRunner:
         def opening() -> None:
             trajectory = open(paths, topology, **options)
             if self._ranks is not None:
-                self.find_frames(trajectory.core)
-                trajectory.scan()
+                trajectory.scan(search=self.find_frames)
                 tell_opened(self._ranks, trajectory)
             self._opened = trajectory
 
