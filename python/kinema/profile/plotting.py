@@ -81,7 +81,13 @@ def draw_bars(report: Report) -> Figure:
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    return _bars(sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+    figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
+    axes = figure.subplots()
+    _stack(axes, sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+    handles, labels = axes.get_legend_handles_labels()
+    # in the order of the stack, from the top
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
+    return figure
 
 
 def _rows_for(report: Report) -> int:
@@ -133,17 +139,6 @@ def _published_sums(
         sums[names[name]] += run[name]
     sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
     return sums, marked
-
-
-def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]) -> Figure:
-    n = len(next(iter(sums.values())))
-    figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n)), 4.2), layout="constrained")
-    axes = figure.subplots()
-    _stack(axes, sums, title, of, marked)
-    handles, labels = axes.get_legend_handles_labels()
-    # in the order of the stack, from the top
-    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
-    return figure
 
 
 def _stack(
