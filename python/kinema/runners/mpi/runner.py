@@ -131,7 +131,7 @@ class MPIRunner:
         self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
-        self._threads = worker_count(threads_per_worker)
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._comm = _MPI.COMM_WORLD if comm is None else comm
         self._ranks: Ranks | None = None
         self._keeps_rows = results == "spread"
@@ -234,9 +234,7 @@ class MPIRunner:
             found = work()
             told, spread = pack_arrays(None if self._results == "root" else found)
         except BaseException as error:
-            ranks.broadcast(
-                Ended(error=Travelling.of(error, 0, told=isinstance(error, Exception) and _has_rank(error)))
-            )
+            ranks.broadcast(Ended(error=Travelling.of(error, 0)))
             raise
         kept = spread if self._results == "spread" else frozenset()
         ranks.broadcast(Ended(told, kept=kept))
@@ -419,10 +417,6 @@ class MPIRunner:
                 well = working.run(files)
             if well:
                 finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
-
-
-def _has_rank(error: BaseException) -> bool:
-    return any(note.startswith("on rank ") for note in getattr(error, "__notes__", []))
 
 
 @contextmanager
