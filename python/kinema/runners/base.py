@@ -292,6 +292,6 @@ def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = 
             if not fitting:
                 raise ArgumentError(f"no runner takes the option {spell(option)}")
             raise ArgumentError(
-                f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out or choose another runner"
+                f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out or name another runner"
             )
     return given
