@@ -27,6 +27,7 @@ from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Schedule, Tally, insert_nodes, round_timings
+from kinema.runners.pickling import pack
 from kinema.runners.worker import (
     PARENTS_SIGNALS,
     Calls,
@@ -37,7 +38,6 @@ from kinema.runners.worker import (
     Ready,
     Returned,
     Setup,
-    pack,
 )
 
 __all__ = ["ProcessesRunner"]
@@ -191,7 +191,8 @@ class _Mapping:
                 self._values[number] = pickle.loads(value)
                 if self._progress is not None:
                     self._progress(number)
-            case Failed(error, text):
+            case Failed(packed, text):
+                error: BaseException = pickle.loads(packed)
                 part = f", part {member.pieces[0][0] + 1} of {self._total}" if member.pieces else ""
                 error.add_note(f"on {member}{part}:\n{text}")
                 raise error
@@ -381,9 +382,10 @@ class _Round:
                 self._order(member)
                 self._merge(member, message)
             case Failed():
-                if not isinstance(message.error, Error):
-                    message.error.add_note(f"{member}:\n{message.text}")
-                raise message.error
+                error: BaseException = pickle.loads(message.error)
+                if not isinstance(error, Error):
+                    error.add_note(f"{member}:\n{message.text}")
+                raise error
 
     def _order(self, member: _Member) -> None:
         """Hands out the next leaves, if any are left."""

@@ -23,8 +23,9 @@ from kinema import _core
 from kinema.access import Access
 from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
-from kinema.runners.base import Job, code_by_value
+from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
+from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = [
@@ -39,7 +40,6 @@ __all__ = [
     "Setup",
     "main",
     "open_and_plan",
-    "pack",
     "planned",
 ]
 
@@ -142,9 +142,9 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Failed:
-    """The worker has given up; `text` is its traceback."""
+    """The worker has given up: the error pickled, its traceback."""
 
-    error: BaseException
+    error: bytes
     text: str
 
 
@@ -192,14 +192,9 @@ def _listen(connection: Connection, orders: SimpleQueue[Leaves], folder: str, pa
 
 
 def _give_up(connection: Connection, error: BaseException) -> None:
-    text = traceback.format_exc()
+    failed = Failed(pack_error(error, "in a worker process"), traceback.format_exc())
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        # an exception of somebody else's that cannot travel; its text can
-        error = InternalError(f"{type(error).__name__} in a worker process: {error}")
-    try:
-        connection.send(Failed(error, text))
+        connection.send(failed)
     except OSError:
         # the parent is gone or has ended the run: nobody is left to be told
         os._exit(1)
@@ -242,20 +237,6 @@ class _Caller:
         """Calls it with the arguments `start` to `stop` and sends what it returned."""
         values = [pack(self._function(pickle.loads(packed))) for packed in self._arguments[start:stop]]
         self._connection.send(Returned(values))
-
-
-def pack(content: object) -> bytes:
-    """As bytes; code of a script or session goes along where the package cloudpickle is there, as it is with Dask.
-
-    Whatever pickle raises for what cannot be sent.
-    """
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    with code_by_value():
-        packed: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    return packed
 
 
 def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:

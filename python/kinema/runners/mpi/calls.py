@@ -14,7 +14,7 @@ from typing import Any, Literal
 from mpi4py import MPI
 
 from kinema.runners.mpi.ranks import Ranks, Travelling
-from kinema.runners.worker import pack
+from kinema.runners.pickling import pack
 
 __all__ = ["Compute", "compute", "lead"]
 
