@@ -88,7 +88,7 @@ class MPIRunner:
 
     Parameters
     ----------
-    comm : mpi4py communicator, optional
+    comm : mpi4py intracommunicator, optional
         COMM_WORLD by default.
     schedule : {"dynamic", "static"}
         Whether ranks take the next piece of work when they are free (default), or each has a contiguous share.
@@ -128,6 +128,9 @@ class MPIRunner:
             raise ArgumentError(f"results must be 'root', 'all' or 'spread', found {results!r}")
         if results == "spread" and gather != "one-sided":
             raise ArgumentError("results='spread' leaves rows where ranks have put them; it needs gather='one-sided'")
+        if comm is not None and (not isinstance(comm, _MPI.Intracomm) or comm == _MPI.COMM_NULL):
+            found = "MPI.COMM_NULL" if isinstance(comm, _MPI.Comm) and comm == _MPI.COMM_NULL else repr(comm)
+            raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
         self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
