@@ -471,18 +471,6 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
         assert not (folder / "run.ckpt").exists()
 
 
-def _ends(process: int) -> bool:
-    """Whether a process is gone, or soon is: Open MPI's mpiexec does not wait for those that it has killed."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
     process = _at_work(mpi, 3, folder)
@@ -493,7 +481,7 @@ def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, 
     assert content is not None
     assert content.rounds[0].nodes
     for one in range(3):
-        assert _ends(int((folder / f"pid-{one}").read_text()))
+        assert mpi.is_gone(int((folder / f"pid-{one}").read_text()))
     mpi.script(3, KEPT + ON_RANKS, folder)
     found = _results(folder)
     mpi.script(1, KEPT + ON_THREADS, folder)

@@ -1,7 +1,6 @@
 """`kinema scaling`: the publications' experiments on files of one's own. The runs are `kinema.experiments`."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -106,15 +105,9 @@ def scaling(
         cache=cache,
         ranks_per_node=ranks_per_node,
     )
-    silent = command.quiet or command.json
-
-    def tell(text: str) -> None:
-        if not silent:
-            print(text, file=sys.stderr, flush=True)
-
     for format in design.unreadable:
-        tell(f"{format}: Kinema does not read this format yet; left out")
-    outcomes = list(run_design(design, output, tell))
+        command.mention(f"{format}: Kinema does not read this format yet; left out")
+    outcomes = list(run_design(design, output, command.mention))
     found = scaling_of([outcome.report for outcome in outcomes])
     picture = output / "scaling.png"
     plotting.write(plotting.draw_scaling(found), picture)

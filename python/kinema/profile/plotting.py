@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kinema.profile.published import Published
     from kinema.profile.report import Report
 
-__all__ = ["draw_bars", "draw_publications", "draw_published", "draw_scaling", "draw_timeline", "write"]
+__all__ = ["draw_bars", "draw_publications", "draw_scaling", "draw_timeline", "write"]
 
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
@@ -90,12 +90,6 @@ def _rows_for(report: Report) -> int:
     if not numbers:
         raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
     return max(numbers) + 1
-
-
-def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
-    """Seconds of each rank of one published run, by the phases of its tables."""
-    sums, marked = _published_sums(published, n_ranks, repeat)
-    return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
 
 
 def draw_publications(tables: Sequence[Published]) -> Figure:
