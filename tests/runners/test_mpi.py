@@ -156,6 +156,16 @@ def test_results_on_rank_0_or_on_all(mpi: Any, folder: Path) -> None:
     assert lines == ["0 same True", "1 same True", "2 same True"]
 
 
+def test_nothing_of_an_earlier_run_is_left_on_other_ranks(mpi: Any, folder: Path) -> None:
+    text = """
+rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all"))
+rmsd.run(runner=kn.runners.MPI(), stop=10)
+say(rank, rmsd.timings.frames, bool(rmsd.plan))
+"""
+    lines = sorted(mpi.script(3, text, folder).splitlines())
+    assert lines == ["0 10 True", "1 0 False", "2 0 False"]
+
+
 def test_by_name_and_by_function(mpi: Any, folder: Path) -> None:
     text = """
 rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi")

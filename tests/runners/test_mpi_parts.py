@@ -110,6 +110,18 @@ def test_any_rank_gets_what_any_has_put(mpi: Any, n_ranks: int, more: dict[str, 
     assert mpi.script(n_ranks, ROWS, tmp_path, **more) == "as put\n"
 
 
+def test_what_is_no_communicator_of_this_rank_is_refused(mpi: Any, tmp_path: Path) -> None:
+    text = """
+part = MPI.COMM_WORLD.Split(MPI.UNDEFINED if rank else 0)
+for comm in (part, 3):
+    try:
+        say(rank, kn.runners.MPI(comm).size)
+    except kn.ArgumentError as error:
+        say(rank, str(error).partition("found ")[2])
+"""
+    assert sorted(mpi.script(2, text, tmp_path).splitlines()) == ["0 1", "0 3", "1 3", "1 MPI.COMM_NULL"]
+
+
 def test_without_mpi4py_the_error_says_what_to_install(mpi: Any, tmp_path: Path) -> None:
     script = "import sys; sys.modules['mpi4py'] = None\nimport kinema as kn\nkn.runners.choose_runner('mpi')"
     found = subprocess.run(

@@ -100,7 +100,9 @@ def run(
         finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
     for number, analysis in enumerate(analyses):
         if finished is None:
-            analysis.results = ResultsElsewhere()
+            # nor what an earlier run has left
+            analysis.results, analysis.timings = ResultsElsewhere(), Timings(())
+            analysis.plan, analysis._frames = "", None
             continue
         analysis.results = finished.results[number]
         analysis.timings = finished.timings

@@ -8,6 +8,7 @@ import typer
 
 from kinema.cli import options
 from kinema.cli.command_line import Command
+from kinema.errors import ArgumentError
 
 _RUNS = "Runs"
 
@@ -81,6 +82,8 @@ def scaling(
     from kinema.profile import plotting, scaling_of
 
     command: Command = context.obj
+    if command.ranks is not None and runner == "mpi":
+        raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     design = Design(
         files=tuple(map(str, trajectory)),
         topology=None if topology is None else str(topology),
@@ -122,8 +125,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    from kinema.errors import ArgumentError
-
     try:
         return tuple(dict.fromkeys(int(word) for word in _words(text)))
     except ValueError:

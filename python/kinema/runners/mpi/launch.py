@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Launch", "launched"]
+__all__ = ["Launch", "launched", "own_environment"]
 
 # number of ranks and this one's number, as launchers call them; the first that are there count.
 # PMI: MPICH, Intel MPI, MVAPICH, Cray's ALPS and PALS, srun --mpi=pmi2; OMPI: Open MPI's mpiexec;
@@ -44,3 +44,8 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
         if found.get(size, "").isdecimal() and found.get(rank, "").isdecimal() and int(found[size]) > 0:
             return Launch(int(found[size]), int(found[rank]), size)
     return None
+
+
+def own_environment() -> dict[str, str]:
+    """The environment for a program that this process starts and that is no rank, also where this one is."""
+    return {**os.environ, _SWITCH: "off"}
