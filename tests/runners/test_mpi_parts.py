@@ -22,6 +22,7 @@ TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
         ({"PMI_SIZE": "4", "PMI_RANK": "3"}, Launch(4, 3, "PMI_SIZE")),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, Launch(2, 0, "OMPI_COMM_WORLD_SIZE")),
         ({"SLURM_STEP_NUM_TASKS": "96", "SLURM_PROCID": "95"}, Launch(96, 95, "SLURM_STEP_NUM_TASKS")),
+        ({"JSM_NAMESPACE_SIZE": "6", "JSM_NAMESPACE_RANK": "5"}, Launch(6, 5, "JSM_NAMESPACE_SIZE")),
         # a batch script of many tasks is one process itself
         ({"SLURM_NTASKS": "96", "SLURM_PROCID": "0"}, None),
         ({"PMI_SIZE": "many", "PMI_RANK": "3"}, None),
