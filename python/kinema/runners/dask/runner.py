@@ -102,7 +102,7 @@ class Dask:
         if isinstance(cluster, Client) and cluster.asynchronous:
             raise ArgumentError("the Dask client is asynchronous; make one without asynchronous=True")
         self._cluster = cluster
-        self._threads = worker_count(threads_per_worker)
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._dealing = Dealing(schedule, oversubscribe)
         if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
             raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
