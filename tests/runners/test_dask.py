@@ -124,7 +124,7 @@ def test_wrong_arguments(client: Client, rmsd: Analysis) -> None:
         Dask(3)
     with pytest.raises(kn.ArgumentError, match="schedule must be"):
         Dask(client, schedule="lottery")
-    with pytest.raises(kn.ArgumentError, match="workers must be a whole number"):
+    with pytest.raises(kn.ArgumentError, match="threads_per_worker must be a whole number"):
         Dask(client, threads_per_worker=0)
     with pytest.raises(kn.ArgumentError, match=r"runs 3 tasks of 1 threads at a time, asked for 4"):
         rmsd.run(runner=Dask(client), workers=4)

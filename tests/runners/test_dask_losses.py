@@ -206,6 +206,38 @@ def test_a_lost_scheduler(cluster: Cluster, slow: Analysis, tmp_path: Path) -> N
     assert slow.results.values.tobytes() == expected.tobytes()
 
 
+def test_a_worker_that_has_been_stopped(cluster: Cluster, slow: Analysis) -> None:
+    cluster.start(2)
+    with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        processes = client.run(os.getpid)
+        stopped, number = next(iter(processes.items()))
+        os.kill(number, signal.SIGSTOP)
+        # others have been heard of since
+        while client.run_on_scheduler(_last_heard) != stopped:
+            time.sleep(0.05)
+        with pytest.raises(kn.WorkerError, match=rf"Dask worker {stopped} has not answered for 1 s"):
+            slow.run(runner=Dask(client, patience=1.0))
+        os.kill(number, signal.SIGCONT)
+        slow.run(runner=Dask(client))
+    assert slow.timings.frames == 600
+
+
+def test_workers_that_stop_meanwhile_are_lost(cluster: Cluster, slow: Analysis) -> None:
+    expected = slow.run(runner="serial").results.values
+    cluster.start(2, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="2s")
+    stop = AtFirst(50, lambda: _busy(cluster).send_signal(signal.SIGSTOP))
+    slow.run(runner=Dask(str(cluster.file)), progress=stop)
+    assert stop.done
+    assert slow.results.values.tobytes() == expected.tobytes()
+    tasks = slow.timings.rounds[0].tasks
+    assert tasks is not None
+    assert len(tasks.lost_workers) == 1
+
+
+def _last_heard(dask_scheduler: Any) -> str:
+    return str(min(dask_scheduler.workers.values(), key=lambda worker: worker.last_seen).address)
+
+
 def test_no_scheduler(slow: Analysis, tmp_path: Path) -> None:
     import dask
 

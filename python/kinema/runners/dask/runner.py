@@ -222,14 +222,14 @@ class Dask:
         cluster = current_client() if self._cluster is None else self._cluster
         if cluster is None:
             with self._own_cluster(worker_count(wanted)) as own:
-                yield team_of(own.client, None, self._threads, "Dask cluster of this run's own")
+                yield team_of(own.client, None, self._threads, "Dask cluster of this run's own", self._patience)
         elif isinstance(cluster, Client):
             await_workers(cluster, self._patience)
-            yield team_of(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}")
+            yield team_of(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}", self._patience)
         else:
             with client_of(cluster) as client:
                 await_workers(client, self._patience)
-                yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}")
+                yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}", self._patience)
 
     def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
         """A cluster for a round, or that of the session, which the next round finds again."""

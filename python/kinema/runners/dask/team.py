@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dask
 from dask.utils import parse_timedelta
@@ -164,12 +165,21 @@ class Team:
         return Team(self.client, slots, True, self.hosts, self.threads, self.told)
 
 
-def team_of(client: Client, wanted: int | None, threads: int, told: str) -> Team:
-    """Whom a cluster has; ArgumentError for another version of Kinema, and for too few."""
+def team_of(client: Client, wanted: int | None, threads: int, told: str, patience: float) -> Team:
+    """Whom a cluster has; ArgumentError for another version of Kinema, and for too few.
+
+    WorkerError for a worker that is there and has not answered after `patience` seconds.
+    """
     with _answering(client):
         _check_scheduler(client)
         there = client.nthreads()
-        answers = client.run(eval, _QUESTION, on_error="return", workers=list(there))
+        try:
+            answers = client.sync(_answers, client, list(there), patience)
+        except TimeoutError:
+            silent = client.run_on_scheduler(_most_silent)
+            raise WorkerError(
+                f"the Dask worker {silent} has not answered for {patience:.0f} s; see whether it still runs"
+            ) from None
         left = answers.keys() - client.nthreads().keys()
     for address, answer in list(answers.items()):
         if address in left:
@@ -190,6 +200,19 @@ def team_of(client: Client, wanted: int | None, threads: int, told: str) -> Team
     if wanted > whole.size:
         raise ArgumentError(f"the {told} runs {whole.size} tasks of {threads} threads at a time, asked for {wanted}")
     return whole.of_size(wanted)
+
+
+async def _answers(client: Client, workers: list[str], patience: float) -> dict[str, Any]:
+    """What workers answer to the question, by address. Dask waits for ever for a process that has been stopped."""
+    asked = client.run(eval, _QUESTION, on_error="return", workers=workers)
+    found: dict[str, Any] = await asyncio.wait_for(asked, patience)
+    return found
+
+
+def _most_silent(dask_scheduler: Any) -> str:
+    """The worker whose last heartbeat was the longest ago."""
+    silent = min(dask_scheduler.workers.values(), key=lambda worker: worker.last_seen, default=None)
+    return "that was" if silent is None else str(silent.address)
 
 
 def _check_scheduler(client: Client) -> None:
