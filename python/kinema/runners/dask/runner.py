@@ -113,6 +113,9 @@ class Dask:
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """While it lasts, a cluster of our own stays for the next round; it ends with the context."""
+        if self._session is not None:
+            yield
+            return
         with contextlib.ExitStack() as stack:
             self._session = stack
             try:
@@ -202,7 +205,12 @@ class Dask:
         with (
             self._connected(wanted) as team,
             Flight(
-                team.client, f"kinema-{uuid.uuid4().hex}", call_one, pack(function), team.addresses, self._patience
+                team.client,
+                f"kinema-{uuid.uuid4().hex}",
+                call_one,
+                (pack(function), self._threads),
+                team.addresses,
+                self._patience,
             ) as flight,
         ):
             waiting = iter(enumerate(packed))

@@ -22,7 +22,7 @@ from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, 
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves
-from kinema.runners.worker import Setup, pack, planned
+from kinema.runners.worker import Setup, call, pack, planned
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
 
@@ -162,13 +162,13 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
         slots.put(slot)
 
 
-def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
-    """Calls a pickled function with a pickled argument, whose number only the client needs."""
+def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> Called | Failed:
+    """Calls a pickled function of so many threads with a pickled argument, whose number only the client needs."""
     from distributed import get_worker
 
     address = get_worker().address
     try:
-        return Called(pack(pickle.loads(function)(pickle.loads(numbered[1]))), address)
+        return Called(call(function[0], numbered[1], function[1]), address)
     except Exception as error:
         return _failed(error, address)
 
