@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -184,10 +184,9 @@ def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Univ
         # after an error others begin, and after a loss
         second = seen(2)
         assert second.isdisjoint(first)
-        killed = psutil.Process(*second)
-        killed.kill()
-        while killed.status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+        os.kill(*second, signal.SIGKILL)
+        # until it is gone; its parent is to find that out
+        os.waitid(os.P_PID, *second, os.WEXITED | os.WNOWAIT)
         assert seen(2).isdisjoint(second)
     assert set(psutil.Process().children(recursive=True)) <= before
     # and without the block they end with the analysis
