@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -213,6 +215,36 @@ def test_errors_say_which_part(universe: MDAnalysis.Universe, runner: Any) -> No
     notes = "\n".join(caught.value.__notes__)
     assert "part 4 of 7" in notes
     assert "in frames 42 to 55" in notes
+
+
+@pytest.mark.parametrize("with_cloudpickle", [True, False])
+def test_analyses_that_a_script_defines(tmp_path: Path, with_cloudpickle: bool) -> None:
+    text = (
+        "import sys, MDAnalysis\n"
+        f"sys.modules |= {{}} if {with_cloudpickle} else {{'cloudpickle': None}}\n"
+        "from MDAnalysis.analysis.base import AnalysisBase\n"
+        "from MDAnalysis.analysis.results import ResultsGroup\n"
+        "from kinema.interop.mdanalysis import Backend\n"
+        "class Mine(AnalysisBase):\n"
+        "    _analysis_algorithm_is_parallelizable = True\n"
+        "    get_supported_backends = classmethod(lambda cls: ('serial',))\n"
+        "    def _prepare(self):\n"
+        "        self.results.frames = []\n"
+        "    def _single_frame(self):\n"
+        "        self.results.frames.append(self._ts.frame)\n"
+        "    def _get_aggregator(self):\n"
+        "        return ResultsGroup({'frames': ResultsGroup.flatten_sequence})\n"
+        f"mine = Mine(MDAnalysis.Universe({PSF!r}, {DCD!r}).trajectory)\n"
+        "mine.run(backend=Backend('processes', 2, progress=False), unsupported_backend=True, n_parts=3)\n"
+        "print(mine.results.frames == list(range(98)))\n"
+    )
+    (tmp_path / "script.py").write_text(text)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    if with_cloudpickle:
+        assert done.stdout == "True\n"
+    else:
+        assert "what the script or session itself defines is not known to workers" in done.stderr
+        assert "Mine" in done.stderr
 
 
 def test_analyses_that_cannot_be_split(universe: MDAnalysis.Universe) -> None:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
-from kinema.errors import Error
+from kinema.errors import Error, InternalError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
@@ -259,10 +259,11 @@ class _Round:
                 # first, so that the worker goes on meanwhile
                 self._order(member)
                 self._merge(member, message)
-            case Failed():
-                if not isinstance(message.error, Error):
-                    message.error.add_note(f"{member}:\n{message.text}")
-                raise message.error
+            case Failed(error, text):
+                # a defect, and what could not travel, is found by its traceback only
+                if not isinstance(error, Error) or isinstance(error, InternalError):
+                    error.add_note(f"{member}:\n{text}")
+                raise error
 
     def _order(self, member: Member) -> None:
         """Hands out the next leaves, if any are left."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from kinema import _core
 from kinema.access import Access
-from kinema.errors import CorruptFileError, InternalError, from_os
+from kinema.errors import ArgumentError, CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.resources import share_of_machine
 from kinema.runners.base import Job, code_by_value
@@ -276,7 +276,16 @@ def call(function: bytes, argument: bytes, threads: int) -> bytes:
     `threads` threads.
     """
     with share_of_machine(threads):
-        return pack(pickle.loads(function)(pickle.loads(argument)))
+        try:
+            called, given = pickle.loads(function), pickle.loads(argument)
+        except AttributeError as error:
+            if "__main__" not in str(error):
+                raise
+            raise ArgumentError(
+                f"what the script or session itself defines is not known to workers ({error}); define it in a module "
+                "of its own, or install cloudpickle, which sends it along"
+            ) from None
+        return pack(called(given))
 
 
 def pack(content: object) -> bytes:
