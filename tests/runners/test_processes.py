@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.runners import choose_runner, processes, session, team, worker
+from kinema.runners.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 
 
@@ -89,6 +92,14 @@ def test_a_worker_killed_at_work(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
     assert f"process {killed[0]}" in str(caught.value)
     assert ("memory" in str(caught.value)) == (number is signal.SIGKILL)
     assert not rmsd.results
+
+
+def test_a_worker_killed_in_a_computation() -> None:
+    kill = partial(signal.raise_signal, signal.SIGKILL)
+    # called without arguments by the third computation alone
+    computations = [str, str, kill, str]
+    with pytest.raises(kn.WorkerError, match="SIGKILL while it had part 3 of 4"):
+        ProcessesRunner().map(operator.call, computations, workers=2)
 
 
 def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

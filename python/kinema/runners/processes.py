@@ -19,7 +19,7 @@ from kinema.errors import Error, InternalError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering
+from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Schedule, insert_nodes, round_timings
 from kinema.runners.team import Member, Team
 from kinema.runners.worker import Calls, Done, Failed, Progress, Ready, Returned, Setup, pack
@@ -81,7 +81,7 @@ class ProcessesRunner:
         plan = request.plan(memory=limit, workers=threads, pieces=pieces)
         used = max(1, plan.workers // self._threads)
         gathering = request.gathering or Gathering(plan, request.kernels)
-        with self._team() as team, team.round(used, "leaves") as shift:
+        with self._team() as team, team.round(used) as shift:
             request.trajectory.store_indices(shift.folder)
             Setup(
                 recipe=request.trajectory.recipe(),
@@ -159,25 +159,29 @@ class ProcessesRunner:
         if not computations:
             return []
         used = min(worker_count(workers), len(computations))
-        with self._team() as team, team.round(used, "computations") as shift:
+        mapping = _Mapping(len(computations), progress)
+        with self._team() as team, team.round(used, mapping.naming) as shift:
             Calls(pack(function), [pack(one) for one in computations], self._threads).store(shift.folder)
             shift.begin()
-            return _Mapping(shift.members, len(computations), progress).run()
+            return mapping.run(shift.members)
 
 
 class _Mapping:
     """Hands out the arguments of a function one by one."""
 
-    def __init__(self, members: list[Member], total: int, progress: Callable[[int], None] | None) -> None:
-        self._members = members
+    def __init__(self, total: int, progress: Callable[[int], None] | None) -> None:
         self._total = total
         self._progress = progress
         self._next = 0
         self._values: dict[int, Any] = {}
 
-    def run(self) -> list[Any]:
+    def naming(self, numbers: Leaves) -> str:
+        """A worker has one at a time."""
+        return f"part {numbers[0] + 1} of {self._total}"
+
+    def run(self, team: list[Member]) -> list[Any]:
         """What the function returned, in the order of its arguments."""
-        members = {member.connection: member for member in self._members}
+        members = {member.connection: member for member in team}
         while len(self._values) < self._total:
             for connection in wait(list(members), timeout=_TICK):
                 assert isinstance(connection, Connection)  # wait gives back some of what it was given
@@ -196,7 +200,7 @@ class _Mapping:
                 if self._progress is not None:
                     self._progress(number)
             case Failed(error, text):
-                part = f", part {member.pieces[0][0] + 1} of {self._total}" if member.pieces else ""
+                part = f", {self.naming(member.pieces[0])}" if member.pieces else ""
                 error.add_note(f"on {member}{part}:\n{text}")
                 raise error
 

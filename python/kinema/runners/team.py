@@ -15,7 +15,7 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import Pipe
@@ -34,6 +34,14 @@ __all__ = ["Member", "Shift", "Team"]
 _PATIENCE = 10.0
 
 
+# numbers of pieces that a worker holds, the last one not included, in words
+Naming = Callable[[Leaves], str]
+
+
+def _leaves(numbers: Leaves) -> str:
+    return f"leaves {numbers[0]} to {numbers[1] - 1}"
+
+
 class Member:
     """One worker process, and what it has been given in this round."""
 
@@ -41,7 +49,7 @@ class Member:
         self.connection, other_end = Pipe()
         with other_end:
             self.process = _started(other_end, folder)
-        self._work = ""
+        self._work: Naming = _leaves
         self.prepare(number, threads)
 
     def prepare(self, number: int, threads: int) -> None:
@@ -52,8 +60,8 @@ class Member:
         self.running = 0  # frames done of the first of them
         self.frames = 0  # of the pieces that are done
 
-    def begin(self, folder: str, work: str) -> None:
-        """Has it take what it needs out of a folder; `work` is what it is given then, in the words of errors."""
+    def begin(self, folder: str, work: Naming) -> None:
+        """Has it take what it needs out of a folder; `work` names what it is given then, in errors."""
         self._work = work
         self._send(Begin(folder))
 
@@ -95,7 +103,7 @@ class Member:
         if self.tally.start is None:
             doing = "before it was ready"
         elif self.pieces:
-            doing = f"while it had {self._work} {self.pieces[0][0]} to {self.pieces[-1][1] - 1}"
+            doing = f"while it had {self._work((self.pieces[0][0], self.pieces[-1][1]))}"
         else:
             doing = "while it waited for work"
         if code >= 0:
@@ -143,7 +151,7 @@ class Shift:
 
     members: list[Member]
     folder: str
-    work: str
+    work: Naming
 
     def begin(self) -> None:
         """Has them take it out of the folder; WorkerError where one has ended already."""
@@ -180,7 +188,7 @@ class Team:
             self._folder.cleanup()
 
     @contextmanager
-    def round(self, n_workers: int, work: str) -> Iterator[Shift]:
+    def round(self, n_workers: int, work: Naming = _leaves) -> Iterator[Shift]:
         """`n_workers` processes for a round, those of the round before first; `work` as in `Member.begin`.
 
         They start while the caller prepares what they need. An exception ends all, as they may be at work; those that
