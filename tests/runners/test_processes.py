@@ -70,6 +70,29 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
             assert count == expected
 
 
+def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = team._started
+    processes_started: list[subprocess.Popen[bytes]] = []
+
+    def start_and_stop_the_second(*arguments: Any) -> subprocess.Popen[bytes]:
+        processes_started.append(started(*arguments))
+        if len(processes_started) == 2:
+            processes_started[1].send_signal(signal.SIGSTOP)
+        return processes_started[-1]
+
+    monkeypatch.setattr(team, "_started", start_and_stop_the_second)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    runner = ProcessesRunner()
+    with runner.session():
+        assert runner.map(abs, [-1, -2, -3], workers=2) == [1, 2, 3]
+        processes_started[1].send_signal(signal.SIGCONT)
+        # each waits for the other one
+        computations = [partial(Path(pipe).read_text), partial(Path(pipe).write_text, "both")]
+        assert runner.map(operator.call, computations, workers=2) == ["both", 4]
+        assert len(processes_started) == 2
+
+
 # -- workers that end ---------------------------------------------------------------------------------------------
 
 

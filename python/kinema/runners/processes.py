@@ -190,9 +190,9 @@ class _Mapping:
 
     def _take(self, member: Member) -> None:
         match member.receive():
-            case Ready(start):
-                member.tally.start = start
-                self._order(member)
+            case Ready() as ready:
+                if member.takes_part(ready):
+                    self._order(member)
             case Returned([value]):
                 number, _ = member.pieces.popleft()
                 self._order(member)
@@ -253,10 +253,10 @@ class _Round:
         """Takes in one message."""
         message = member.receive()
         match message:
-            case Ready():
-                member.tally.start = message.start
-                for _ in range(_PIECES_AHEAD):
-                    self._order(member)
+            case Ready() as ready:
+                if member.takes_part(ready):
+                    for _ in range(_PIECES_AHEAD):
+                        self._order(member)
             case Progress():
                 member.running = message.frames
             case Done():

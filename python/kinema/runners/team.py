@@ -26,7 +26,7 @@ from typing import Self
 from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
 from kinema.runners.gathering import Leaves
 from kinema.runners.hand_out import Tally
-from kinema.runners.worker import PARENTS_SIGNALS, Begin, Message
+from kinema.runners.worker import PARENTS_SIGNALS, Begin, Message, Ready
 
 __all__ = ["Member", "Shift", "Team"]
 
@@ -50,6 +50,7 @@ class Member:
         with other_end:
             self.process = _started(other_end, folder)
         self._work: Naming = _leaves
+        self._folder = ""
         self.prepare(number, threads)
 
     def prepare(self, number: int, threads: int) -> None:
@@ -63,7 +64,15 @@ class Member:
     def begin(self, folder: str, work: Naming) -> None:
         """Has it take what it needs out of a folder; `work` names what it is given then, in errors."""
         self._work = work
+        self._folder = folder
         self._send(Begin(folder))
+
+    def takes_part(self, ready: Ready) -> bool:
+        """Whether it is ready for this round, and not for one that was over before it was."""
+        if ready.folder != self._folder:
+            return False
+        self.tally.start = ready.start
+        return True
 
     def order(self, piece: Leaves) -> None:
         """Hands out a piece; WorkerError where the process is dead."""
@@ -77,11 +86,6 @@ class Member:
         except (EOFError, OSError):
             raise self.died() from None
         return message
-
-    @property
-    def idle(self) -> bool:
-        """Whether it lives, was ready, and has done all that it was given."""
-        return self.tally.start is not None and not self.pieces and self.process.poll() is None
 
     def kill(self) -> None:
         """Ends the process, whatever it does; does not wait."""
@@ -191,13 +195,12 @@ class Team:
     def round(self, n_workers: int, work: Naming = _leaves) -> Iterator[Shift]:
         """`n_workers` processes for a round, those of the round before first; `work` as in `Member.begin`.
 
-        They start while the caller prepares what they need. An exception ends all, as they may be at work; those that
-        were not ready when the round was over end with it.
+        They start while the caller prepares what they need. An exception ends all, as they may be at work.
         """
         if self._folder is None:
             raise InternalError("a team has rounds within its context only")
         try:
-            self._end([member for member in self._members if not member.idle])
+            self._end([member for member in self._members if member.process.poll() is not None])
             for number, member in enumerate(self._members[:n_workers]):
                 member.prepare(number, self._threads)
             while len(self._members) < n_workers:
@@ -208,11 +211,12 @@ class Team:
                 raise _no_folder(error) from None
             shift = Shift(self._members[:n_workers], folder, work)
             yield shift
-            shutil.rmtree(folder, ignore_errors=True)  # what is left of it goes with the team's
+            # a worker that is late may still look for it; what is left goes with the team's folder
+            if all(member.tally.start is not None for member in shift.members):
+                shutil.rmtree(folder, ignore_errors=True)
         except BaseException:
             self._end(self._members)
             raise
-        self._end([member for member in shift.members if not member.idle])
 
     def _end(self, members: list[Member]) -> None:
         # they only read, and the folder is ours: there is nothing that they would have to tidy up

@@ -101,9 +101,9 @@ class Calls:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
         _store(self, folder)
 
-    def begin(self, connection: Connection, _folder: str, _cpu: float) -> _Caller:
+    def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
         """Says that it is ready, and gives what calls the function."""
-        return _Caller(connection, self)
+        return _Caller(connection, folder, self)
 
 
 def _store(content: Setup | Calls, folder: str) -> None:
@@ -130,9 +130,10 @@ class Begin:
 
 @dataclass(frozen=True)
 class Ready:
-    """The worker has opened and planned; `start` in seconds from the beginning of the round."""
+    """The worker has what the round of a folder needs; `start` in seconds from the beginning of that round."""
 
     start: float
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class _Worker:
         self._jobs = setup.jobs
         self._began = setup.began
         self._trajectory, self._plan = open_and_plan(setup, folder)
-        connection.send(Ready(time.monotonic() - self._began))
+        connection.send(Ready(time.monotonic() - self._began, folder))
 
     def run(self, start: int, stop: int) -> None:
         """Runs the leaves `start` to `stop` and sends what they gave."""
@@ -256,10 +257,10 @@ class _Worker:
 class _Caller:
     """Calls a function with what it is told by number."""
 
-    def __init__(self, connection: Connection, calls: Calls) -> None:
+    def __init__(self, connection: Connection, folder: str, calls: Calls) -> None:
         self._connection = connection
         self._calls = calls
-        connection.send(Ready(0.0))
+        connection.send(Ready(0.0, folder))
 
     def run(self, start: int, stop: int) -> None:
         """Calls it with the arguments `start` to `stop` and sends what it returned."""
