@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
@@ -208,11 +208,22 @@ class Trajectory:
         self._core = core
         return core.n_frames
 
-    def scan(self, *, workers: int | None = None, progress: ProgressChoice = False) -> None:
-        """Finds all frames of all files now; does nothing when that is done."""
+    def scan(
+        self,
+        *,
+        workers: int | None = None,
+        progress: ProgressChoice = False,
+        search: Callable[[_core.Trajectory], None] | None = None,
+    ) -> None:
+        """Finds all frames of all files now; does nothing when that is done.
+
+        `search` goes first: it may find frames in another way, as the ranks of MPI do together. All of it is timed.
+        """
         if self._core.scanned:
             return
         began = time.perf_counter()
+        if search is not None:
+            search(self._core)
         total = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
         with reporting(progress, "finding frames", total, "bytes") as report:
             self._core.scan(worker_count(workers), report)

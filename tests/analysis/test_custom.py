@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,9 +120,15 @@ def test_values_of_several_shapes_are_refused(traj: kn.Trajectory, frames: list[
         analysis.run(frames=frames, workers=1)
 
 
-def test_what_a_worker_cannot_import_is_refused_with_the_way_out(traj: kn.Trajectory) -> None:
-    with pytest.raises(kn.ArgumentError, match="runner='threads'"):
-        kn.analysis.from_function(lambda frame: 1.0, traj).run(runner="processes", workers=2)
+def test_what_cannot_be_sent_is_refused_with_the_way_out(traj: kn.Trajectory) -> None:
+    lock = threading.Lock()
+
+    def held(frame: kn.Frame) -> bool:
+        return lock.locked()
+
+    with pytest.raises(kn.ArgumentError, match=r"held cannot be sent to workers .*lock.*runner='threads'"):
+        kn.analysis.from_function(held, traj).run(runner="processes", workers=2)
+    assert not kn.analysis.from_function(held, traj).run(runner="threads", workers=2).results.values.any()
 
 
 def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:

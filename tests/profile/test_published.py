@@ -153,6 +153,8 @@ def test_made_up_tables(tmp_path: Path) -> None:
     (straggler,) = published.stragglers(2, 2)
     assert (straggler.rank, straggler.phase) == (1, "t_io")
     assert published.stragglers(2, 1) == []
+    # in words as well: what the publication gives with a deviation has one
+    assert "17.5 ± 15" in str(published)
     with pytest.raises(ArgumentError, match="no run with 3 ranks"):
         published.run(3, 1)
 

@@ -9,22 +9,31 @@ import re
 import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kinema as kn
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
-from kinema.profile import Report, Straggler, report_of
+from kinema.profile import Report, Straggler, report_of, scaling_of
 from kinema.profile.advice import Circumstances, advise
+from kinema.profile.places import Place
 from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
-from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.profile.stragglers import SlowFile
+from kinema.runners import RoundTimings, Timings, WorkerTimings, choose_runner
+from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
+run_module = import_module("kinema.analysis.run")
 ROOT = str(Path(kn.__file__).parent.parent)
 
 
@@ -51,6 +60,28 @@ def test_every_second_is_somewhere(walk: kn.Trajectory, runner: str) -> None:
     assert report.timings.whole >= report.timings.wall
     assert report.timings.opening["trajectory"] > 0
     assert report.timings.opening["frames"] > 0
+
+
+def test_what_comes_before_the_rounds_is_counted(walk: kn.Trajectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a runner imports what it needs: seconds of Dask's, of which no clock of a round knows."""
+
+    def slow(*given: Any, **options: Any) -> Any:
+        time.sleep(0.2)
+        return choose_runner(*given, **options)
+
+    monkeypatch.setattr(run_module, "choose_runner", slow)
+    timings = one_report(walk).timings
+    assert timings.whole >= 0.2 + timings.wall
+    # finding frames is told apart
+    assert "frames" in timings.opening
+
+
+def test_finding_frames_in_another_way_is_timed(tmp_path: Path) -> None:
+    write_xtc(tmp_path / "other.xtc", random_walk(20, 30), dt=1.0)
+    traj = kn.open(tmp_path / "other.xtc")
+    traj.scan(search=lambda core: time.sleep(0.1))
+    assert traj.n_frames == 20
+    assert traj.opening["frames"] >= 0.1
 
 
 def test_the_papers_quantities() -> None:
@@ -134,6 +165,57 @@ def test_damaged_and_newer_reports_are_refused(walk: kn.Trajectory, tmp_path: Pa
         Report.load(path)
     with pytest.raises(FileNotFound):
         Report.load(tmp_path / "none.json")
+
+
+def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of every value, but for long lists of the same kind."""
+    yield place
+    items = list(found.items()) if isinstance(found, dict) else list(enumerate(found))[:2]
+    for name, value in items:
+        if isinstance(value, dict | list):
+            yield from _places_of(value, (*place, name))
+        else:
+            yield (*place, name)
+
+
+def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> None:
+    """Whatever stands in the place of a value: the file is refused, or all that can be told of it is told."""
+    slow = Straggler(0, 1, "", 2.0, "io", 2.0, 1.0, 1, 1, (Place("a.xtc", 0, 1, 0, 10, True, None),))
+    report = replace(one_report(walk, "processes"), stragglers=(slow,), slow_files=(SlowFile("a.xtc", "io", 2.0, 1.0),))
+    tasks = TaskTimes(1.0, (WorkerTaskTimes("a", 1, 0.5, 0.6, 0.1),))
+    rounds = (replace(report.timings.rounds[0], tasks=tasks),)
+    sound = json.dumps(replace(report, timings=replace(report.timings, rounds=rounds)).as_dict())
+    path = tmp_path / "report.json"
+    refused = 0
+    for place in list(_places_of(json.loads(sound)))[1:]:
+        for wrong in (None, -1, 10**400, "x", [], {}, [1], {"a": 1}, True, float("nan")):
+            found = json.loads(sound)
+            inner = found
+            for name in place[:-1]:
+                inner = inner[name]
+            inner[place[-1]] = wrong
+            path.write_text(json.dumps(found))
+            try:
+                read = Report.load(path)
+            except (CorruptFileError, ArgumentError):
+                refused += 1
+                continue
+            assert str(read) and read.as_dict()
+            with suppress(ArgumentError):  # without workers there is nothing to compare
+                assert str(scaling_of([read]))
+    assert refused > 500
+    path.write_text("[" * 100_000)
+    with pytest.raises(CorruptFileError):
+        Report.load(path)
+
+
+def test_pictures_where_nothing_was_read(walk: kn.Trajectory) -> None:
+    report = one_report(walk)
+    restored = RoundTimings(0.0, 600, (), np.empty((0, 7)), 600)
+    nothing = replace(report, timings=replace(report.timings, rounds=(restored,)))
+    for kind in ("bars", "timeline"):
+        with pytest.raises(ArgumentError, match="came from a checkpoint"):
+            nothing.plot(kind=kind)
 
 
 def test_there_is_none_before_the_run(walk: kn.Trajectory, tmp_path: Path) -> None:
@@ -247,6 +329,15 @@ def test_pictures_show_all_time(walk: kn.Trajectory, tmp_path: Path) -> None:
     for worker in report.timings.workers:
         assert heights[worker.worker] == pytest.approx(worker.total, rel=0.02)
     report.plot(tmp_path / "timeline.svg", kind="timeline")
+    marked = [
+        replace(report, stragglers=tuple(Straggler(0, n, "", 2.0, "io", 2.0, 1.0) for n in who))
+        for who in ((0,), (0, 1))
+    ]
+    many = replace(report.timings.rounds[0].workers[0], total=1.0)
+    crowd = (replace(report.timings.rounds[0], workers=tuple(replace(many, worker=n) for n in range(40))),)
+    for one, words in ((marked[0], 1), (marked[1], 2), (replace(marked[1], timings=Timings(crowd)), 0)):
+        # words that would stand on each other are marks instead
+        assert sum("straggler" in text.get_text() for text in one.plot().axes[0].texts) == words
     assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "timeline.svg").read_bytes()
     with pytest.raises(ArgumentError, match="kind"):

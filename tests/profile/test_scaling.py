@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import ArgumentError, UnsupportedFormatError, WorkerError
+from kinema.cli.stopping import Terminated
+from kinema.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
 from kinema.experiments import Design, files, run_design
 from kinema.profile import Report, plotting, scaling_of
 from kinema.profile.scaling import scaling_points
@@ -64,6 +68,45 @@ def test_series_are_told_apart() -> None:
     assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
 
 
+def test_other_work_is_another_series() -> None:
+    """Reports of the same runner and format, but of other analyses, atoms or files: their times are not compared."""
+    one = made_up(1, 8.0)
+    file = {"path": "md.xtc", "fingerprint": "abc"}
+    given = {"format": "XTC", "n_atoms": 9, "files": [file]}
+    base = replace(one, input=given, run={"analyses": ["RMSD"], "atoms": 9})
+    copy = replace(base, input=given | {"files": [file | {"path": "copy.xtc"}]})
+    assert set(scaling_of([base, copy]).series) == {"mpi, XTC"}
+    other = replace(base, input=given | {"files": [{"path": "other.xtc", "fingerprint": "def"}]})
+    assert set(scaling_of([base, other]).series) == {"mpi, XTC, md.xtc", "mpi, XTC, other.xtc"}
+    radius = replace(base, run={"analyses": ["RadiusOfGyration"], "atoms": 9})
+    assert set(scaling_of([base, radius]).series) == {"mpi, XTC, RMSD", "mpi, XTC, RadiusOfGyration"}
+    few = replace(base, run={"analyses": ["RMSD"], "atoms": 3})
+    assert set(scaling_of([base, few]).series) == {"mpi, XTC, 9 of 9 atoms", "mpi, XTC, 3 of 9 atoms"}
+    # files that an experiment has made hold the same frames
+    parts = [replace(report, extra={"format": "subfiles"}) for report in (base, other)]
+    assert set(scaling_of(parts).series) == {"mpi, subfiles"}
+
+
+def test_a_run_without_repeats_has_no_deviation_to_tell() -> None:
+    assert "±" not in str(scaling_of([made_up(1, 8.0), made_up(2, 4.0)]))
+    told = str(scaling_of([made_up(1, 8.0), made_up(2, 4.0), made_up(2, 5.0)])).splitlines()
+    # S and E need that of both
+    assert "8.000  " in told[2] and "±" not in told[2]
+    assert "4.500 ± 0.707" in told[3] and told[3].count("±") == 1
+
+
+def test_short_times_have_digits() -> None:
+    assert "0.000800" in str(scaling_of([made_up(1, 0.0008)]))
+    assert "0.000800" in str(made_up(1, 0.0008).timings)
+
+
+def test_workers_without_work_count() -> None:
+    """Who asks for four and has work for two pays for four."""
+    one, four = scaling_of([made_up(1, 8.0, workers=1), made_up(2, 4.0, workers=4)]).series["mpi, XTC"]
+    assert (four.n_workers, four.speed_up, four.efficiency) == (4, 2.0, 0.5)
+    assert one.efficiency == 1.0
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ArgumentError, match="at least one"):
         scaling_of([])
@@ -77,6 +120,15 @@ def test_the_picture_has_bars_of_deviations() -> None:
     figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
     assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
+
+
+def test_many_series_can_be_told_apart() -> None:
+    reports = [made_up(n, 8.0 / n, format=f"f{number}") for number in range(12) for n in (1, 2, 3)]
+    figure = plotting.draw_scaling(scaling_of(reports))
+    lines = [container.lines[0] for container in figure.axes[1].containers]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 12
+    # beside the number that they are of, not at another
+    assert max(abs(line.get_xdata()[2] - 3) for line in lines) < 0.15
 
 
 def test_the_picture_of_one_number_of_workers() -> None:
@@ -103,6 +155,11 @@ def test_the_picture_of_one_number_of_workers() -> None:
         {"memory": "much"},
         {"runner": "serial"},
         {"workers": (0,)},
+        {"workers": ()},
+        {"formats": ()},
+        {"sources": ()},
+        {"accesses": ()},
+        {"runner": "mpi", "gathers": ()},
         {"repeats": 0},
         {"workloads": ()},
         {"files": ()},
@@ -194,6 +251,72 @@ def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
     # scratch files are gone
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
     assert len(list((tmp_path / "out/reports").iterdir())) == 4
+
+
+def test_results_of_another_experiment_stay(walk: Path, tmp_path: Path) -> None:
+    design = Design(files=(str(walk),), workers=(1, 99), repeats=1)
+    heard: list[str] = []
+    list(run_design(design, tmp_path / "out", heard.append))
+    # sixty frames are not work for so many
+    assert re.search(r"99 workers \(\d+ had work\)", heard[1])
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.json*")}
+    assert len(before) == 3
+    with pytest.raises(ArgumentError, match="another experiment"):
+        list(run_design(design, tmp_path / "out", heard.append))
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.json*")} == before
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Terminated, OSError])
+def test_what_was_measured_is_told_of_when_it_ends_early(walk: Path, tmp_path: Path, stop: type[BaseException]) -> None:
+    design = Design(files=(str(walk),), workers=(1, 2), repeats=2, formats=("dcd",))
+    heard: list[str] = []
+
+    def tell(text: str) -> None:
+        heard.append(text)
+        if len(heard) == 3:
+            raise stop
+
+    out = tmp_path / "out"
+    with pytest.raises(stop) as caught:
+        list(run_design(design, out, tell))
+    assert caught.value.__notes__ == [f"2 runs are kept in {out / 'results.jsonl'}, with reports in {out / 'reports'}"]
+    assert len((out / "results.jsonl").read_text().splitlines()) == 2
+    # no copies of files stay
+    assert sorted(path.name for path in out.iterdir()) == ["reports", "results.jsonl"]
+
+
+def test_files_that_have_no_room_are_refused(walk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    traj = kn.open(walk)
+    little = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: little)
+    for name in ("dcd", "h5md", "h5md-contiguous"):
+        with pytest.raises(ArgumentError, match="1,000 are free there"):
+            files.write_as(traj, tmp_path, name)
+    with pytest.raises(ArgumentError, match="1,000 are free there"):
+        files.write_synthetic(tmp_path, 9, 99)
+    monkeypatch.undo()
+    in_dcd = kn.open(files.write_as(traj, tmp_path, "dcd"))
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: little)
+    with pytest.raises(ArgumentError, match="1,000 are free there"):
+        files.write_subfiles(in_dcd, tmp_path, 2)
+
+
+# a part of a frame, and all of the last
+@pytest.mark.parametrize("lost", [10, 30 * 12 + 24 + 56])
+def test_files_that_were_cut_are_found_out(
+    walk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """MDAnalysis' DCD writer says nothing on a full disk."""
+    written = files._write_frames
+
+    def cut(path: str, *rest: Any) -> int:
+        number = written(path, *rest)
+        os.truncate(path, os.path.getsize(path) - lost)
+        return number
+
+    monkeypatch.setattr(files, "_write_frames", cut)
+    with pytest.raises(FileIOError, match="was not written whole"):
+        files.write_as(kn.open(walk), tmp_path, "dcd")
 
 
 def test_chains_have_the_same_files_for_all(walk: Path, tmp_path: Path) -> None:

@@ -59,6 +59,28 @@ def test_what_does_not_depend_on_frames(phase: str) -> None:
     assert "took no time" in str(found)
 
 
+def test_of_several_reasons_the_one_that_costs_most() -> None:
+    others = [worker(number, start=0.9) for number in range(3)]
+    # most is lost in starting, which is not so slow; computing is
+    (found,) = find_stragglers([a_round(*others, worker(3, start=1.3, io=0.1, decode=0.1, compute=5.9))])
+    assert (found.phase, found.times) == ("compute", pytest.approx(6.1 / 4.0))
+    (found,) = find_stragglers([a_round(*others, worker(3, start=6.0, io=1.5, decode=1.5, compute=3.2))])
+    assert (found.phase, found.seconds) == ("start", 6.0)
+    # a slow start does not hide messages that cost more
+    others = [worker(number, start=0.5, communicate=0.5) for number in range(3)]
+    (found,) = find_stragglers([a_round(*others, worker(3, start=2.0, communicate=9.0))])
+    assert found.phase == "communicate"
+    # nor does one that is below the threshold hide slow reading
+    others = [worker(number, start=9.0) for number in range(3)]
+    (found,) = find_stragglers([a_round(*others, worker(3, start=13.0, io=4.0))])
+    assert (found.phase, found.times) == ("io", pytest.approx(7.0 / 4.0))
+
+
+def test_what_chance_decides_is_not_told() -> None:
+    short = {"io": 1e-4, "decode": 1e-4, "compute": 1e-4}
+    assert find_stragglers([a_round(*(worker(n, **short) for n in range(3)), worker(3, **short | {"io": 5e-3}))]) == ()
+
+
 def test_more_work_at_the_same_speed() -> None:
     double = worker(3, frames=200, io=2.0, decode=2.0, compute=4.0)
     (found,) = find_stragglers([a_round(*map(worker, range(3)), double)])

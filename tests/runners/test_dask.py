@@ -28,7 +28,8 @@ from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
 from kinema.runners.dask.tasks import Shared
 from kinema.runners.known_files import KnownFiles
-from kinema.runners.worker import Setup, pack
+from kinema.runners.pickling import pack
+from kinema.runners.worker import Setup
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runners import slow_corner
 
@@ -183,8 +184,6 @@ def test_functions_of_scripts_and_sessions(client: Client, tmp_path: Path) -> No
         found = kn.analysis.from_function(function, traj).run(runner=Dask(client)).results.values
         expected = kn.analysis.from_function(function, traj).run(runner="serial").results.values
         assert found.tobytes() == expected.tobytes()
-        with pytest.raises(kn.ArgumentError, match="cannot be sent to worker processes"):
-            kn.analysis.from_function(function, traj).run(runner="processes", workers=1)
 
 
 def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:

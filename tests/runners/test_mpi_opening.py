@@ -110,16 +110,19 @@ def test_opens_and_stats_of_each_rank(mpi: Any, tmp_path: Path) -> None:
 
 
 INDEXED = """
+import time
 from kinema.runners.mpi import indexing as mpi_indexing, runner as runner_module
 search = mpi_indexing.search
 def noted(ranks, command, *rest):
     say(rank, "searches")
+    time.sleep(0.25)
     return search(ranks, command, *rest)
 runner_module.search = mpi_indexing.search = noted
 mpi = kn.runners.MPI()
 mpi._index_from = 0
 traj = mpi.open("a.xtc")
 assert traj.n_frames == 700
+assert rank or traj.opening["frames"] >= 0.25
 with kn.runners.MPI() as block:
     if block.leads:
         say("led", block.open("a.xtc").n_frames)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -293,9 +294,10 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
 
 def test_exceptions_that_cannot_travel_send_their_text() -> None:
     class Local(Exception):
-        pass
+        def __init__(self, frame: int, reason: str) -> None:
+            super().__init__(f"{reason} in {frame}")
 
-    for error, kind in ((Local("here"), kn.InternalError), (KeyError("x"), KeyError), (MemoryError(), MemoryError)):
+    for error, kind in ((Local(3, "here"), kn.InternalError), (KeyError("x"), KeyError), (MemoryError(), MemoryError)):
         ours, theirs = Pipe()
         with ours, theirs:
             try:
@@ -303,6 +305,6 @@ def test_exceptions_that_cannot_travel_send_their_text() -> None:
             except Exception as caught:
                 worker._give_up(theirs, caught)
             found = ours.recv()
-        assert type(found.error) is kind
+        assert type(pickle.loads(found.error)) is kind
         assert "Traceback" in found.text
         assert type(error).__name__ in found.text

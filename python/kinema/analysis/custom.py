@@ -1,7 +1,7 @@
 """Analyses of the user's own: a class with the kernel's methods, or a plain function of a frame or a block.
 
 They run on every runner, alone or together with the analyses of this package. Frames are read and decoded in Rust on
-all workers; the Python code itself holds the interpreter lock: only the runner "processes" runs it on several cores.
+all workers; the Python code itself holds the interpreter lock: threads run it on one core, other runners on several.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames, numbers
 from kinema.output import Column, Table
 from kinema.result_file import Quantity
-from kinema.runners.base import Rows, sends_code_by_value
+from kinema.runners.base import Rows
+from kinema.runners.pickling import pack
 from kinema.selection import AtomChoice
 from kinema.trajectory import Trajectory
 
@@ -264,8 +265,12 @@ class Adapter:
         return dict(self.kernel.finish(partial))
 
     def pack(self, partial: Any) -> bytes:
-        """The partial for another process."""
-        return pickle.dumps(partial, protocol=pickle.HIGHEST_PROTOCOL)
+        """The partial for another process, or for a checkpoint."""
+        try:
+            return pickle.dumps(partial, protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError):
+            # of a class of the script, which a worker has not under its name: back there it is the script's own again
+            return pack(partial)
 
     def unpack(self, data: bytes) -> Any:
         """The partial of another process of this run."""
@@ -289,17 +294,16 @@ class Adapter:
         return getattr(own, "__qualname__", type(own).__qualname__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to worker processes, which import modules but not the script that runs: says so if that is needed."""
-        if sends_code_by_value():
-            return Adapter, (self.kernel, self.columns)
-        own = getattr(self.kernel, "function", type(self.kernel))
+        """Sent to other processes with the code of the script or session, whichever pickler is at work."""
         try:
-            if getattr(own, "__module__", None) == "__main__":
-                raise pickle.PicklingError("it is defined in the script or session itself")
-            pickle.dumps(self.kernel)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            return _arrived, (pack((self.kernel, self.columns)),)
+        except Exception as error:
+            # what the user's objects raise can be anything
             raise ArgumentError(
-                f"{self._name()} cannot be sent to worker processes ({error}); define it in a module of its own, "
+                f"{self._name()} cannot be sent to workers ({error}): it must refer only to what pickle can store; "
                 "or use runner='threads'"
-            ) from None
-        return Adapter, (self.kernel, self.columns)
+            ) from error
+
+
+def _arrived(packed: bytes) -> Adapter:
+    return Adapter(*pickle.loads(packed))

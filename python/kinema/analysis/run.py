@@ -60,17 +60,18 @@ def run(
     ArgumentError
         Also for no analysis, one given twice, and analyses of different trajectories or views.
     """
+    began = time.perf_counter()
     chosen_runner = choose_runner(runner, **options)
     chosen_access = check_access(access)
     _check_together(analyses)
     check_parallel_hdf5(chosen_access, chosen_runner.name, analyses[0].trajectory.format)
 
     def whole() -> _Finished:
-        if isinstance(chosen_runner, CalledByAll):
-            chosen_runner.find_frames(analyses[0].trajectory.core)
         # counted as opening, whoever asks for it first
-        analyses[0].trajectory.scan()
-        began = time.perf_counter()
+        scanned_from = time.perf_counter()
+        search = chosen_runner.find_frames if isinstance(chosen_runner, CalledByAll) else None
+        analyses[0].trajectory.scan(search=search)
+        scanning = time.perf_counter() - scanned_from
         chosen = analyses[0].trajectory.choose(start, stop, step, frames)
         limit = 0 if memory is None else parse_memory(memory)
         shown = verbose if progress is None else progress
@@ -85,7 +86,7 @@ def run(
                     keeping.finish()
         timings = Timings(
             tuple(outcome.timings for outcome in outcomes),
-            whole=time.perf_counter() - began,
+            whole=time.perf_counter() - began - scanning,
             opening=dict(analyses[0].trajectory.opening),
             runner=chosen_runner.name,
             access=chosen_access,

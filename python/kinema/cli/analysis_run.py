@@ -145,9 +145,8 @@ def run(
     """Runs the analysis on the frames of the window, writes what is to be written and tells the user."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
-    if isinstance(runner, CalledByAll):
-        runner.find_frames(trajectory.core)
-    trajectory.scan(workers=workers.number, progress=progress)
+    search = runner.find_frames if isinstance(runner, CalledByAll) else None
+    trajectory.scan(workers=workers.number, progress=progress, search=search)
     notes = notes_on(trajectory)
     if not command.quiet:
         for note in notes:

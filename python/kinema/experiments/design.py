@@ -89,6 +89,8 @@ class Design:
         _among("formats", self.formats, FORMATS)
         _among("gather", self.gathers, ("", "collective", "one-sided"))
         _among("schedule", (self.schedule,), ("", "dynamic", "static"))
+        if not self.accesses:
+            raise ArgumentError("an experiment needs a way to read: access is empty")
         for access in self.accesses:
             if check_access(access) in MPIO and self.runner != "mpi":
                 raise ArgumentError(f"access {access!r} is for the runner mpi, and this is {self.runner}")
@@ -98,7 +100,9 @@ class Design:
         counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
         for name, numbers in (counted | {"oversubscribe": pieces}).items():
             if not numbers or min(numbers) < 1:
-                raise ArgumentError(f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers))}")
+                raise ArgumentError(
+                    f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers)) or 'none'}"
+                )
         if not self.files:
             raise ArgumentError("an experiment needs a trajectory")
         if self.runner != "mpi" and (self.gathers != ("",) or self.ranks_per_node is not None):
@@ -134,6 +138,8 @@ class Design:
 
 
 def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:
+    if not values:
+        raise ArgumentError(f"{name} must be of {', '.join(map(repr, filter(None, allowed)))}, found none")
     for value in values:
         if value not in allowed:
             raise ArgumentError(f"{name} must be of {', '.join(map(repr, filter(None, allowed)))}, found {value!r}")

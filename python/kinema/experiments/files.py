@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.blocks import Frame
-from kinema.errors import ArgumentError, from_os
+from kinema.errors import ArgumentError, Error, FileIOError, from_os
+from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
 from kinema.writer import Writer
 
@@ -45,10 +46,18 @@ H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
 _CHUNK = 16 << 20
 # of the free memory there
 _SHARE = 0.5
+# of a DCD or H5MD file: three numbers of 4 bytes, and what stands around them
+_ATOM_BYTES = 12
+_FRAME_BYTES = 80
 
 
 def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
-    """The frames as one file of a format: "xtc", "dcd", "h5md" (Kinema's own), "h5md-..." (of `H5MD_LAYOUTS`)."""
+    """The frames as one file of a format: "xtc", "dcd", "h5md" (Kinema's own), "h5md-..." (of `H5MD_LAYOUTS`).
+
+    Raises ArgumentError where the folder has no room for it, FileIOError where it was not written whole.
+    """
+    if format != "xtc":
+        _check_room(folder, trajectory.n_atoms, trajectory.n_frames)
     if format == "h5md":
         path = str(folder / "trajectory.h5md")
         with Writer(path, trajectory.n_atoms) as out:
@@ -70,6 +79,8 @@ def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[st
     suffix = "xtc" if trajectory.format == "XTC" else "dcd"
     if number > trajectory.n_frames:
         raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")
+    if suffix != "xtc":
+        _check_room(folder, trajectory.n_atoms, trajectory.n_frames)
     bounds = np.linspace(0, trajectory.n_frames, number + 1).astype(int)
     paths = []
     for part, (first, last) in enumerate(pairwise(bounds)):
@@ -83,16 +94,24 @@ def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
 
     Raises ArgumentError where it would take more than half of what is free there.
     """
-    size = n_frames * (12 * n_atoms + 80)
-    free = shutil.disk_usage(folder).free
-    if size > _SHARE * free:
-        raise ArgumentError(
-            f"synthetic data of {n_frames:,} frames take {size:,} bytes of memory, and {free:,} are free; choose fewer "
-            "frames with --stop"
-        )
+    _check_room(folder, n_atoms, n_frames, _SHARE)
     path = str(folder / "synthetic.dcd")
     _write(path, n_atoms, enumerate(_walk(n_atoms, n_frames)))
     return [path]
+
+
+def _check_room(folder: Path, n_atoms: int, n_frames: int, share: float = 1.0) -> None:
+    """Refuses files of unpacked numbers for which there is no room, before any of it is written.
+
+    On a full disk MDAnalysis' DCD writer goes on without an error, and HDF5 may end the process.
+    """
+    size = n_frames * (_ATOM_BYTES * n_atoms + _FRAME_BYTES)
+    free = shutil.disk_usage(folder).free
+    if size > share * free:
+        raise ArgumentError(
+            f"{folder}: {n_frames:,} frames take {size:,} bytes, and {free:,} are free there; choose fewer frames with "
+            "--stop, or another folder"
+        )
 
 
 def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
@@ -107,13 +126,30 @@ def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
 def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], **options: Any) -> None:
     """With MDAnalysis, whose writers the publications used as well. Steps and times are numbers of frames.
 
-    `options` are those of its writer.
+    `options` are those of its writer. Raises FileIOError where fewer frames are there afterwards.
     """
+    try:
+        written = _write_frames(path, n_atoms, frames, options)
+    except OSError as error:
+        raise error if isinstance(error, Error) else from_os("cannot write", error, path) from None
+    try:
+        found = open_trajectory(path).n_frames
+    except Error as error:
+        raise FileIOError(f"{path}: was not written whole, is its disk full? {error}", path=path) from None
+    if found != written:
+        raise FileIOError(
+            f"{path}: was not written whole, is its disk full? expected {written} frames, found {found}", path=path
+        )
+
+
+def _write_frames(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], options: Mapping[str, Any]) -> int:
+    """How many frames were written."""
     import MDAnalysis
     from MDAnalysis.lib.mdamath import triclinic_box
 
     universe = MDAnalysis.Universe.empty(n_atoms, trajectory=True)
     stamp = universe.trajectory.ts
+    written = 0
     with warnings.catch_warnings():
         # no unit cell in synthetic data
         warnings.simplefilter("ignore")
@@ -125,6 +161,8 @@ def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], **optio
                 stamp.time = float(number)
                 stamp.data["step"] = number
                 out.write(universe.atoms)
+                written += 1
+    return written
 
 
 def _positions(frame: Frame) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from kinema.experiments import files
 from kinema.experiments.design import Design, Setting
 from kinema.opening import open as open_trajectory
 from kinema.profile import Report
+from kinema.runners.timings import counted, told_seconds
 from kinema.trajectory import Trajectory
 
 __all__ = ["Outcome", "run_design"]
@@ -54,24 +55,64 @@ def run_design(design: Design, folder: str | os.PathLike[str], tell: Callable[[s
     Raises ArgumentError, WorkerError with what a run has said when it failed, and what opening the files raises.
     """
     place = Path(folder)
-    try:
-        (place / "reports").mkdir(parents=True, exist_ok=True)
-        results = (place / "results.jsonl").open("w", encoding="utf-8")
-    except OSError as error:
-        raise from_os("cannot write", error, str(place)) from None
     launcher = _launcher(design) if design.runner == "mpi" else _no_launcher
+    results = _Results(place)
     with ExitStack() as stack:
         stack.enter_context(results)
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=place)))
+        scratch = Path(stack.enter_context(_scratch(place)))
         made = _Files(design, scratch, tell, stack)
         for repeat in range(design.repeats):
             for setting in design.settings():
                 for workers in design.workers:
                     outcome = _one(design, setting, workers, repeat, made, place, launcher)
-                    results.write(json.dumps(outcome.as_dict(), allow_nan=False) + "\n")
-                    results.flush()
+                    results.add(outcome)
                     tell(_told(outcome))
                     yield outcome
+
+
+class _Results:
+    """The results so far, in a folder: a line a run. What ends the experiment early is noted with where they are."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._path = place / "results.jsonl"
+        self._number = 0
+        try:
+            (place / "reports").mkdir(parents=True, exist_ok=True)
+            if self._path.exists() and self._path.stat().st_size > 0:
+                raise ArgumentError(
+                    f"{self._path}: holds the results of another experiment; name another folder, or move them away"
+                )
+            # appended to, so that a folder that may not be written is found before the first run
+            self._path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            raise from_os("cannot write", error, str(place)) from None
+
+    def __enter__(self) -> _Results:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and self._number:
+            runs = "1 run is" if self._number == 1 else f"{self._number} runs are"
+            error.add_note(f"{runs} kept in {self._path}, with reports in {self._place / 'reports'}")
+
+    def add(self, outcome: Outcome) -> None:
+        """Writes the line of a run; it is there when this returns."""
+        line = json.dumps(outcome.as_dict(), allow_nan=False) + "\n"
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise from_os("cannot write", error, str(self._path)) from None
+        self._number += 1
+
+
+def _scratch(folder: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for a while; it is gone with all that is in it however the experiment ends."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=folder)
+    except OSError as error:
+        raise from_os("cannot write", error, str(folder)) from None
 
 
 class _Files:
@@ -102,7 +143,7 @@ class _Files:
             memory = files.MEMORY_FOLDER
             if not memory.is_dir():
                 raise FileNotFound(f"{memory}: synthetic data are kept there, in memory; this system has none")
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kinema-scaling-", dir=memory)))
+            folder = Path(self._stack.enter_context(_scratch(memory)))
             return files.write_synthetic(folder, chosen.n_atoms, chosen.n_frames)
         if parts:
             return files.write_subfiles(chosen, self.scratch, parts)
@@ -127,7 +168,7 @@ def _one(
 ) -> Outcome:
     paths = made.of(setting, workers)
     own = setting.source == "file" and setting.format == "as is"
-    with tempfile.TemporaryDirectory(dir=made.scratch) as folder:
+    with _scratch(made.scratch) as folder:
         if design.cache == "copy":
             paths = files.copied(paths, Path(folder))
         elif design.cache == "drop":
@@ -157,23 +198,26 @@ def _one(
             "start": design.start if own else None,
             "stop": design.stop if own else None,
             "step": design.step if own else None,
-            "extra": _extra(design, setting, repeat),
+            "extra": _extra(design, setting, workers, repeat),
         }
         settings = Path(folder) / "settings.json"
-        settings.write_text(json.dumps(told), encoding="utf-8")
+        try:
+            settings.write_text(json.dumps(told), encoding="utf-8")
+        except OSError as error:
+            raise from_os("cannot write", error, str(settings)) from None
         command = [*launcher(workers), sys.executable, "-m", "kinema.experiments.one_run", str(settings)]
         began = time.perf_counter()
         done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - began
+        took = time.perf_counter() - began
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
-        raise WorkerError(f"a run of {design.runner} with {workers} workers failed (exit {done.returncode}): {said}")
-    return Outcome(setting, workers, repeat, seconds, Report.load(report))
+        raise WorkerError(f"a run of {design.runner} with {counted(workers)} failed (exit {done.returncode}): {said}")
+    return Outcome(setting, workers, repeat, took, Report.load(report))
 
 
-def _extra(design: Design, setting: Setting, repeat: int) -> dict[str, Any]:
-    """What varies, for the labels of series; what is as usual is left out."""
-    found: dict[str, Any] = {"workload": setting.workload, "repeat": repeat, "cache": design.cache}
+def _extra(design: Design, setting: Setting, workers: int, repeat: int) -> dict[str, Any]:
+    """What varies, for the labels of series; what is as usual is left out. "workers": as many as were asked for."""
+    found: dict[str, Any] = {"workload": setting.workload, "repeat": repeat, "cache": design.cache, "workers": workers}
     if setting.format != "as is":
         found["format"] = setting.format
     if setting.source != "file":
@@ -214,9 +258,10 @@ def _launcher(design: Design) -> Callable[[int], list[str]]:
 
 
 def _told(outcome: Outcome) -> str:
-    setting, found = outcome.setting, outcome.report.quantities
+    setting, found, worked = outcome.setting, outcome.report.quantities, outcome.report.n_workers
+    fewer = f" ({worked} had work)" if worked < outcome.workers else ""
     return (
-        f"{setting.source}, {setting.format}, {setting.access}, work x{setting.workload}, {outcome.workers} workers, "
-        f"repeat {outcome.repeat}: {found.t_rounds:.3f} s of {outcome.job_seconds:.3f} s, "
-        f"t_IO {found.t_IO:.3f} s, t_comp {found.t_comp:.3f} s"
+        f"{setting.source}, {setting.format}, {setting.access}, work x{setting.workload}, {counted(outcome.workers)}"
+        f"{fewer}, repeat {outcome.repeat}: {told_seconds(found.t_rounds)} of {told_seconds(outcome.job_seconds)}, "
+        f"t_IO {told_seconds(found.t_IO)}, t_comp {told_seconds(found.t_comp)}"
     )

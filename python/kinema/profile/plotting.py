@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from kinema.errors import ArgumentError
 from kinema.output import write_whole
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.runners.timings import PHASES, UNACCOUNTED
+from kinema.runners.timings import PHASES, UNACCOUNTED, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,6 +58,11 @@ _MARKERS = "osD^vP*"
 _VISIBLE = 2e-3
 _MANY_WORKERS = 24
 _CROWD = 60
+# of the width of a picture, what the words on a straggler take
+_WORDS = 0.16
+# by how much points of one number of workers stand apart, and all of them at the most
+_APART = 0.02
+_ALL_APART = 0.08
 _PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:g}")
 
 
@@ -67,14 +74,22 @@ def write(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def draw_bars(report: Report) -> Figure:
     """Seconds of each worker by phase, rounds added up; stragglers are marked."""
-    n_workers = report.timings.n_workers
+    n_workers = _rows_for(report)
     sums = {phase: np.zeros(n_workers) for phase in (*PHASES, UNACCOUNTED)}
     for worker in report.timings.workers:
         for phase, values in sums.items():
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    return _bars(sums, title + f"{report.timings.runner}, {_counted(n_workers)}", "worker", marked)
+    return _bars(sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+
+
+def _rows_for(report: Report) -> int:
+    """Places for workers: one more than the largest number, as there may be rounds in which some had no work."""
+    numbers = [worker.worker for worker in report.timings.workers]
+    if not numbers:
+        raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
+    return max(numbers) + 1
 
 
 def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
@@ -150,12 +165,15 @@ def _stack(
             width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
         bottom = bottom + values
+    # words where they have room beside each other
+    places = sorted(worker for worker, _ in marked)
+    in_words = len(marked) <= 3 and all(right - left >= _WORDS * n for left, right in pairwise(places))
     for worker, phase in marked:
         axes.annotate(
-            f"straggler\n({phase})" if len(marked) <= 3 else "▾", (worker, bottom[worker]), ha="center", va="bottom",
+            f"straggler\n({phase})" if in_words else "▾", (worker, bottom[worker]), ha="center", va="bottom",
             fontsize=8, xytext=(0, 2), textcoords="offset points",
         )  # fmt: skip
-    axes.set_xlabel(of + ("; ▾: straggler" if len(marked) > 3 else ""))
+    axes.set_xlabel(of + ("" if in_words else "; ▾: straggler"))
     axes.set_ylabel("time (s)")
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlim(-0.6, n - 0.4)
@@ -169,7 +187,7 @@ def _stack(
 
 def draw_timeline(report: Report) -> Figure:
     """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next round."""
-    n_workers = report.timings.n_workers
+    n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
     height = 0.8 if n_workers <= _CROWD else 1.0
@@ -204,8 +222,8 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {_counted(n_workers)} "
-        "(white: waiting, or not accounted for)",
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers)} "
+        "(white: all else)",
         fontsize=10, loc="left",
     )  # fmt: skip
     _plain(axes)
@@ -240,12 +258,16 @@ def draw_scaling(scaling: Scaling) -> Figure:
     series = []
     for number, (label, points) in enumerate(scaling.series.items()):
         # side by side, so that bars of deviations do not hide each other
-        shift = 1 + 0.02 * (number - (len(scaling.series) - 1) / 2)
+        shift = 1 + min(_APART, _ALL_APART / len(scaling.series)) * (number - (len(scaling.series) - 1) / 2)
         series.append(([point.n_workers * shift for point in points], points, {**_style(number), "label": label}))
     for n, points, style in series:
         time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)
     numbers = _draw_speed_up(speed_axes, efficiency_axes, series)
     time_axes.set_ylabel("time t (s)")
+    repeats = {point.repeats for points in scaling.series.values() for point in points}
+    if repeats != {1}:
+        said = f"{min(repeats)} to {max(repeats)}" if len(repeats) > 1 else f"{max(repeats)}"
+        time_axes.set_title(f"mean and deviation of {said} repeats", fontsize=10, loc="left")
     _number_axis(time_axes, numbers)
     _plain(time_axes)
     if time_axes.get_xscale() == "log":
@@ -270,7 +292,8 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")
-    axes.set_title(f"{_counted(n_workers)}, mean and deviation of repeats", fontsize=10, loc="left")
+    said = ", mean and deviation of repeats" if any(point.repeats > 1 for point in points) else ""
+    axes.set_title(f"{counted(n_workers)}{said}", fontsize=10, loc="left")
     _plain(axes)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", alpha=0.3, linewidth=0.6)
@@ -279,7 +302,9 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
 
 def _style(number: int) -> dict[str, Any]:
     """How a series is drawn."""
-    colour, marker = _SERIES[number % len(_SERIES)], _MARKERS[number % len(_MARKERS)]
+    colour = _SERIES[number % len(_SERIES)]
+    # the next time that a colour comes it has another marker
+    marker = _MARKERS[(number + number // len(_SERIES)) % len(_MARKERS)]
     return {"color": colour, "marker": marker, "capsize": 3, "linewidth": 1.3, "markersize": 5}
 
 
@@ -330,10 +355,6 @@ def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
         axes.set_xticks(numbers)
     elif axes.get_xscale() != "log":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _counted(n_workers: int) -> str:
-    return "1 worker" if n_workers == 1 else f"{n_workers} workers"
 
 
 def _plain(axes: Axes) -> None:

@@ -147,9 +147,9 @@ class Published:
     def __str__(self) -> str:
         rows = self.summary()
         names = [name for name in rows[0] if not name.startswith("std_")]
-        lines = [self.title, " ".join(f"{name:>14.14}" for name in names)]
+        lines = [f"{self.title}: mean ± deviation", " ".join(f"{name:>{_column(name)}}" for name in names)]
         for row in rows:
-            lines.append(" ".join(f"{row[name]:>14.6g}" for name in names))
+            lines.append(" ".join(f"{_told(row, name):>{_column(name)}}" for name in names))
         lines += [self._slow_ranks(n, repeat) for n in self.sizes for repeat in self.repeats(n)]
         return "\n".join(filter(None, lines))
 
@@ -181,6 +181,18 @@ class Published:
 
     def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
         return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])
+
+
+def _column(name: str) -> int:
+    """Its width: of numbers that are counted less."""
+    return 10 if name in ("ranks", "repeats", "stragglers") else 20
+
+
+def _told(row: Mapping[str, float], name: str) -> str:
+    """A value of a summary with its deviation, which is called as the publication calls it."""
+    short = {"t_tot_max": "std_tot_max", "speed_up": "std_S", "efficiency": "std_E"}.get(name, f"std_{name}")
+    deviation = f" ± {row[short]:.3g}" if short in row else ""
+    return f"{row[name]:.6g}{deviation}"
 
 
 def read_published(folder: str | os.PathLike[str]) -> list[Published]:

@@ -26,7 +26,7 @@ class Quantities:
     t_IO : reading bytes and decoding them, as the publications have it; `t_read` and `t_decode` apart
     t_comp : kernels and transforms
     t_end_loop : closing files
-    t_wait : waiting for work, for others at the end, and merging
+    t_wait : for a core, for work, and for others at the end
     t_comm : in messages, without waiting; `t_comm_with_wait` with it, as the publication of 2020 has it
     t_unaccounted : what no clock saw
     t_rounds, t_total : wall time of the rounds, and of the whole run with opening
@@ -66,7 +66,7 @@ def quantities_of(timings: Timings) -> Quantities:
     reading = mean["io"] + mean["decode"]
     comm = mean["communicate"]
     once = opening.get("trajectory", 0.0) + opening.get("frames", 0.0)
-    # with threads the run contains all, and finding frames may have been part of it
+    # where the whole is not known it is at least the rounds
     total = max(timings.whole, timings.wall) + sum(opening.values())
     return Quantities(
         t_opening_topology=opening.get("topology", 0.0),

@@ -25,7 +25,7 @@ from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.resources import default_workers
-from kinema.runners.timings import Timings
+from kinema.runners.timings import Timings, told_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,8 +99,8 @@ class Report:
         except UnicodeDecodeError:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
         try:
-            found = json.loads(text)
-        except ValueError as error:
+            found = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
         return Report(**stored.report_from_dict(found, name))
 
@@ -166,6 +166,11 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
     )
 
 
+def _no_number(name: str) -> None:
+    """For what Python's JSON knows beyond the standard: NaN, Infinity."""
+    raise ValueError(f"the number {name}")
+
+
 def _n_chosen(analyses: Sequence[Analysis]) -> int:
     """Atoms of all selections together."""
     chosen = [one.indices for analysis in analyses for one in (analysis.selection, *getattr(analysis, "groups", ()))]
@@ -222,8 +227,9 @@ def _lines(report: Report) -> list[str]:
     lines = [
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
-        f"once: topology {opening.get('topology', 0.0):.3f} s, headers {opening.get('trajectory', 0.0):.3f} s, finding "
-        f"frames {opening.get('frames', 0.0):.3f} s; besides the rounds (planning, finishing, files): {between:.3f} s",
+        f"once: topology {told_seconds(opening.get('topology', 0.0))}, headers "
+        f"{told_seconds(opening.get('trajectory', 0.0))}, finding frames {told_seconds(opening.get('frames', 0.0))}; "
+        f"besides the rounds (runner, planning, finishing, files): {told_seconds(between)}",
         str(timings),
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _told(found)),
     ]
@@ -252,7 +258,7 @@ def _told(found: Quantities) -> list[tuple[str, Any]]:
 def _quantity(name: str, value: float | None) -> str:
     if value is None:
         return f"{name} -"
-    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {value:.3f} s"
+    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {told_seconds(value)}"
 
 
 def _block_line(name: str, values: Mapping[str, float]) -> str:

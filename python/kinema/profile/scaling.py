@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from kinema.errors import ArgumentError
 from kinema.profile.quantities import Quantities
 from kinema.profile.report import Report
+from kinema.runners.timings import digits_for
 
 __all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
 
@@ -74,28 +75,36 @@ class Scaling:
             ratio = self.R_comp_IO.get(label)
             said = "not measured: no run with one worker" if ratio is None else f"{ratio:.3g} (measured, one worker)"
             lines.append(f"{label}: R_comp/IO {said}")
-            names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
-            base = points[0].base
-            lines.append(
-                f"{'N':>4} {'runs':>5} {'t (s)':>17} {'S':>14} {'E':>14} "
-                + " ".join(f"{name:>{_WIDTH}}" for name in names)
-            )
-            for point in points:
-                means = self.means[label][point.n_workers]
-                lines.append(
-                    f"{point.n_workers:>4} {point.repeats:>5} {point.mean:>9.3f} ± {point.deviation:<5.3f} "
-                    f"{point.speed_up:>7.2f} ± {point.speed_up_deviation:<4.2f} "
-                    f"{point.efficiency:>7.2f} ± {point.efficiency_deviation:<4.2f} "
-                    + " ".join(f"{means[name]:>{max(_WIDTH, len(name))}.3f}" for name in names)
-                )
-            if base > 1:
-                lines.append(f"S and E are measured against {base} workers, as there is no run with one")
+            lines += _rows(points, self.means[label])
+            if points[0].base > 1:
+                lines.append(f"S and E are measured against {points[0].base} workers, as there is no run with one")
         return "\n".join(lines)
 
 
+def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
+    """The table of a series. Without repeats there is no deviation to be told."""
+    names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
+    digits = digits_for(max(point.mean for point in points))
+    yield f"{'N':>4} {'runs':>5} {'t (s)':>21} {'S':>15} {'E':>15} " + " ".join(f"{name:>{_WIDTH}}" for name in names)
+    for point in points:
+        mean = f"{point.mean:>10.{digits}f}"
+        time = f"{mean} ± {point.deviation:<8.{digits}f}" if point.repeats > 1 else f"{mean}{'':11}"
+        ratios = []
+        for value, deviation in (
+            (point.speed_up, point.speed_up_deviation), (point.efficiency, point.efficiency_deviation)
+        ):  # fmt: skip
+            told = point.repeats > 1 and points[0].repeats > 1
+            ratios.append(f"{value:>8.2f}" + (f" ± {deviation:<4.2f}" if told else f"{'':7}"))
+        yield f"{point.n_workers:>4} {point.repeats:>5} {time} {' '.join(ratios)} " + " ".join(
+            f"{means[point.n_workers][name]:>{max(_WIDTH, len(name))}.{digits}f}" for name in names
+        )
+
+
 def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scaling:
-    """Reports of the same work on different numbers of workers; series are told apart by runner, file and what
-    `kinema scaling` has noted.
+    """Reports of the same work on different numbers of workers; series are told apart by runner, by what `kinema
+    scaling` has noted, and by analyses, atoms and files where these differ.
+
+    N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
 
     `quantity`: of `Quantities`, "t_rounds" (wall time of the rounds) or "t_total" (with opening).
 
@@ -107,10 +116,10 @@ def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scal
     if quantity not in Quantities.__dataclass_fields__:
         raise ArgumentError(f"quantity must be one of {', '.join(Quantities.__dataclass_fields__)}, found {quantity!r}")
     by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
-    for report in reports:
+    for report, label in zip(reports, _labels(reports), strict=True):
         if not report.n_workers:
             raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
-        by_label[label_of(report)][report.n_workers].append(report)
+        by_label[label][int(report.extra.get("workers", report.n_workers))].append(report)
     series, means, ratios = {}, {}, {}
     for label, groups in by_label.items():
         frames = {report.timings.frames_read for group in groups.values() for report in group}
@@ -142,6 +151,41 @@ def label_of(report: Report) -> str:
     if extra.get("workload", 1) != 1:
         words.append(f"work x{extra['workload']}")
     return ", ".join(words)
+
+
+def _labels(reports: Sequence[Report]) -> list[str]:
+    """`label_of` each report, with what else tells the work of those apart that would have the same."""
+    labels = [label_of(report) for report in reports]
+    for told in (_analyses_of, _atoms_of, _files_of):
+        values = [told(report) for report in reports]
+        kinds: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+        for label, (_, *same) in zip(labels, values, strict=True):
+            kinds[label].add(tuple(same))
+        several = {label for label, found in kinds.items() if len(found) > 1}
+        labels = [
+            f"{label}, {value[0]}" if label in several else label for label, value in zip(labels, values, strict=True)
+        ]
+    return labels
+
+
+def _analyses_of(report: Report) -> tuple[str, ...]:
+    """In words, and then what makes it another's."""
+    names = ", ".join(dict.fromkeys(report.run.get("analyses", ())))
+    return (names, names)
+
+
+def _atoms_of(report: Report) -> tuple[str, ...]:
+    used, of = report.run.get("atoms", 0), report.input.get("n_atoms", 0)
+    return (f"{used:,} of {of:,} atoms", f"{used} {of}")
+
+
+def _files_of(report: Report) -> tuple[str, ...]:
+    """By their fingerprints: a copy is the same. Nothing for files that an experiment has made of the same frames."""
+    files = report.input.get("files", ())
+    if "format" in report.extra or not files:
+        return ("",)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return (f"{files[0]['path']}{more}", *(str(file["fingerprint"]) for file in files))
 
 
 def _means(reports: Sequence[Report]) -> dict[str, float]:

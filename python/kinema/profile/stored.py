@@ -16,14 +16,15 @@ It draws no conclusions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
-from kinema.profile.stragglers import SlowFile, Straggler
+from kinema.profile.places import Place
+from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
 from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, Timings, WorkerTimings
 
@@ -32,10 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BLOCKS", "SCHEMA", "VERSION", "block_summary", "report_as_dict", "report_from_dict"]
 
+R = TypeVar("R")
+
 SCHEMA = "kinema-report"
 VERSION = 1
 # of a round, in a file: enough for a picture
 MOST_BLOCKS = 20_000
+# of workers of a round, and any number of a report: beyond them it is no measurement
+_MOST_WORKERS = 100_000
+_LARGEST = 1e18
 _DIGITS = 9  # of seconds: the clocks count nanoseconds
 
 
@@ -112,14 +118,11 @@ def _tasks(tasks: TaskTimes) -> dict[str, Any]:
     return told | {"workers": [asdict(one) for one in tasks.workers], "lost_workers": list(tasks.lost_workers)}
 
 
-def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:
-    workers = tuple(WorkerTaskTimes(**one) for one in found["workers"])
-    lost = tuple(map(str, found["lost_workers"]))
-    return TaskTimes(float(found["job"]), workers, (), lost, int(found["redone"]), str(found["note"]))
-
-
 def report_from_dict(found: Any, path: str) -> dict[str, Any]:
-    """The arguments of `Report`; CorruptFileError for anything but a report, ArgumentError for a newer version."""
+    """The arguments of `Report`; CorruptFileError for anything but a report, ArgumentError for a newer version.
+
+    All that is told or drawn of a report is looked at here, so that nothing after it meets a value of another kind.
+    """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
     if found.get("version") != VERSION:
@@ -127,28 +130,86 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
         )
     try:
-        rounds = tuple(_round_from(one) for one in found["rounds"])
-        told = found["run"]
+        told = _mapping(found, "run")
+        given = _mapping(found, "input")
+        _check(told, {"analyses": list, "atoms": int, "runner": str})
+        _check(given, {"files": list, "format": str, "n_atoms": int})
+        for file in given["files"]:
+            _check(file, {"path": str, "fingerprint": str})
+        if not given["files"] or not found["rounds"] or not all(isinstance(one, str) for one in told["analyses"]):
+            raise ValueError("files, rounds or analyses")
+        if "bytes_wanted" in given:
+            _check(given, {"bytes_wanted": int})
+        extra = _mapping(found, "extra")
+        _check(extra, {name: int for name in ("workers", "workload") if name in extra})
+        _check(found, {"whole": float, "advice": list})
+        opening = {str(name): _checked(float, value, name) for name, value in _mapping(found, "opening").items()}
         # reports of earlier versions do not tell the access: there was one
         access = str(told.get("access", "direct"))
-        timings = Timings(rounds, float(found["whole"]), dict(found["opening"]), str(told["runner"]), access)
+        rounds = tuple(_round_from(one) for one in found["rounds"])
         return {
-            "machine": found["machine"],
-            "input": found["input"],
-            "run": found["run"],
-            "timings": timings,
-            "stragglers": tuple(Straggler.from_dict(one) for one in found["stragglers"]),
-            "slow_files": tuple(SlowFile(**one) for one in found["slow_files"]),
+            "machine": _mapping(found, "machine"),
+            "input": given,
+            "run": told,
+            "timings": Timings(rounds, float(found["whole"]), opening, told["runner"], access),
+            "stragglers": tuple(_straggler_from(one) for one in found["stragglers"]),
+            "slow_files": tuple(_record(SlowFile, one) for one in found["slow_files"]),
             "advice": tuple(map(str, found["advice"])),
-            "extra": found["extra"],
+            "extra": extra,
         }
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise CorruptFileError(f"{path}: the report is damaged: {type(error).__name__} {error}", path=path) from None
 
 
 def _round_from(found: Mapping[str, Any]) -> RoundTimings:
-    names = {one.name for one in fields(WorkerTimings)}
-    workers = tuple(WorkerTimings(**{k: v for k, v in one.items() if k in names}) for one in found["workers"])
-    blocks = np.array(found["blocks"], dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
+    workers = tuple(_record(WorkerTimings, one) for one in found["workers"])
+    if any(worker.worker not in range(_MOST_WORKERS) for worker in workers):
+        raise ValueError("number of a worker")
+    rows = [[_checked(float, value, "blocks") for value in row] for row in found["blocks"]]
+    blocks = np.array(rows, dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
     tasks = None if found["tasks"] is None else _tasks_from(found["tasks"])
-    return RoundTimings(float(found["wall"]), int(found["frames"]), workers, blocks, int(found["restored"]), tasks)
+    _check(found, {"wall": float, "frames": int, "restored": int})
+    return RoundTimings(float(found["wall"]), found["frames"], workers, blocks, found["restored"], tasks)
+
+
+def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:
+    _check(found, {"job": float, "lost_workers": list, "redone": int, "note": str})
+    workers = tuple(_record(WorkerTaskTimes, one) for one in found["workers"])
+    lost = tuple(map(str, found["lost_workers"]))
+    return TaskTimes(float(found["job"]), workers, (), lost, found["redone"], found["note"])
+
+
+def _straggler_from(found: Mapping[str, Any]) -> Straggler:
+    return _record(Straggler, {**found, "places": tuple(_record(Place, place) for place in found["places"])})
+
+
+def _record(cls: type[R], found: Mapping[str, Any]) -> R:
+    """A dataclass of a mapping whose values are of the kinds that its annotations name; other names are left out."""
+    kinds = get_type_hints(cls)
+    return cls(**{name: _checked(kind, found[name], name) for name, kind in kinds.items() if name in found})
+
+
+def _mapping(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(found[name], dict):
+        raise TypeError(f"{name} is no object")
+    return dict(found[name])
+
+
+def _check(found: Any, kinds: Mapping[str, Any]) -> None:
+    for name, kind in kinds.items():
+        _checked(kind, found[name], name)
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    """The value; TypeError or ValueError where it is of another kind, or a number that nothing measured can be."""
+    allowed = get_args(kind) or (kind,)
+    if float in allowed:
+        allowed = (*allowed, int)
+    if name == "phase" and value not in PHASE_NAMES:
+        raise ValueError(f"phase, found {value!r}")
+    # true and false are whole numbers for Python alone
+    if get_origin(kind) is not tuple and type(value) not in allowed:
+        raise TypeError(f"{name}, found {value!r}")
+    if isinstance(value, int | float) and not abs(value) < _LARGEST:
+        raise ValueError(f"{name}, found {value!r}")
+    return value

@@ -23,6 +23,8 @@ __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files
 THRESHOLD = 1.5
 # of the round's wall time: what is less is not worth a line
 _WORTH = 0.05
+# seconds; below them chance decides
+_JUDGED = 0.01
 _PLACES = 3
 
 PHASE_NAMES: Mapping[str, str] = {
@@ -130,18 +132,21 @@ def _judge(
         return None
     usual = _usual(worker, others)
     # seconds of threads where a worker has several
-    worth = _WORTH * worker.total
+    worth = max(_WORTH * worker.total, _JUDGED)
+    lost = {name: getattr(worker, name) - usual[name] for name in (*_PER_FRAME, *_ONCE)}
     pace, usual_pace = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
-    phase = max((*_PER_FRAME, *_ONCE), key=lambda name: getattr(worker, name) - usual[name])
-    seconds = getattr(worker, phase)
-    if phase in _PER_FRAME and pace >= threshold * usual_pace and pace - usual_pace >= worth and usual_pace > 0:
-        made = Straggler(number, worker.worker, worker.node, pace / usual_pace, phase, seconds, usual[phase])
+    slow = [name for name in _ONCE if getattr(worker, name) >= threshold * usual[name] and lost[name] >= worth]
+    if pace >= threshold * usual_pace > 0 and pace - usual_pace >= worth:
+        slow.append(max(_PER_FRAME, key=lambda name: lost[name]))
+    if slow:
+        # where it is slow in several ways, that which costs most
+        phase = max(slow, key=lambda name: lost[name])
+        seconds, expected = getattr(worker, phase), usual[phase]
+        if phase in _ONCE:
+            times = seconds / expected if expected > 0 else None
+            return Straggler(number, worker.worker, worker.node, times, phase, seconds, expected)
+        made = Straggler(number, worker.worker, worker.node, pace / usual_pace, phase, seconds, expected)
         return made if places is None else _located(made, one, places, threshold)
-    for name in _ONCE:
-        spent = getattr(worker, name)
-        if spent >= threshold * usual[name] and spent - usual[name] >= worth:
-            times = spent / usual[name] if usual[name] > 0 else None
-            return Straggler(number, worker.worker, worker.node, times, name, spent, usual[name])
     busy = median(other.busy for other in others)
     if busy > 0 and worker.busy >= threshold * busy and worker.busy - busy >= worth:
         return Straggler(number, worker.worker, worker.node, worker.busy / busy, "frames", worker.busy, busy)

@@ -6,9 +6,8 @@ It starts no worker; each runner is a module of its own.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
@@ -31,9 +30,7 @@ __all__ = [
     "SpreadsRows",
     "TaskRunner",
     "choose_runner",
-    "code_by_value",
     "options_of",
-    "sends_code_by_value",
     "session",
 ]
 
@@ -161,25 +158,6 @@ class TaskRunner(Protocol):
         the function ends the call and is raised, with a note that says which computation it was.
         """
         ...
-
-
-# whether what is being pickled goes by a pickler that sends the code of functions and classes along
-_BY_VALUE: ContextVar[bool] = ContextVar("kinema_code_by_value", default=False)
-
-
-@contextmanager
-def code_by_value() -> Iterator[None]:
-    """While it lasts, functions of the script or session itself may be pickled: the pickler sends their code."""
-    token = _BY_VALUE.set(True)
-    try:
-        yield
-    finally:
-        _BY_VALUE.reset(token)
-
-
-def sends_code_by_value() -> bool:
-    """Whether `code_by_value` is in force."""
-    return _BY_VALUE.get()
 
 
 def session(runner: Runner) -> AbstractContextManager[object]:

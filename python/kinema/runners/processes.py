@@ -21,8 +21,9 @@ from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Schedule, insert_nodes, round_timings
+from kinema.runners.pickling import pack
 from kinema.runners.team import Member, Team
-from kinema.runners.worker import Calls, Done, Failed, Progress, Ready, Returned, Setup, pack
+from kinema.runners.worker import Calls, Done, Failed, Progress, Ready, Returned, Setup
 
 __all__ = ["ProcessesRunner"]
 
@@ -199,7 +200,8 @@ class _Mapping:
                 self._values[number] = pickle.loads(value)
                 if self._progress is not None:
                     self._progress(number)
-            case Failed(error, text):
+            case Failed(packed, text):
+                error: BaseException = pickle.loads(packed)
                 part = f", {self.naming(member.pieces[0])}" if member.pieces else ""
                 error.add_note(f"on {member}{part}:\n{text}")
                 raise error
@@ -263,7 +265,8 @@ class _Round:
                 # first, so that the worker goes on meanwhile
                 self._order(member)
                 self._merge(member, message)
-            case Failed(error, text):
+            case Failed(packed, text):
+                error: BaseException = pickle.loads(packed)
                 # a defect, and what could not travel, is found by its traceback only
                 if not isinstance(error, Error) or isinstance(error, InternalError):
                     error.add_note(f"{member}:\n{text}")

@@ -13,8 +13,8 @@ from typing import Any
 from kinema.errors import ArgumentError
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
+from kinema.runners.pickling import pack
 from kinema.runners.threads import ThreadsRunner
-from kinema.runners.worker import pack
 
 __all__ = ["SerialRunner"]
 

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.runners.task_times import TaskTimes
 
-__all__ = ["BLOCK_COLUMNS", "PHASES", "UNACCOUNTED", "RoundTimings", "Timings", "WorkerTimings"]
+__all__ = [
+    "BLOCK_COLUMNS",
+    "PHASES",
+    "UNACCOUNTED",
+    "RoundTimings",
+    "Timings",
+    "WorkerTimings",
+    "counted",
+    "digits_for",
+    "told_seconds",
+]
 
 BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
 # what a worker's time goes to, in the order of a run; what no clock saw comes after them
@@ -23,6 +33,23 @@ PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "cl
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 _WIDTH = 11  # of a column of seconds
+# seconds below which thousandths of them tell too little
+_SHORT = 0.1
+
+
+def counted(n_workers: int) -> str:
+    """As in "1 worker", "2 workers"."""
+    return "1 worker" if n_workers == 1 else f"{n_workers} workers"
+
+
+def digits_for(seconds: float) -> int:
+    """How many digits after the point a column has whose longest time this is."""
+    return 3 if seconds >= _SHORT else 6
+
+
+def told_seconds(seconds: float) -> str:
+    """As in "1.234 s", "0.567 ms"; short times would be 0.000 s otherwise."""
+    return f"{seconds:.3f} s" if seconds >= _SHORT or seconds <= 0 else f"{1e3 * seconds:.3f} ms"
 
 
 @dataclass(frozen=True)
@@ -99,8 +126,9 @@ class Timings:
     ----------
     rounds : tuple of RoundTimings
     whole : float, seconds
-        From the call of `run` to its results; 0 where that is not known. What the rounds do not account for of it is
-        planning, finishing, files of results and checkpoints.
+        From the call of `run` to its results, without finding frames, which `opening` tells; 0 where that is not
+        known. What the rounds do not account for of it is making the runner (Dask's imports take seconds), planning,
+        finishing, files of results and checkpoints.
     opening : mapping of str to float, seconds
         What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
     runner : str
@@ -188,16 +216,17 @@ class Timings:
     def __str__(self) -> str:
         rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
         lines = [
-            f"{self.frames:,} frames{rounds}, {self.wall:.3f} s, {self.frames_per_second:,.0f} frames/s, "
-            f"{self.n_workers} workers, {self.bytes_read:,} bytes in {self.reads:,} reads"
+            f"{self.frames:,} frames{rounds}, {told_seconds(self.wall)}, {self.frames_per_second:,.0f} frames/s, "
+            f"{counted(self.n_workers)}, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
             f"{'worker':>6} {'frames':>9} {'blocks':>7} " + " ".join(f"{name:>{_WIDTH}}" for name in _SHOWN),
         ]
+        digits = digits_for(max((worker.total for worker in self.workers), default=0.0))
         for worker in self.workers:
             seconds = [getattr(worker, name) for name in _SHOWN]
             lines.append(
                 f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
-                + " ".join(f"{value:>{_WIDTH}.3f}" for value in seconds)
+                + " ".join(f"{value:>{_WIDTH}.{digits}f}" for value in seconds)
             )
         lines += [str(one.tasks) for one in self.rounds if one.tasks is not None]
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))

@@ -21,11 +21,12 @@ from typing import Any
 
 from kinema import _core
 from kinema.access import Access
-from kinema.errors import ArgumentError, CorruptFileError, InternalError, from_os
+from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.resources import share_of_machine
-from kinema.runners.base import Job, code_by_value
+from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
+from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = [
@@ -42,7 +43,6 @@ __all__ = [
     "call",
     "main",
     "open_and_plan",
-    "pack",
     "planned",
 ]
 
@@ -154,9 +154,9 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Failed:
-    """The worker has given up; `text` is its traceback."""
+    """The worker has given up: the error pickled, its traceback."""
 
-    error: BaseException
+    error: bytes
     text: str
 
 
@@ -216,14 +216,9 @@ def _listen(connection: Connection, orders: SimpleQueue[Begin | Leaves], folder:
 
 
 def _give_up(connection: Connection, error: BaseException) -> None:
-    text = traceback.format_exc()
+    failed = Failed(pack_error(error, "in a worker process"), traceback.format_exc())
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        # an exception of somebody else's that cannot travel; its text can
-        error = InternalError(f"{type(error).__name__} in a worker process: {error}")
-    try:
-        connection.send(Failed(error, text))
+        connection.send(failed)
     except OSError:
         # the parent is gone or has ended the run: nobody is left to be told
         os._exit(1)
@@ -277,30 +272,7 @@ def call(function: bytes, argument: bytes, threads: int) -> bytes:
     `threads` threads.
     """
     with share_of_machine(threads):
-        try:
-            called, given = pickle.loads(function), pickle.loads(argument)
-        except AttributeError as error:
-            if "__main__" not in str(error):
-                raise
-            raise ArgumentError(
-                f"what the script or session itself defines is not known to workers ({error}); define it in a module "
-                "of its own, or install cloudpickle, which sends it along"
-            ) from None
-        return pack(called(given))
-
-
-def pack(content: object) -> bytes:
-    """As bytes; code of a script or session goes along where the package cloudpickle is there, as it is with Dask.
-
-    Whatever pickle raises for what cannot be sent.
-    """
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    with code_by_value():
-        packed: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    return packed
+        return pack(pickle.loads(function)(pickle.loads(argument)))
 
 
 def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:

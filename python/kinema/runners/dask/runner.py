@@ -24,9 +24,10 @@ from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves
 from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
 from kinema.runners.known_files import KnownFiles
+from kinema.runners.pickling import pack
 from kinema.runners.task_times import TaskTimes, by_worker
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
-from kinema.runners.worker import Setup, pack
+from kinema.runners.worker import Setup
 
 try:
     from distributed import Client

@@ -22,7 +22,8 @@ from kinema.errors import CancelledError, Error, FileAccessError, FileNotFound, 
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves
-from kinema.runners.worker import Setup, call, pack, planned
+from kinema.runners.pickling import pack_error
+from kinema.runners.worker import Setup, call, planned
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "run_piece", "slots_of", "told"]
 
@@ -198,15 +199,8 @@ def _until_cancelled(worker: Any, tell: Callable[[int], None] | None) -> Callabl
 
 
 def _failed(error: Exception, address: str) -> Failed:
-    text = traceback.format_exc()
-    try:
-        # with the code of its class, which may be that of a script
-        packed = pack(error)
-        pickle.loads(packed)
-    except Exception:
-        # an exception of somebody else's that cannot travel; its text can
-        packed = pack(InternalError(f"{type(error).__name__} in a task of worker {address}: {error}"))
-    return Failed(packed, text, f"{address} ({socket.gethostname()}, process {os.getpid()})")
+    packed = pack_error(error, f"in a task of worker {address}")
+    return Failed(packed, traceback.format_exc(), f"{address} ({socket.gethostname()}, process {os.getpid()})")
 
 
 def told(failed: Failed, doing: str) -> BaseException:

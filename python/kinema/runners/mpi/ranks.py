@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mpi4py import MPI
 
-from kinema.errors import ArgumentError, CancelledError, Error, InternalError
+from kinema.errors import ArgumentError, CancelledError, Error
 from kinema.runners.mpi.counter import Counter
 from kinema.runners.mpi.launch import launched
+from kinema.runners.pickling import pack_error
 
 if TYPE_CHECKING:
     from kinema.runners.mpi.arrays import GlobalRows
@@ -32,7 +33,7 @@ _SHORTEST, _LONGEST = 0.00005, 0.002
 class Travelling:
     """An exception with its notes, as bytes can carry it."""
 
-    error: BaseException
+    error: bytes
     notes: tuple[str, ...]
 
     @classmethod
@@ -46,20 +47,16 @@ class Travelling:
         if not isinstance(error, Exception):
             # Ctrl-C and its like end one process; for the others it is the run that ended
             error = CancelledError(f"the run was ended on rank {rank} by {type(error).__name__}")
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            # an exception of somebody else's that cannot travel; its text can
-            error = InternalError(f"{type(error).__name__} on rank {rank}: {error}")
-        return cls(error, notes)
+        return cls(pack_error(error, f"on rank {rank}"), notes)
 
     def arrived(self) -> BaseException:
         """The exception, to be raised."""
-        there = getattr(self.error, "__notes__", [])
+        error: BaseException = pickle.loads(self.error)
+        there = getattr(error, "__notes__", [])
         for note in self.notes:
             if note not in there:
-                self.error.add_note(note)
-        return self.error
+                error.add_note(note)
+        return error
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import Dealing, round_timings
-from kinema.runners.worker import pack
+from kinema.runners.pickling import pack
 from kinema.trajectory import Trajectory
 
 try:
@@ -297,8 +297,7 @@ class MPIRunner:
         def opening() -> None:
             trajectory = open(paths, topology, **options)
             if self._ranks is not None:
-                self.find_frames(trajectory.core)
-                trajectory.scan()
+                trajectory.scan(search=self.find_frames)
                 tell_opened(self._ranks, trajectory)
             self._opened = trajectory
 
