@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,6 +125,18 @@ class MPI:
             out, err = process.communicate()
             pytest.fail(f"the ranks did not end: {out}{err}")
         return process.returncode, out, err
+
+    @staticmethod
+    def is_gone(process: int) -> bool:
+        """Whether a process has ended, or soon has: Open MPI's mpiexec does not wait for those that it has killed."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(0.05)
+        return False
 
     def script(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
         """What the ranks of a script print."""

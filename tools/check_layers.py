@@ -87,7 +87,7 @@ PYTHON_MODULES: dict[str, set[str]] = {
     "checking": {"opening", "progress", "trajectory"},
     # other packages' interfaces over ours; nothing of Kinema uses them
     "interop": {"blocks", "files", "opening", "progress", "registry", "resources", "runners", "trajectory", "writer"},
-    "demo": {"peak_memory", "progress", "resources"},
+    "demo": {"peak_memory", "progress", "resources", "runners"},
     "testing": {
         "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",
         "topology", "trajectory",

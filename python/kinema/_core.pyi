@@ -219,8 +219,6 @@ class Plan:
     def workers(self) -> int:
         """Threads that the memory limit and the number of leaves leave."""
     @property
-    def block_frames(self) -> int: ...
-    @property
     def fingerprints(self) -> list[str]:
         """Of the parts, hexadecimal."""
     def leaf(self, leaf: int) -> tuple[int, int]:
@@ -287,15 +285,6 @@ class RunTimings(TypedDict):
     workers: list[WorkerTimings]
     # one row a block: worker, leaf, frames, start, io, decode, compute
     blocks: NDArray[np.float64]
-
-def run(
-    trajectory: Trajectory,
-    plan: Plan,
-    jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
-    *,
-    progress: Progress | None = None,  # frames
-) -> tuple[list[Partial], RunTimings]:
-    """One round: maps all leaves of the plan on the threads of this process and merges them on the fixed tree."""
 
 # level and index in the merge tree, and a partial for each job
 Node = tuple[int, int, list[Partial]]

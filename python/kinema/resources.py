@@ -55,15 +55,15 @@ def parse_memory(memory: int | str) -> int:
     return size
 
 
-def worker_count(workers: int | None) -> int:
+def worker_count(workers: int | None, name: str = "workers") -> int:
     """The number of workers that was asked for, or `default_workers()` for None.
 
-    Raises ArgumentError unless it is a whole number from 1 on.
+    Raises ArgumentError, with the argument's `name`, unless it is a whole number from 1 on.
     """
     if workers is None:
         return default_workers()
     if isinstance(workers, bool) or not hasattr(workers, "__index__") or int(workers) < 1:
-        raise ArgumentError(f"workers must be a whole number from 1 on, found {workers!r}")
+        raise ArgumentError(f"{name} must be a whole number from 1 on, found {workers!r}")
     return int(workers)
 
 

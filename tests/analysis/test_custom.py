@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,8 @@ import pytest
 from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
+from kinema import _core
+from kinema.analysis.custom import Adapter
 
 RUNNERS = [("serial", None), ("threads", 2), ("threads", 5)]
 
@@ -101,6 +106,47 @@ class FailsToMerge(Covariance):
 def test_an_exception_while_merging_is_raised(traj: kn.Trajectory) -> None:
     with pytest.raises(RuntimeError, match="cannot merge"):
         kn.analysis.Custom(traj, FailsToMerge(), [0]).run(workers=2)
+
+
+def test_an_exception_while_partials_merge_leaves_none_that_seems_empty(traj: kn.Trajectory) -> None:
+    atoms = np.array([0], np.uint32)
+    kernel = _core.Kernel.python(traj.n_atoms, atoms, Adapter(FailsToMerge(), None))
+    left, right = (kernel.from_bytes(pickle.dumps([number, 0.0, 0.0])) for number in (1, 2))
+    with pytest.raises(RuntimeError, match="cannot merge"):
+        left.merge(right)
+    with pytest.raises(kn.ArgumentError, match="used up"):
+        left.finish()
+
+
+class Numbers(kn.analysis.PythonKernel):
+    """The frames' numbers; fails to merge those from 40 on until there is a file."""
+
+    def __init__(self, mended: Path) -> None:
+        self.mended = str(mended)
+
+    def empty(self) -> Any:
+        return []
+
+    def accumulate(self, partial: Any, block: kn.Block) -> Any:
+        return partial + block.frames.tolist()
+
+    def merge(self, left: Any, right: Any) -> Any:
+        if left[0] == 40 and not os.path.exists(self.mended):
+            raise RuntimeError("cannot merge")
+        return left + right
+
+    def finish(self, partial: Any) -> Mapping[str, Any]:
+        return {"numbers": partial}
+
+
+def test_leaves_that_failed_to_merge_are_run_again(traj: kn.Trajectory, tmp_path: Path) -> None:
+    kernel, checkpoint = Numbers(tmp_path / "mended"), tmp_path / "run.checkpoint"
+    with pytest.raises(RuntimeError, match="cannot merge"):
+        kn.analysis.Custom(traj, kernel, [0]).run(workers=1, checkpoint=checkpoint)
+    (tmp_path / "mended").touch()
+    again = kn.analysis.Custom(traj, kernel, [0]).run(workers=1, checkpoint=checkpoint)
+    assert again.timings.frames_restored == 40
+    assert again.results.numbers == list(range(98))
 
 
 def test_wrong_results_are_refused(traj: kn.Trajectory) -> None:

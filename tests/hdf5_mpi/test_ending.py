@@ -188,17 +188,6 @@ def _results(folder: Path) -> dict[str, bytes]:
         return {name: found[name].tobytes() for name in found}
 
 
-def _is_gone(process: int) -> bool:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("access", ACCESSES)
 @pytest.mark.parametrize("victim", [None, 0, 2])
 def test_a_run_that_is_ended_goes_on(mpi: Any, access: str, victim: int | None, folder: Path) -> None:
@@ -216,7 +205,7 @@ def test_a_run_that_is_ended_goes_on(mpi: Any, access: str, victim: int | None, 
         os.kill(int((folder / f"pid-{victim}").read_text()), signal.SIGKILL)
     code, _, _ = mpi.ended(process)
     assert code != 0
-    assert all(_is_gone(int((folder / f"pid-{rank}").read_text())) for rank in range(3))
+    assert all(mpi.is_gone(int((folder / f"pid-{rank}").read_text())) for rank in range(3))
     assert not (folder / "found.npz").exists()
     content = load(str(folder / "run.ckpt"))
     assert content is not None

@@ -125,10 +125,8 @@ def test_tables_of_2021(both: tuple[Published, Published]) -> None:
 
 @needs_data
 def test_pictures(both: tuple[Published, Published], tmp_path: Path) -> None:
-    for published, n in zip(both, (28, 72), strict=True):
-        path = tmp_path / f"{n}.png"
-        plotting.write(plotting.draw_published(published, n, 1), path)
-        assert path.stat().st_size > 1000
+    plotting.write(plotting.draw_publications(both), tmp_path / "both.png")
+    assert (tmp_path / "both.png").stat().st_size > 1000
 
 
 # -- without the data --------------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from kinema.cli.options import Access as AccessOption
 from kinema.profile import Report
 from kinema.profile.places import Places
 from kinema.profile.scaling import label_of
-from kinema.runners import Runner
-from kinema.runners.processes import ProcessesRunner
+from kinema.runners import ProcessesRunner, Runner
 from kinema.testing import open_recorded, random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
 N_FRAMES = 40

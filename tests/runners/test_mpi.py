@@ -156,6 +156,16 @@ def test_results_on_rank_0_or_on_all(mpi: Any, folder: Path) -> None:
     assert lines == ["0 same True", "1 same True", "2 same True"]
 
 
+def test_nothing_of_an_earlier_run_is_left_on_other_ranks(mpi: Any, folder: Path) -> None:
+    text = """
+rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all"))
+rmsd.run(runner=kn.runners.MPI(), stop=10)
+say(rank, rmsd.timings.frames, bool(rmsd.plan))
+"""
+    lines = sorted(mpi.script(3, text, folder).splitlines())
+    assert lines == ["0 10 True", "1 0 False", "2 0 False"]
+
+
 def test_by_name_and_by_function(mpi: Any, folder: Path) -> None:
     text = """
 rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi")
@@ -461,18 +471,6 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
         assert not (folder / "run.ckpt").exists()
 
 
-def _ends(process: int) -> bool:
-    """Whether a process is gone, or soon is: Open MPI's mpiexec does not wait for those that it has killed."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
     process = _at_work(mpi, 3, folder)
@@ -483,7 +481,7 @@ def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, 
     assert content is not None
     assert content.rounds[0].nodes
     for one in range(3):
-        assert _ends(int((folder / f"pid-{one}").read_text()))
+        assert mpi.is_gone(int((folder / f"pid-{one}").read_text()))
     mpi.script(3, KEPT + ON_RANKS, folder)
     found = _results(folder)
     mpi.script(1, KEPT + ON_THREADS, folder)

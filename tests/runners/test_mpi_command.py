@@ -53,6 +53,8 @@ def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path
         (["rmsd", "-f", "none.dcd"], "kinema: none.dcd: no such file; check the name"),
         (["rmsd", "-f", "a.dcd", "--runner", "threads", "--gather", "collective"], "--gather is for the runner mpi"),
         (["rmsd", "-f", "a.dcd", "--wrong"], "--wrong"),
+        (["rmsd", "-f", "a.dcd", "--threads-per-worker", "0"], "threads_per_worker must be a whole number"),
+        (["scaling", "-f", "a.dcd", "--runner", "mpi"], "start kinema scaling itself without it"),
     ],
 )
 def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], said: str, folder: Path) -> None:
@@ -60,6 +62,77 @@ def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], sai
     assert (code, out) == (2, "")
     assert err.count("kinema:") == 1
     assert said in err
+
+
+@pytest.mark.parametrize("n_ranks", [2, 5])
+def test_every_command_runs_once(mpi: Any, n_ranks: int, folder: Path) -> None:
+    run = ["rmsd", "-f", "a.dcd", "--report", "run.json", "-q"]
+    assert mpi.ended(mpi.started(n_ranks, ["-m", "kinema", *run], folder)) == (0, "", "")
+    # Open MPI's mpiexec gives rank 0 a terminal
+    plain = {"COLUMNS": "80", "TERM": "dumb"}
+    for words in (
+        ["--version"],
+        ["--help"],
+        ["formats"],
+        ["info", "a.dcd"],
+        ["index", "a.dcd"],
+        ["check", "a.dcd"],
+        ["split", "a.dcd", "--parts", "2", "-o", "PLACE/parts"],
+        ["join", "a.dcd", "-o", "PLACE/joined.dcd"],
+        ["report", "run.json"],
+    ):
+        found = []
+        for place in ("alone", "ranks"):
+            (folder / place).mkdir(exist_ok=True)
+            line = ["-m", "kinema", *(word.replace("PLACE", place) for word in words)]
+            if place == "alone":
+                environment = mpi.environment(**plain)
+                done = subprocess.run(
+                    [sys.executable, *line], cwd=folder, env=environment, capture_output=True, text=True
+                )
+                ended = (done.returncode, done.stdout, done.stderr)
+            else:
+                ended = mpi.ended(mpi.started(n_ranks, line, folder, **plain))
+            found.append((ended[0], *(text.replace(f"{place}/", "") for text in ended[1:])))
+        assert found[0] == found[1], words
+    for path in (folder / "alone").rglob("*.dcd"):
+        assert path.read_bytes() == (folder / "ranks" / path.relative_to(folder / "alone")).read_bytes()
+
+
+def test_programs_that_rank_0_starts_are_no_ranks(mpi: Any, folder: Path) -> None:
+    # as `kinema demo` starts them
+    text = """
+from kinema.demo import run_json
+with kn.runners.MPI() as ranks:
+    if ranks.leads:
+        say(run_json([sys.executable, "-m", "kinema", "rmsd", "-f", "a.dcd", "-j", "1", "--json"])["workers"])
+"""
+    assert mpi.script(3, "import sys\n" + text, folder) == "1\n"
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_corrupt_frame_is_told_with_the_rank_that_read_it(mpi: Any, rank: int, folder: Path) -> None:
+    frame = 50 + 133 * rank
+    whole = bytearray((folder / "a.dcd").read_bytes())
+    at = len(whole) - (400 - frame) * 3 * (12 * 4 + 8)
+    whole[at : at + 4] = b"\xff\xff\xff\x7f"
+    (folder / "a.dcd").write_bytes(whole)
+    words = ["-m", "kinema", "rmsd", "-f", "a.dcd", "-o", "x.csv", "--schedule", "static", "--oversubscribe", "1"]
+    code, out, err = mpi.ended(mpi.started(3, words, folder))
+    assert (code, out) == (2, "")
+    assert f"a.dcd: DCD frame {frame}, byte {at}: record length" in err
+    assert err.count(f"on rank {rank} (") == err.count("on rank ") == 1
+    assert not (folder / "x.csv").exists()
+    text = """
+def read():
+    try:
+        kn.analysis.RMSD(mpi.open("a.dcd")).run(runner=mpi)
+    except kn.CorruptFileError as error:
+        return str(error.__notes__.count(f"on rank {WHERE} ({MPI.Get_processor_name()})"))
+mpi = kn.runners.MPI(schedule="static", oversubscribe=1)
+say(read())
+"""
+    assert mpi.script(3, text.replace("WHERE", str(rank)), folder).split() == ["1"] * 3
 
 
 def test_a_launcher_of_another_library_is_refused(mpi: Any, folder: Path) -> None:

@@ -22,6 +22,7 @@ TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
         ({"PMI_SIZE": "4", "PMI_RANK": "3"}, Launch(4, 3, "PMI_SIZE")),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, Launch(2, 0, "OMPI_COMM_WORLD_SIZE")),
         ({"SLURM_STEP_NUM_TASKS": "96", "SLURM_PROCID": "95"}, Launch(96, 95, "SLURM_STEP_NUM_TASKS")),
+        ({"JSM_NAMESPACE_SIZE": "6", "JSM_NAMESPACE_RANK": "5"}, Launch(6, 5, "JSM_NAMESPACE_SIZE")),
         # a batch script of many tasks is one process itself
         ({"SLURM_NTASKS": "96", "SLURM_PROCID": "0"}, None),
         ({"PMI_SIZE": "many", "PMI_RANK": "3"}, None),
@@ -108,6 +109,18 @@ if rank == 0:
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (3, {}), (4, TWO_NODES)])
 def test_any_rank_gets_what_any_has_put(mpi: Any, n_ranks: int, more: dict[str, str], tmp_path: Path) -> None:
     assert mpi.script(n_ranks, ROWS, tmp_path, **more) == "as put\n"
+
+
+def test_what_is_no_communicator_of_this_rank_is_refused(mpi: Any, tmp_path: Path) -> None:
+    text = """
+part = MPI.COMM_WORLD.Split(MPI.UNDEFINED if rank else 0)
+for comm in (part, 3):
+    try:
+        say(rank, kn.runners.MPI(comm).size)
+    except kn.ArgumentError as error:
+        say(rank, str(error).partition("found ")[2])
+"""
+    assert sorted(mpi.script(2, text, tmp_path).splitlines()) == ["0 1", "0 3", "1 3", "1 MPI.COMM_NULL"]
 
 
 def test_without_mpi4py_the_error_says_what_to_install(mpi: Any, tmp_path: Path) -> None:

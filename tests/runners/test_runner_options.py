@@ -39,6 +39,13 @@ def test_an_option_of_another_runner(rmsd: Analysis, runner: str | None, options
         rmsd.run(runner=runner, **options)
 
 
+@pytest.mark.parametrize("name", ["serial", "threads", "processes", "dask"])
+def test_the_class_of_every_runner_is_public(name: str) -> None:
+    made = type(kn.runners.choose_runner(name))
+    assert made.__name__ in kn.runners.__all__
+    assert getattr(kn.runners, made.__name__) is made
+
+
 def test_an_option_that_no_runner_has(rmsd: Analysis) -> None:
     with pytest.raises(kn.ArgumentError, match="no runner takes the option thread"):
         rmsd.run(runner="processes", thread=2)  # type: ignore[call-arg]

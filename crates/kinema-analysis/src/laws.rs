@@ -52,31 +52,31 @@ pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection
     };
     let one = |range: Range<usize>| gather(std::slice::from_ref(&range));
     let rows = block.rows();
-    let whole = kernel.to_bytes(&one(0..rows)?);
+    let whole = kernel.to_bytes(&one(0..rows)?)?;
     let law = |holds: bool, law: &str| if holds { Ok(()) } else { Err(broken(kernel.id(), law)) };
 
     for parts in cuts(rows) {
-        law(kernel.to_bytes(&gather(&parts)?) == whole, "a leaf in several blocks gives the same bits as in one")?;
+        law(kernel.to_bytes(&gather(&parts)?)? == whole, "a leaf in several blocks gives the same bits as in one")?;
     }
-    law(kernel.to_bytes(&gather(&[0..0, 0..rows, rows..rows])?) == whole, "a block of no rows adds nothing")?;
+    law(kernel.to_bytes(&gather(&[0..0, 0..rows, rows..rows])?)? == whole, "a block of no rows adds nothing")?;
 
     let mut left = kernel.empty();
-    kernel.merge(&mut left, one(0..rows)?);
-    law(kernel.to_bytes(&left) == whole, "the empty partial is neutral on the left")?;
-    kernel.merge(&mut left, kernel.empty());
-    law(kernel.to_bytes(&left) == whole, "the empty partial is neutral on the right")?;
+    kernel.merge(&mut left, one(0..rows)?)?;
+    law(kernel.to_bytes(&left)? == whole, "the empty partial is neutral on the left")?;
+    kernel.merge(&mut left, kernel.empty())?;
+    law(kernel.to_bytes(&left)? == whole, "the empty partial is neutral on the right")?;
 
     for range in [0..0, 0..1.min(rows), 0..rows] {
-        let bytes = kernel.to_bytes(&one(range)?);
-        law(kernel.to_bytes(&kernel.from_bytes(&bytes)?) == bytes, "bytes make the round trip")?;
+        let bytes = kernel.to_bytes(&one(range)?)?;
+        law(kernel.to_bytes(&kernel.from_bytes(&bytes)?)? == bytes, "bytes make the round trip")?;
     }
     // A partial that has travelled as bytes goes on gathering and merging like one that has not.
     let middle = rows / 2;
     let mut merged = one(0..middle)?;
-    kernel.merge(&mut merged, one(middle..rows)?);
-    let mut travelled = kernel.from_bytes(&kernel.to_bytes(&one(0..middle)?))?;
-    kernel.merge(&mut travelled, kernel.from_bytes(&kernel.to_bytes(&one(middle..rows)?))?);
-    law(kernel.to_bytes(&merged) == kernel.to_bytes(&travelled), "merging bytes' partials gives the same bits")?;
+    kernel.merge(&mut merged, one(middle..rows)?)?;
+    let mut travelled = kernel.from_bytes(&kernel.to_bytes(&one(0..middle)?)?)?;
+    kernel.merge(&mut travelled, kernel.from_bytes(&kernel.to_bytes(&one(middle..rows)?)?)?)?;
+    law(kernel.to_bytes(&merged)? == kernel.to_bytes(&travelled)?, "merging bytes' partials gives the same bits")?;
     let results = kernel.finish(travelled)?;
     law(kernel.finish(merged)? == results, "the same partial gives the same results")?;
     let shaped = results.iter().all(|array| array.shape.iter().product::<usize>() == array.values.len());

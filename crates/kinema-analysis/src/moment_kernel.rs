@@ -71,8 +71,9 @@ impl<Q: Quantity> Kernel for MomentKernel<Q> {
         })
     }
 
-    fn merge(&self, left: &mut Moments, right: Moments) {
+    fn merge(&self, left: &mut Moments, right: Moments) -> Result<()> {
         left.merge(right);
+        Ok(())
     }
 
     fn finish(&self, partial: Moments) -> Result<Vec<ResultArray>> {
@@ -82,8 +83,8 @@ impl<Q: Quantity> Kernel for MomentKernel<Q> {
         Ok(Q::results(&partial, self.atoms.len()))
     }
 
-    fn to_bytes(&self, partial: &Moments) -> Vec<u8> {
-        partial.to_bytes(Q::ID, self.atoms.len() * 3)
+    fn to_bytes(&self, partial: &Moments) -> Result<Vec<u8>> {
+        Ok(partial.to_bytes(Q::ID, self.atoms.len() * 3))
     }
 
     fn from_bytes(&self, bytes: &[u8]) -> Result<Moments> {

@@ -140,16 +140,17 @@ impl Kernel for Rgyr {
         Ok(())
     }
 
-    fn merge(&self, left: &mut Series, right: Series) {
+    fn merge(&self, left: &mut Series, right: Series) -> Result<()> {
         left.append(right);
+        Ok(())
     }
 
     fn finish(&self, partial: Series) -> Result<Vec<ResultArray>> {
         partial.results(ID, self.width())
     }
 
-    fn to_bytes(&self, partial: &Series) -> Vec<u8> {
-        partial.to_bytes(ID, self.width())
+    fn to_bytes(&self, partial: &Series) -> Result<Vec<u8>> {
+        Ok(partial.to_bytes(ID, self.width()))
     }
 
     fn from_bytes(&self, bytes: &[u8]) -> Result<Series> {

@@ -173,7 +173,7 @@ fn both_builds_give_the_same_bits() {
                 let mut partial = kernel.empty();
                 let maps = [AtomMap::new(&atoms, &atoms).unwrap()];
                 kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default()).unwrap();
-                kernel.to_bytes(&partial)
+                kernel.to_bytes(&partial).unwrap()
             });
             assert_eq!(fast, plain, "{n_atoms}");
         }

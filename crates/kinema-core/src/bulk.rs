@@ -103,11 +103,11 @@ pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'
     request.frames.check(scanned.joined.n_frames)?;
     let rows = arrays.times.len();
     let width = request.width();
-    let sizes = arrays.vectors.iter().filter_map(Vectors::len);
+    let lengths = arrays.vectors.iter().filter_map(Vectors::len);
     if request.frames.len() != rows as u64
         || arrays.cells.len() != rows
         || arrays.steps.len() != rows
-        || sizes.into_iter().any(|len| len != rows * width)
+        || lengths.into_iter().any(|len| len != rows * width)
     {
         return Err(Error::new(ErrorKind::Internal, "the arrays do not fit the request"));
     }
@@ -117,28 +117,8 @@ pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'
             fields = fields | field;
         }
     }
-    let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
-    let row = row_bytes(request.atoms.len(), fields);
-    let (largest, grain) = trajectory_grain(scanned, fields);
-    let each = row + 2 * largest.max(BATCH_BYTES);
-    let fit = memory / each;
-    if fit == 0 {
-        return Err(Error::new(
-            ErrorKind::MemoryLimit,
-            format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}"),
-        ));
-    }
-    let workers = request.workers.max(1).min(fit as usize).min(rows.max(1));
-    let room = memory / workers as u64 - 2 * largest.max(BATCH_BYTES);
-    let by_memory = (room / row).clamp(1, 256) as usize;
-    let mut task_rows = by_memory.min(rows.div_ceil(workers * 4).max(1));
-    if grain.frames > 1 {
-        // frames that are decoded together go to one worker; only what is reordered or widened is held in memory
-        let together = grain.frames.min(rows as u64) as usize;
-        let held = request.columns.is_some() || arrays.vectors.iter().any(|vectors| matches!(vectors, Vectors::F64(_)));
-        let most = if held { by_memory } else { rows };
-        task_rows = task_rows.next_multiple_of(together.max(1)).clamp(1, most.max(1));
-    }
+    let held = request.columns.is_some() || arrays.vectors.iter().any(|vectors| matches!(vectors, Vectors::F64(_)));
+    let (workers, task_rows) = sizes(scanned, request, fields, held)?;
 
     let mut tasks = Vec::new();
     let mut first_row = 0;
@@ -168,6 +148,34 @@ pub fn read(trajectory: &Trajectory, request: &BulkRequest, mut arrays: Arrays<'
         });
     }
     failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Workers, and rows that one of them reads at a time; `held`: a worker holds them in memory of its own first.
+fn sizes(scanned: &Scanned, request: &BulkRequest, fields: Fields, held: bool) -> Result<(usize, usize)> {
+    let rows = usize::try_from(request.frames.len()).unwrap_or(usize::MAX);
+    let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
+    let row = row_bytes(request.atoms.len(), fields);
+    let (largest, grain) = trajectory_grain(scanned, fields);
+    let reading = 2 * largest.max(BATCH_BYTES);
+    let each = row + reading;
+    let fit = memory / each;
+    if fit == 0 {
+        return Err(Error::new(
+            ErrorKind::MemoryLimit,
+            format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}"),
+        ));
+    }
+    let workers = request.workers.max(1).min(fit as usize).min(rows.max(1));
+    let room = memory / workers as u64 - reading;
+    let by_memory = (room / row).clamp(1, 256) as usize;
+    let task_rows = by_memory.min(rows.div_ceil(workers * 4).max(1));
+    if grain.frames <= 1 {
+        return Ok((workers, task_rows));
+    }
+    // frames that are decoded together go to one worker; only what is reordered or widened is held in memory
+    let together = grain.frames.min(rows as u64) as usize;
+    let most = if held { by_memory } else { rows };
+    Ok((workers, task_rows.next_multiple_of(together.max(1)).clamp(1, most.max(1))))
 }
 
 impl<'a> Arrays<'a> {

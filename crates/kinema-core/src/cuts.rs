@@ -12,22 +12,6 @@ use crate::trajectory::Scanned;
 /// Chunks that a piece has for each that a cut of it decodes again, where no cut is free: a quarter is lost at the most.
 const CHUNKS_A_CUT: u64 = 3;
 
-impl Wish {
-    /// How many workers decode the same chunk of so many leaves: several only where others would get nothing, as it
-    /// takes no longer than to wait.
-    fn sharing(&self, chunk: u64) -> u64 {
-        (chunk / self.fair.max(1)).max(1)
-    }
-
-    /// Leaves of a piece at the least, where a chunk holds so many: one chunk for each thread.
-    fn least(&self, chunk: u64) -> u64 {
-        match self.sharing(chunk) {
-            1 => chunk.saturating_mul(self.threads).min(self.fair).max(chunk),
-            several => chunk.div_ceil(several),
-        }
-    }
-}
-
 /// What a cut before each leaf costs; nothing at all where frames are decoded alone.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuts {
@@ -53,6 +37,22 @@ pub struct Wish {
     pub left: u64,
     /// Threads that run it together.
     pub threads: u64,
+}
+
+impl Wish {
+    /// How many workers decode the same chunk of so many leaves: several only where others would get nothing, as it
+    /// takes no longer than to wait.
+    fn sharing(&self, chunk: u64) -> u64 {
+        (chunk / self.fair.max(1)).max(1)
+    }
+
+    /// Leaves of a piece at the least, where a chunk holds so many: one chunk for each thread.
+    fn least(&self, chunk: u64) -> u64 {
+        match self.sharing(chunk) {
+            1 => chunk.saturating_mul(self.threads).min(self.fair).max(chunk),
+            several => chunk.div_ceil(several),
+        }
+    }
 }
 
 impl Cuts {

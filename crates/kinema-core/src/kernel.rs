@@ -94,14 +94,20 @@ pub trait Kernel: Send + Sync {
         buffers: &mut Buffers,
     ) -> Result<()>;
     /// Adds `right`, which holds later frames than `left`.
-    fn merge(&self, left: &mut Self::Partial, right: Self::Partial);
+    ///
+    /// # Errors
+    /// Of kernels that call code which may fail; what both have gathered is given up then.
+    fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()>;
     /// The results.
     ///
     /// # Errors
     /// `InvalidArgument` when nothing was gathered.
     fn finish(&self, partial: Self::Partial) -> Result<Vec<ResultArray>>;
     /// The partial as bytes, little-endian, for other processes and checkpoints.
-    fn to_bytes(&self, partial: &Self::Partial) -> Vec<u8>;
+    ///
+    /// # Errors
+    /// Of kernels that call code which may fail.
+    fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>>;
     /// The partial back from bytes.
     ///
     /// # Errors
@@ -144,7 +150,7 @@ pub trait AnyKernel: Send + Sync {
     /// As [`Kernel::merge`].
     ///
     /// # Errors
-    /// `Internal` when a partial is of another kernel.
+    /// As there; `Internal` when a partial is of another kernel.
     fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()>;
     /// As [`Kernel::finish`].
     ///
@@ -154,7 +160,7 @@ pub trait AnyKernel: Send + Sync {
     /// As [`Kernel::to_bytes`].
     ///
     /// # Errors
-    /// `Internal` when the partial is of another kernel.
+    /// As there; `Internal` when the partial is of another kernel.
     fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>>;
     /// As [`Kernel::from_bytes`].
     ///
@@ -191,8 +197,7 @@ impl<K: Kernel> AnyKernel for K {
     fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()> {
         let left = left.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
         let right = right.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
-        Kernel::merge(self, left, *right);
-        Ok(())
+        Kernel::merge(self, left, *right)
     }
     fn finish(&self, partial: AnyPartial) -> Result<Vec<ResultArray>> {
         let partial = partial.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
@@ -200,7 +205,7 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>> {
         let partial = partial.downcast_ref().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
-        Ok(Kernel::to_bytes(self, partial))
+        Kernel::to_bytes(self, partial)
     }
     fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial> {
         Ok(Box::new(Kernel::from_bytes(self, bytes)?))

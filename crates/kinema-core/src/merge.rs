@@ -65,7 +65,7 @@ impl MergeTree {
     /// Adds a node and merges upwards as far as siblings are there.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::merge`].
+    /// Those of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
     pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
         let Node { mut level, mut index, mut bundle } = node;
         let mut merging = None;
@@ -139,10 +139,11 @@ impl MergeTree {
             state.held = false;
             state.waiting.drain().collect()
         };
-        for ((level, index), bundle) in nodes {
-            self.insert(kernels, Node { level, index, bundle })?;
-        }
-        outcome
+        // all of them, whatever went wrong: what is not in the tree is lost
+        nodes.into_iter().fold(outcome, |outcome, ((level, index), bundle)| {
+            let inserted = self.insert(kernels, Node { level, index, bundle });
+            outcome.and(inserted)
+        })
     }
 
     /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered.
@@ -164,6 +165,9 @@ mod tests {
     /// Writes down how it was merged: "((0 1) 2)".
     struct Trace;
 
+    /// What cannot be merged into anything.
+    const BAD: &str = "bad";
+
     impl Kernel for Trace {
         type Partial = String;
         fn id(&self) -> &'static str {
@@ -178,14 +182,18 @@ mod tests {
         fn accumulate(&self, _: &mut String, _: &BlockView<'_>, _: &[AtomMap], _: &mut Buffers) -> Result<()> {
             Ok(())
         }
-        fn merge(&self, left: &mut String, right: String) {
+        fn merge(&self, left: &mut String, right: String) -> Result<()> {
+            if right == BAD {
+                return Err(Error::new(ErrorKind::InvalidArgument, "cannot merge"));
+            }
             *left = format!("({left} {right})");
+            Ok(())
         }
         fn finish(&self, _: String) -> Result<Vec<ResultArray>> {
             Ok(Vec::new())
         }
-        fn to_bytes(&self, partial: &String) -> Vec<u8> {
-            partial.clone().into_bytes()
+        fn to_bytes(&self, partial: &String) -> Result<Vec<u8>> {
+            Ok(partial.clone().into_bytes())
         }
         fn from_bytes(&self, bytes: &[u8]) -> Result<String> {
             Ok(String::from_utf8_lossy(bytes).into_owned())
@@ -298,6 +306,23 @@ mod tests {
         });
         let root = tree.into_nodes().pop().unwrap().bundle.pop().unwrap();
         assert_eq!(*root.downcast::<String>().unwrap(), whole);
+    }
+
+    #[test]
+    fn a_failure_to_merge_is_an_error_and_costs_the_two_nodes() {
+        let bad = || Node { level: 0, index: 1, bundle: vec![Box::new(BAD.to_owned())] };
+        let kept = |tree: MergeTree| -> Vec<u64> { tree.into_nodes().iter().map(|node| node.index).collect() };
+        let tree = MergeTree::new(4);
+        [0, 2].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        assert_eq!(tree.insert(&[&Trace], bad()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(kept(tree), [2]);
+        // also where neighbours come in while the tree is packed, which are merged at its end
+        let tree = MergeTree::new(8);
+        [0, 3, 5].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        let packed =
+            tree.pack(&[&Trace], |_, index, _| if index == 0 { tree.insert(&[&Trace], bad()) } else { Ok(()) });
+        assert_eq!(packed.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(kept(tree), [3, 5]);
     }
 
     #[test]

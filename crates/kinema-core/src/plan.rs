@@ -110,99 +110,90 @@ impl Plan {
         access: Access,
     ) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        if frames.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("no frames selected; the trajectory has {} frames", scanned.joined.n_frames),
-            ));
-        }
-        if jobs.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "no analysis given"));
-        }
-        frames.check(scanned.joined.n_frames)?;
-        let needs: Vec<Needs> = jobs.iter().flat_map(Job::needs).collect();
-        let sets = needs.iter().flat_map(|needs| &needs.atom_sets);
-        if let Some(other) = sets.clone().find(|set| set.n_atoms() != trajectory.n_atoms()) {
-            let what = "the selection is of another number of atoms than the trajectory";
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("{what}, expected {}, found {}", trajectory.n_atoms(), other.n_atoms()),
-            ));
-        }
-        let atoms = AtomSelection::union(trajectory.n_atoms(), sets);
-        let fields = needs.iter().fold(Fields::NONE, |all, needs| all | needs.fields);
+        let (atoms, fields) = united_needs(trajectory, scanned, &frames, jobs)?;
         let row = row_bytes(atoms.len(), fields);
         let leaf_frames = leaf_length(row, frames.len());
-        let n_leaves = frames.len().div_ceil(leaf_frames);
         let (largest, grain) = trajectory_grain(scanned, fields);
         let read_atoms = access.atoms(&atoms);
         let read_row = row_bytes(read_atoms.len(), fields);
         let copies = u64::from(read_atoms != atoms) + u64::from(jobs.iter().any(|job| !job.transforms.is_empty()));
-        let budget = Budget { row: read_row + copies * row, reading: 2 * largest.max(BATCH_BYTES) };
-        let memory = if memory == 0 { DEFAULT_MEMORY } else { memory };
-        let mut notes = Vec::new();
-        let wanted = workers.max(1).min(n_leaves.try_into().unwrap_or(usize::MAX));
-        let workers = match access {
-            Access::InMemory { .. } => wanted,
-            _ => budget.workers(memory, wanted)?,
-        };
-        if workers < wanted {
-            notes.push(format!(
-                "{workers} instead of {wanted} workers, so that the memory limit of {memory} bytes holds"
-            ));
-        }
-        let room = (memory / workers as u64).saturating_sub(budget.reading);
-        let band = if grain.whole && access == Access::Direct { grain.frames } else { 1 };
-        let (block_frames, task_leaves) = match (access, grain.frames) {
-            (Access::Frame | Access::Subset, _) => (1, 1),
-            (Access::InMemory { pieces }, _) => {
-                let load = Load::new(pieces, workers, n_leaves, leaf_frames, frames.len());
-                let cost = LoadCost { row: read_row, leaf: leaf_frames * copies * row, reading: budget.reading };
-                load.check(&cost, workers, memory, trajectory.n_atoms())?;
-                (load.frames, load.leaves)
-            }
-            (Access::Direct, 1) => ((room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, leaf_frames), 1),
-            // one block may serve several leaves
-            (Access::Direct, together) => {
-                let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
-                let tasks = match workers as u64 {
-                    1 => 1,
-                    workers => (span(&frames) / together / 8).clamp(workers, 16 * workers),
-                };
-                ((room / budget.row).clamp(1, wanted), n_leaves.div_ceil(tasks))
-            }
-        };
-        if block_frames < band {
-            notes.push(format!(
-                "chunks hold {band} frames and are compressed; the memory limit has room for {block_frames}, so that each \
-                 chunk is decoded about {} times; {:.1} MiB for each worker or `kinema repack` would end that",
-                band.div_ceil(block_frames),
-                (band * budget.row + budget.reading) as f64 / (1 << 20) as f64,
-            ));
-        }
-        let mut decoded_twice = 0;
-        if workers > 1 && band > 1 {
-            let cuts = Cuts::of(scanned, &frames, fields, leaf_frames);
-            let tasks = cuts.pieces(std::slice::from_ref(&(0..n_leaves)), task_leaves, workers as u64);
-            decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
-        }
-        Ok(Self {
-            frames,
+        let mut plan = Self {
             atoms,
             access,
             read_atoms,
             fields,
             leaf_frames,
-            block_frames,
-            band,
-            task_leaves,
-            decoded_twice,
-            workers,
-            memory,
+            block_frames: 1,
+            band: if grain.whole && access == Access::Direct { grain.frames } else { 1 },
+            task_leaves: 1,
+            decoded_twice: 0,
+            workers: 1,
+            memory: if memory == 0 { DEFAULT_MEMORY } else { memory },
             fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
-            notes,
-        })
+            notes: Vec::new(),
+            frames,
+        };
+        let budget = Budget { row: read_row + copies * row, reading: 2 * largest.max(BATCH_BYTES) };
+        plan.share_memory(&budget, workers)?;
+        if let Access::InMemory { pieces } = access {
+            let cost = LoadCost { row: read_row, leaf: leaf_frames * copies * row, reading: budget.reading };
+            let load = Load::new(pieces, plan.workers, plan.n_leaves(), leaf_frames, plan.frames.len());
+            load.check(&cost, plan.workers, plan.memory, trajectory.n_atoms())?;
+            (plan.block_frames, plan.task_leaves) = (load.frames, load.leaves);
+        }
+        if access == Access::Direct {
+            plan.size_blocks(&budget, grain.frames);
+        }
+        if plan.workers > 1 && plan.band > 1 {
+            let cuts = Cuts::of(scanned, &plan.frames, fields, leaf_frames);
+            let tasks = cuts.pieces(std::slice::from_ref(&(0..plan.n_leaves())), plan.task_leaves, plan.workers as u64);
+            plan.decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
+        }
+        Ok(plan)
+    }
+
+    /// As many of the wanted workers as the leaves and the memory limit leave; what is loaded as a whole costs no worker.
+    fn share_memory(&mut self, budget: &Budget, workers: usize) -> Result<()> {
+        let wanted = workers.max(1).min(self.n_leaves().try_into().unwrap_or(usize::MAX));
+        self.workers = match self.access {
+            Access::InMemory { .. } => wanted,
+            _ => budget.workers(self.memory, wanted)?,
+        };
+        if self.workers < wanted {
+            self.notes.push(format!(
+                "{} instead of {wanted} workers, so that the memory limit of {} bytes holds",
+                self.workers, self.memory
+            ));
+        }
+        Ok(())
+    }
+
+    /// Blocks of as many frames as memory and cache allow, and tasks, where `together` frames of a file share segments.
+    fn size_blocks(&mut self, budget: &Budget, together: u64) {
+        let room = (self.memory / self.workers as u64).saturating_sub(budget.reading);
+        if together == 1 {
+            self.block_frames = (room.min(BLOCK_BYTES.max(budget.row)) / budget.row).clamp(1, self.leaf_frames);
+        } else {
+            // one block may serve several leaves
+            let wanted = (BLOCK_BYTES / budget.row).max(2 * together);
+            let tasks = match self.workers as u64 {
+                1 => 1,
+                workers => (span(&self.frames) / together / 8).clamp(workers, 16 * workers),
+            };
+            self.block_frames = (room / budget.row).clamp(1, wanted);
+            self.task_leaves = self.n_leaves().div_ceil(tasks);
+        }
+        if self.block_frames < self.band {
+            self.notes.push(format!(
+                "chunks hold {} frames and are compressed; the memory limit has room for {}, so that each chunk is \
+                 decoded about {} times; {:.1} MiB for each worker or `kinema repack` would end that",
+                self.band,
+                self.block_frames,
+                self.band.div_ceil(self.block_frames),
+                (self.band * budget.row + budget.reading) as f64 / (1 << 20) as f64,
+            ));
+        }
     }
 
     /// Number of leaves.
@@ -270,6 +261,37 @@ impl Plan {
         }
         text
     }
+}
+
+/// All atoms and fields that some kernel or transform needs.
+fn united_needs(
+    trajectory: &Trajectory,
+    scanned: &Scanned,
+    frames: &FrameSelection,
+    jobs: &[Job],
+) -> Result<(AtomSelection, Fields)> {
+    if frames.is_empty() {
+        let n_frames = scanned.joined.n_frames;
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("no frames selected; the trajectory has {n_frames} frames"),
+        ));
+    }
+    if jobs.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "no analysis given"));
+    }
+    frames.check(scanned.joined.n_frames)?;
+    let needs: Vec<Needs> = jobs.iter().flat_map(Job::needs).collect();
+    let sets = needs.iter().flat_map(|needs| &needs.atom_sets);
+    if let Some(other) = sets.clone().find(|set| set.n_atoms() != trajectory.n_atoms()) {
+        let what = "the selection is of another number of atoms than the trajectory";
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{what}, expected {}, found {}", trajectory.n_atoms(), other.n_atoms()),
+        ));
+    }
+    let fields = needs.iter().fold(Fields::NONE, |all, needs| all | needs.fields);
+    Ok((AtomSelection::union(trajectory.n_atoms(), sets), fields))
 }
 
 /// The largest frame of the parts, and how their frames hang together.

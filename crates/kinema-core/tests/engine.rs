@@ -57,15 +57,16 @@ impl Kernel for OrderSensitive {
         }
         Ok(())
     }
-    fn merge(&self, left: &mut Self::Partial, right: Self::Partial) {
+    fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()> {
         left.0 = left.0 * 1.000_001 + right.0;
         left.1.extend(right.1);
+        Ok(())
     }
     fn finish(&self, partial: Self::Partial) -> Result<Vec<ResultArray>> {
         Ok(vec![ResultArray { name: "sum", shape: vec![1], values: vec![partial.0] }])
     }
-    fn to_bytes(&self, partial: &Self::Partial) -> Vec<u8> {
-        partial.0.to_le_bytes().to_vec()
+    fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>> {
+        Ok(partial.0.to_le_bytes().to_vec())
     }
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial> {
         let bytes = bytes.try_into().map_err(|_| Error::new(ErrorKind::Corrupt, "eight bytes"))?;

@@ -324,14 +324,15 @@ impl Kernel for Chain {
         }
         Ok(())
     }
-    fn merge(&self, left: &mut (f64, u64), right: (f64, u64)) {
+    fn merge(&self, left: &mut (f64, u64), right: (f64, u64)) -> Result<()> {
         *left = (left.0 * 1.000_001 + right.0, left.1 + right.1);
+        Ok(())
     }
     fn finish(&self, partial: (f64, u64)) -> Result<Vec<ResultArray>> {
         Ok(vec![ResultArray { name: "sum", shape: vec![1], values: vec![partial.0] }])
     }
-    fn to_bytes(&self, _: &(f64, u64)) -> Vec<u8> {
-        Vec::new()
+    fn to_bytes(&self, _: &(f64, u64)) -> Result<Vec<u8>> {
+        Ok(Vec::new())
     }
     fn from_bytes(&self, _: &[u8]) -> Result<(f64, u64)> {
         Err(Error::new(ErrorKind::Internal, "not needed here"))

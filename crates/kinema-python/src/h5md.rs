@@ -2,7 +2,7 @@
 //!
 //! It opens no file; libhdf5 is called by Python (`describe`), and by the readers of rows that Rust cannot read.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use kinema_core::container::hdf5::array::{Array, Description};
@@ -13,6 +13,7 @@ use kinema_core::format::{Decoder, ReadStructure};
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::ndarray::ArrayViewD;
 use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLikeDyn, PyReadonlyArray1, PyReadonlyArrayDyn};
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -23,8 +24,7 @@ pub struct Describe(pub Py<PyAny>);
 
 impl ReadStructure for Describe {
     fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>> {
-        let told = Python::attach(|py| -> PyResult<Result<Told>> { told(&self.0.bind(py).call1((path,))?) });
-        let told = told.map_err(|error| from_python(&error))??;
+        let told = Python::attach(|py| told(&python(self.0.bind(py).call1((path,)))?))?;
         Ok(Arc::new(H5mdDecoder::new(told)?))
     }
 }
@@ -42,7 +42,7 @@ impl ReadRows for RowReader {
             let wide: PyArrayLikeDyn<'_, f64, AllowTypeChange> = found.extract()?;
             Ok(RowValues::Wide(in_order(wide.as_array())))
         };
-        Python::attach(read).map_err(|error| from_python(&error))
+        python(Python::attach(read))
     }
 }
 
@@ -53,82 +53,65 @@ fn in_order<T: Copy>(values: ArrayViewD<'_, T>) -> Vec<T> {
     }
 }
 
-/// The outer result is Python's, the inner that of the checks.
-fn told(described: &Bound<'_, PyAny>) -> PyResult<Result<Told>> {
-    let get = |name| described.getattr(name);
-    let mut vectors = [None, None, None];
-    for (vector, name) in vectors.iter_mut().zip(["positions", "velocities", "forces"]) {
-        *vector = match field(&get(name)?, name)? {
-            Some(Ok(field)) => Some(field),
-            Some(Err(error)) => return Ok(Err(error)),
-            None => None,
-        };
-    }
-    let cell = match field(&get("cell")?, "cell")? {
-        Some(Ok(field)) => Some(field),
-        Some(Err(error)) => return Ok(Err(error)),
-        None => None,
-    };
-    let steps: Option<PyReadonlyArray1<'_, i64>> = get("steps")?.extract()?;
-    let times: Option<PyReadonlyArray1<'_, f64>> = get("times")?.extract()?;
-    Ok(Ok(Told {
-        n_atoms: get("n_atoms")?.extract()?,
-        n_frames: get("n_frames")?.extract()?,
-        steps: steps.map(|steps| steps.as_array().to_vec()),
-        times: times.map(|times| times.as_array().to_vec()),
-        time_scale: get("time_scale")?.extract()?,
-        vectors,
-        cell,
-        other_files: get("other_files")?.extract::<Vec<PathBuf>>()?,
-        variant: get("variant")?.extract()?,
-        remarks: get("remarks")?.extract()?,
-        warnings: get("warnings")?.extract()?,
-    }))
+/// Python's result as the core's.
+fn python<T>(result: PyResult<T>) -> Result<T> {
+    result.map_err(|error| from_python(&error))
 }
 
-fn field(described: &Bound<'_, PyAny>, name: &'static str) -> PyResult<Option<Result<Field>>> {
-    if described.is_none() {
-        return Ok(None);
-    }
-    let get = |name| described.getattr(name);
-    let fixed: bool = get("fixed")?.extract()?;
+/// An attribute of a description.
+fn get<'py, T: FromPyObjectOwned<'py>>(described: &Bound<'py, PyAny>, name: &str) -> Result<T> {
+    python(described.getattr(name).and_then(|value| value.extract().map_err(Into::into)))
+}
+
+fn told(described: &Bound<'_, PyAny>) -> Result<Told> {
+    let steps: Option<PyReadonlyArray1<'_, i64>> = get(described, "steps")?;
+    let times: Option<PyReadonlyArray1<'_, f64>> = get(described, "times")?;
+    let vectors = [field(described, "positions")?, field(described, "velocities")?, field(described, "forces")?];
+    Ok(Told {
+        n_atoms: get(described, "n_atoms")?,
+        n_frames: get(described, "n_frames")?,
+        steps: steps.map(|steps| steps.as_array().to_vec()),
+        times: times.map(|times| times.as_array().to_vec()),
+        time_scale: get(described, "time_scale")?,
+        vectors,
+        cell: field(described, "cell")?,
+        other_files: get(described, "other_files")?,
+        variant: get(described, "variant")?,
+        remarks: get(described, "remarks")?,
+        warnings: get(described, "warnings")?,
+    })
+}
+
+fn field(described: &Bound<'_, PyAny>, name: &'static str) -> Result<Option<Field>> {
+    let Some(described) = get::<Option<Bound<'_, PyAny>>>(described, name)? else { return Ok(None) };
+    let fixed: bool = get(&described, "fixed")?;
     let mut flat = false;
     let mut pieces = Vec::new();
-    for piece in get("pieces")?.try_iter()? {
-        let (first, stored): (u64, Bound<'_, PyAny>) = piece?.extract()?;
-        let (description, is_flat) = match array(&stored, fixed, name)? {
-            Ok(found) => found,
-            Err(error) => return Ok(Some(Err(error))),
-        };
+    for (first, stored) in get::<Vec<(u64, Bound<'_, PyAny>)>>(&described, "pieces")? {
+        let (description, is_flat) = array(&stored, fixed, name)?;
         flat = is_flat;
-        match Array::new(description) {
-            Ok(array) => pieces.push((first, array)),
-            Err(error) => return Ok(Some(Err(error))),
-        }
+        pieces.push((first, Array::new(description)?));
     }
-    let reader = get("reader")?;
-    let rows = if reader.is_none() {
-        Rows::Stored(pieces)
-    } else {
-        Rows::Foreign(Arc::new(RowReader(reader.unbind())), pieces)
+    let rows = match get::<Option<Py<PyAny>>>(&described, "reader")? {
+        None => Rows::Stored(pieces),
+        Some(reader) => Rows::Foreign(Arc::new(RowReader(reader)), pieces),
     };
-    let row_of: Option<PyReadonlyArray1<'_, i64>> = get("rows")?.extract()?;
-    Ok(Some(Ok(Field {
+    let row_of: Option<PyReadonlyArray1<'_, i64>> = get(&described, "rows")?;
+    Ok(Some(Field {
         name,
         rows,
         row_of: row_of.map(|rows| rows.as_array().to_vec().into()),
         fixed,
-        scale: get("scale")?.extract()?,
+        scale: get(&described, "scale")?,
         flat,
-    })))
+    }))
 }
 
 /// A stored array as frames x units x components, and whether its units are numbers rather than atoms.
-fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> PyResult<Result<(Description, bool)>> {
-    let get = |name| stored.getattr(name);
-    let name: String = get("name")?.extract()?;
-    let shape: Vec<u64> = get("shape")?.extract()?;
-    let chunks: Option<Vec<u64>> = get("chunks")?.extract()?;
+fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(Description, bool)> {
+    let name: String = get(stored, "name")?;
+    let shape: Vec<u64> = get(stored, "shape")?;
+    let chunks: Option<Vec<u64>> = get(stored, "chunks")?;
     let flat = field != "cell" && shape.len() + usize::from(fixed) == 2;
     // a fixed array is one frame; a cuboid's edges are one vector; frames x 3N have numbers for units
     let three = |mut dims: Vec<u64>| -> Option<[u64; 3]> {
@@ -144,36 +127,28 @@ fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> PyResult<Result
         let what = format!("data set {name} has a shape that is not read for {field}, found {shape:?}");
         Error::new(ErrorKind::Unsupported, what)
     };
-    let Some(shaped) = three(shape.clone()) else { return Ok(Err(unfit())) };
-    let chunked = match chunks {
-        None => None,
-        Some(chunks) => match three(chunks) {
-            Some(chunks) => Some(chunks),
-            None => return Ok(Err(unfit())),
-        },
-    };
-    let number = match Number::from_name(&get("dtype")?.extract::<String>()?) {
-        Ok(number) => number,
-        Err(error) => return Ok(Err(Error::new(error.kind(), format!("data set {name}: {}", error.what())))),
-    };
-    let addresses: PyArrayLike1<'_, u64> = get("addresses")?.extract()?;
-    let sizes: PyArrayLike1<'_, u64> = get("sizes")?.extract()?;
-    let masks: PyArrayLike1<'_, u32> = get("masks")?.extract()?;
-    let filters: Vec<(u32, Vec<u32>)> = get("filters")?.extract()?;
-    let inline: Option<Bound<'_, PyBytes>> = get("inline")?.extract()?;
+    let shaped = three(shape.clone()).ok_or_else(unfit)?;
+    let chunks = chunks.map(|chunks| three(chunks).ok_or_else(unfit)).transpose()?;
+    let number = Number::from_name(&get::<String>(stored, "dtype")?)
+        .map_err(|error| Error::new(error.kind(), format!("data set {name}: {}", error.what())))?;
+    let addresses: PyArrayLike1<'_, u64> = get(stored, "addresses")?;
+    let sizes: PyArrayLike1<'_, u64> = get(stored, "sizes")?;
+    let masks: PyArrayLike1<'_, u32> = get(stored, "masks")?;
+    let filters: Vec<(u32, Vec<u32>)> = get(stored, "filters")?;
+    let inline: Option<Bound<'_, PyBytes>> = get(stored, "inline")?;
     let description = Description {
-        file: get("file")?.extract()?,
+        file: get(stored, "file")?,
         shape: shaped,
         number,
-        chunks: chunked,
+        chunks,
         addresses: addresses.as_array().to_vec(),
         sizes: sizes.as_array().to_vec(),
         masks: masks.as_array().to_vec(),
         filters: filters.into_iter().map(|(id, values)| StoredFilter { id, values }).collect(),
-        partial_chunks_unfiltered: get("partial_chunks_unfiltered")?.extract()?,
-        fill: get("fill")?.extract::<Bound<'_, PyBytes>>()?.as_bytes().to_vec(),
+        partial_chunks_unfiltered: get(stored, "partial_chunks_unfiltered")?,
+        fill: get::<Bound<'_, PyBytes>>(stored, "fill")?.as_bytes().to_vec(),
         inline: inline.map(|bytes| bytes.as_bytes().to_vec()),
         name,
     };
-    Ok(Ok((description, flat)))
+    Ok((description, flat))
 }

@@ -15,8 +15,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments;
+use crate::called::{Called, or_raised};
 use crate::errors::{invalid, to_python};
-use crate::python_kernel::{Adapter, PythonKernel, PythonPartial};
+use crate::python_kernel::{PythonKernel, PythonPartial};
 
 fn checked<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error: Error| to_python(&error))
@@ -56,11 +57,11 @@ fn recipe<'py>(
 #[pyfunction]
 pub fn restore<'py>(
     py: Python<'py>,
-    class: &str,
+    kind: &str,
     name: &str,
     arguments: Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.import("kinema._core")?.getattr(class)?.getattr(name)?.call1(arguments)
+    py.import("kinema._core")?.getattr(kind)?.getattr(name)?.call1(arguments)
 }
 
 type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, &'static str, Py<PyTuple>));
@@ -74,7 +75,7 @@ fn reduce<'py>(py: Python<'py>, class: &'static str, (name, arguments): &Recipe)
 pub struct PyKernel {
     pub(crate) inner: Arc<dyn AnyKernel>,
     /// Of a kernel written in Python.
-    pub(crate) adapter: Option<Arc<Adapter>>,
+    pub(crate) adapter: Option<Arc<Called>>,
     recipe: Recipe,
 }
 
@@ -155,11 +156,8 @@ impl PyKernel {
 
     #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, data: &[u8]) -> PyResult<PyPartial> {
-        let partial = self.inner.from_bytes(data);
-        if let Some(exception) = self.adapter.as_ref().and_then(|adapter| adapter.take_raised()) {
-            return Err(exception);
-        }
-        Ok(PyPartial::new(self.inner.clone(), checked(partial)?))
+        let partial = or_raised(self.adapter.as_deref(), checked(self.inner.from_bytes(data)))?;
+        Ok(PyPartial::new(self.inner.clone(), partial))
     }
 }
 
@@ -234,7 +232,8 @@ impl PyPartial {
             return Err(invalid(format!("cannot merge a partial of {} into {}", later.kernel.id(), self.kernel.id())));
         }
         let mut gathered = self.take()?;
-        checked(self.kernel.merge(&mut gathered, later.take()?))?;
+        let python = gathered.downcast_ref::<PythonPartial>().map(PythonPartial::adapter);
+        or_raised(python.as_deref(), checked(self.kernel.merge(&mut gathered, later.take()?)))?;
         *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered);
         Ok(())
     }

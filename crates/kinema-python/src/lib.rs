@@ -4,6 +4,7 @@
 //! is in the crates below. The signatures are documented in `python/kinema/_core.pyi`.
 
 mod arguments;
+mod called;
 mod errors;
 mod h5md;
 mod hdf5;
@@ -61,7 +62,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
-    module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;

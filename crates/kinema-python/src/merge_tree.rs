@@ -4,15 +4,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kinema_core::Result;
 use kinema_core::kernel::AnyKernel;
 use kinema_core::merge::{MergeTree, Node};
-use kinema_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::called::{Called, or_raised};
 use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyPartial};
-use crate::python_kernel::Adapter;
 
 /// Level, index, one partial a kernel.
 pub type PyNode = (u32, u64, Vec<PyPartial>);
@@ -23,40 +23,12 @@ pub fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
     (node.level, node.index, partials.map(|(kernel, partial)| PyPartial::new(kernel, partial)).collect())
 }
 
-/// The stand-in for an exception of Python's on its way through the core.
-fn stopped() -> Error {
-    Error::new(ErrorKind::Cancelled, "stopped by an exception of a function of Python's")
-}
-
-/// Python's functions that the tree calls, with what they raised.
-struct Called {
-    function: Py<PyAny>,
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl Called {
-    fn new(function: Py<PyAny>) -> Self {
-        Self { function, raised: Mutex::new(None) }
-    }
-
-    fn call(&self, call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<()>) -> Result<()> {
-        Python::attach(|py| call(py, self.function.bind(py))).map_err(|exception| {
-            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(exception);
-            stopped()
-        })
-    }
-
-    fn take_raised(&self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 /// The fixed tree on which the partials of a plan's leaves are merged.
 #[pyclass(name = "MergeTree", module = "kinema._core", frozen)]
 pub struct PyMergeTree {
     tree: Mutex<Option<Arc<MergeTree>>>,
     kernels: Vec<Arc<dyn AnyKernel>>,
-    adapters: Vec<Arc<Adapter>>,
+    adapters: Vec<Arc<Called>>,
     rows: Option<Called>,
 }
 
@@ -91,10 +63,9 @@ impl PyMergeTree {
         })
     }
 
-    /// What Python has raised in any of the calls; the first one counts.
-    pub fn raised(&self) -> Option<PyErr> {
-        let kernels = self.adapters.iter().find_map(|adapter| adapter.take_raised());
-        kernels.or_else(|| self.rows.as_ref().and_then(Called::take_raised))
+    /// What the work gave, or what Python has raised in any of the calls.
+    pub fn or_raised<T>(&self, outcome: PyResult<T>) -> PyResult<T> {
+        or_raised(self.adapters.iter().map(|adapter| &**adapter).chain(&self.rows), outcome)
     }
 
     fn put(&self, level: u32, index: u64, partials: &[PyRef<'_, PyPartial>]) -> PyResult<Node> {
@@ -105,11 +76,8 @@ impl PyMergeTree {
         Ok(Node { level, index, bundle })
     }
 
-    fn outcome(&self, outcome: Result<()>) -> PyResult<()> {
-        match self.raised() {
-            Some(exception) => Err(exception),
-            None => outcome.map_err(|error| to_python(&error)),
-        }
+    fn checked(&self, outcome: Result<()>) -> PyResult<()> {
+        self.or_raised(outcome.map_err(|error| to_python(&error)))
     }
 }
 
@@ -130,7 +98,7 @@ impl PyMergeTree {
     fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
         let node = self.put(level, index, &partials)?;
         let outcome = self.deliver()?(node);
-        self.outcome(outcome)
+        self.checked(outcome)
     }
 
     /// As `insert`, for what an earlier run has gathered: its rows were handed out then.
@@ -138,7 +106,7 @@ impl PyMergeTree {
         let node = self.put(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         let outcome = self.tree()?.insert(&kernels, node);
-        self.outcome(outcome)
+        self.checked(outcome)
     }
 
     /// Calls `show(level, index, packed)` for each node there is, while workers go on.
@@ -154,14 +122,7 @@ impl PyMergeTree {
                 })
             })
         });
-        if let Some(exception) = show.take_raised() {
-            return Err(exception);
-        }
-        if self.adapters.iter().any(|adapter| adapter.has_lost()) {
-            let lost = Error::new(ErrorKind::Cancelled, "a kernel written in Python has failed to merge");
-            return self.outcome(Err(lost));
-        }
-        self.outcome(outcome)
+        or_raised([&show], self.checked(outcome))
     }
 
     /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.

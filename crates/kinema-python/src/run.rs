@@ -1,4 +1,4 @@
-//! `Plan` and `run`: one round of map-reduce on the threads of this process.
+//! `Plan`, `Cuts`, and leaves of a plan run on the threads of this process.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use kinema_core::engine;
 use kinema_core::index::fingerprint::Fingerprint;
 use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::timing::RunTimings;
-use kinema_core::{Error, ErrorKind};
 use numpy::PyArray2;
 use numpy::ndarray::Array2;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arguments;
+use crate::called::or_raised;
 use crate::errors::{invalid, to_python};
-use crate::kernels::{PyKernel, PyPartial, PyTransform};
+use crate::kernels::{PyKernel, PyTransform};
 use crate::merge_tree::{PyMergeTree, PyNode, to_python_node};
 use crate::signals::watched;
 use crate::trajectory::PyTrajectory;
@@ -82,11 +82,6 @@ impl PyPlan {
     #[getter]
     fn leaf_frames(&self) -> u64 {
         self.inner.leaf_frames
-    }
-
-    #[getter]
-    fn block_frames(&self) -> u64 {
-        self.inner.block_frames
     }
 
     #[getter]
@@ -175,22 +170,6 @@ impl PyCuts {
     }
 }
 
-/// Maps all leaves of the plan and merges them.
-#[pyfunction]
-#[pyo3(signature = (trajectory, plan, jobs, *, progress=None))]
-pub fn run<'py>(
-    py: Python<'py>,
-    trajectory: &PyTrajectory,
-    plan: &PyPlan,
-    jobs: Vec<PyJob<'py>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Vec<PyPartial>, Bound<'py, PyDict>)> {
-    let (nodes, timings) = run_leaves(py, trajectory, plan, jobs, 0, plan.inner.n_leaves(), progress)?;
-    let [(_, _, partials)] = <[_; 1]>::try_from(nodes)
-        .map_err(|_| to_python(&Error::new(ErrorKind::Internal, "the leaves did not merge into one root")))?;
-    Ok((partials, timings))
-}
-
 /// Maps the leaves `start..stop` of the plan and merges them as far as the tree has siblings among them.
 #[pyfunction]
 #[pyo3(signature = (trajectory, plan, jobs, start, stop, *, progress=None))]
@@ -209,11 +188,7 @@ pub fn run_leaves<'py>(
     let frames = frames_of(plan, &leaves)?;
     let inner = &trajectory.inner;
     let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, leaves, watch));
-    // also after a run that seems to have succeeded: merging may have raised
-    if let Some(exception) = jobs.iter().find_map(|(kernel, _)| kernel.adapter.as_ref()?.take_raised()) {
-        return Err(exception);
-    }
-    let outcome = outcome?;
+    let outcome = or_raised(jobs.iter().filter_map(|(kernel, _)| kernel.adapter.as_deref()), outcome)?;
     let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
     let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
     Ok((nodes, timings(py, &outcome.timings)?))
@@ -240,11 +215,7 @@ pub fn run_into<'py>(
     let inner = &trajectory.inner;
     let deliver = tree.deliver()?;
     let outcome = watched(py, progress, frames, |watch| engine::run_into(inner, plan, &work, &leaves, &deliver, watch));
-    // also after a run that seems to have succeeded: merging may have raised
-    match tree.raised() {
-        Some(exception) => Err(exception),
-        None => timings(py, &outcome?),
-    }
+    timings(py, &tree.or_raised(outcome)?)
 }
 
 /// The jobs, which must be those of the plan.

@@ -16,7 +16,7 @@ import numpy as np
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
-from kinema.output import Table, check_plot_path, check_writable, write_table, write_whole
+from kinema.output import Column, Table, check_plot_path, check_writable, write_table, write_whole
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
 from kinema.result_file import Quantity
@@ -279,6 +279,10 @@ class Analysis(ABC):
     def _quantity(self, name: str, unit: str, columns: Sequence[str], title: str, frames: ResolvedFrames) -> Quantity:
         """A quantity with the provenance of this analysis."""
         return Quantity(name, unit, tuple(columns), title, self._provenance(None, frames).json())
+
+    def _frames_and_times(self) -> tuple[Column, Column]:
+        """The first columns of a table whose rows are frames."""
+        return Column("frame", np.asarray(self.results.frames)), Column("time", np.asarray(self.results.time), "ps")
 
     def table(self) -> Table:
         """The results as named columns with units; ArgumentError before `run`."""

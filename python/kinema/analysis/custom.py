@@ -128,11 +128,9 @@ class FromFunction(Custom):
             raise ArgumentError(f"values of type {values.dtype} are not written as a table; save .results.values")
         flat = values.reshape(len(values), -1)
         # "1": a number whose unit only its author knows; a column without any is not drawn
-        columns = [Column("frame", np.asarray(self.results.frames))]
-        columns.append(Column("time", np.asarray(self.results.time), "ps"))
         names = ["value"] if flat.shape[1] == 1 else [f"value_{i}" for i in range(flat.shape[1])]
-        columns += [Column(name, flat[:, i], "1") for i, name in enumerate(names)]
-        return Table(self._arguments["function"], tuple(columns))
+        columns = [Column(name, flat[:, i], "1") for i, name in enumerate(names)]
+        return Table(self._arguments["function"], (*self._frames_and_times(), *columns))
 
     def _per_frame(self, frames: ResolvedFrames) -> Quantity:
         # "1": a number whose unit only its author knows

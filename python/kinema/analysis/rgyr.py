@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kinema import _core
 from kinema.analysis.arguments import told, unique_order, weights_of
 from kinema.analysis.base import Analysis, Round, Rounds, results_per_frame
@@ -72,10 +70,8 @@ class RadiusOfGyration(Analysis):
         return results_per_frame("rgyr", frames, found)
 
     def _table(self) -> Table:
-        columns = [Column("frame", np.asarray(self.results.frames))]
-        columns.append(Column("time", np.asarray(self.results.time), "ps"))
-        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
-        return Table("Radius of gyration", tuple(columns))
+        columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
+        return Table("Radius of gyration", (*self._frames_and_times(), *columns))
 
     def _per_frame(self, frames: ResolvedFrames) -> Quantity:
         return self._quantity("rgyr", "angstrom", self._names(), "Radius of gyration", frames)

@@ -103,10 +103,8 @@ class RMSD(Analysis):
         return selection.indices[order], reference, None if weights is None else weights[order]
 
     def _table(self) -> Table:
-        columns = [Column("frame", np.asarray(self.results.frames))]
-        columns.append(Column("time", np.asarray(self.results.time), "ps"))
-        columns += [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
-        return Table("RMSD", tuple(columns))
+        columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
+        return Table("RMSD", (*self._frames_and_times(), *columns))
 
     def _per_frame(self, frames: ResolvedFrames) -> Quantity:
         return self._quantity("rmsd", "angstrom", self._names(), "RMSD", frames)

@@ -100,7 +100,9 @@ def run(
         finished = chosen_runner.together(whole) if isinstance(chosen_runner, CalledByAll) else whole()
     for number, analysis in enumerate(analyses):
         if finished is None:
-            analysis.results = ResultsElsewhere()
+            # nor what an earlier run has left
+            analysis.results, analysis.timings = ResultsElsewhere(), Timings(())
+            analysis.plan, analysis._frames = "", None
             continue
         analysis.results = finished.results[number]
         analysis.timings = finished.timings
@@ -174,7 +176,8 @@ class _Rounds:
             )
             if keeping is None:
                 return self.runner.map_reduce(request)
-            plan = _core.Plan(core, self.frames, jobs, memory=self.memory, workers=1)
+            # how frames come to the kernels is the runner's to say: leaves are the same for all ways
+            plan = request.plan(memory=self.memory, workers=1, access="direct")
             gathering = keeping.begin_round(number, [self.analyses[at] for at in waiting], jobs, plan)
             if not gathering.missing:
                 return _restored(plan, gathering, report)

@@ -122,9 +122,16 @@ class Content:
 
 
 class Writer:
-    """Writes records, in the order of the layout."""
+    """Writes records, in the order of the layout.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes written so far, of all rounds.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
+        self.n_nodes = 0
         self._file = file
         file.write(_START.pack(_MAGIC, _VERSION))
 
@@ -140,6 +147,7 @@ class Writer:
         """A node of the round begun last."""
         lengths = struct.pack(f"<{len(partials)}Q", *map(len, partials))
         self._record(b"NODE", [_NODE.pack(level, index, len(partials)), lengths, *partials])
+        self.n_nodes += 1
 
     def end(self) -> None:
         """The file is whole."""

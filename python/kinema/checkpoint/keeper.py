@@ -39,8 +39,6 @@ class Keeper:
     path : str
     before_save : function or None
         Called before a file is renamed: what the saved nodes rely on is to be on disk then.
-    resumed : bool
-        Whether an earlier run has left something.
     worth_keeping : bool
         Whether the file holds anything that took time.
 
@@ -70,8 +68,7 @@ class Keeper:
             self._written = _stamp(self.path)
             self._refuse(found.items, self._items)
         self._found = [] if found is None else found.rounds
-        self.resumed = any(one.nodes for one in self._found)
-        self.worth_keeping = self.resumed
+        self.worth_keeping = any(one.nodes for one in self._found)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -150,32 +147,26 @@ class Keeper:
                 f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
                 path=self.path,
             )
-        gathered = 0
+        n_nodes = 0
 
         def write(file: IO[bytes]) -> None:
-            nonlocal gathered
+            nonlocal n_nodes
             writer = Writer(file)
             writer.run(self._items)
             for one in self._rounds:
                 writer.round(one.items)
-                for node in one.nodes if one is not self._rounds[-1] or tree is None else ():
-                    gathered += 1
+                for node in one.nodes:
                     writer.node(*node)
             if tree is not None:
-
-                def show(level: int, index: int, partials: list[bytes]) -> None:
-                    nonlocal gathered
-                    gathered += 1
-                    writer.node(level, index, partials)
-
-                tree.pack(show)
+                tree.pack(writer.node)
             writer.end()
+            n_nodes = writer.n_nodes
             if self.before_save is not None:
                 self.before_save()
 
         write_whole(self.path, write)
         self._written = _stamp(self.path)
-        self.worth_keeping = gathered > 0
+        self.worth_keeping = n_nodes > 0
 
     def _refuse(self, stored: Sequence[Item], now: Sequence[Item]) -> None:
         difference = _difference(stored, now)

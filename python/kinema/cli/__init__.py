@@ -7,16 +7,12 @@ Computes nothing: each command calls one public function of the package. Exit co
 import os
 import sys
 
+from kinema.cli import exit_codes
 from kinema.cli.command_line import Command, prepare
 from kinema.cli.stopping import Terminated, stop_on_sigterm
 from kinema.runners.mpi.launch import Launch, launched
 
 __all__ = ["main"]
-
-EXIT_BAD_INPUT = 2
-EXIT_DEFECT = 70
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = exit_codes.DONE
     sys.exit(code)
 
 
@@ -44,7 +40,7 @@ def _run_on_ranks(command: Command, launch: Launch) -> int:
     try:
         return run_on_ranks(command, launch, _run)
     except (KeyboardInterrupt, Terminated) as stop:
-        return stopped_early(launch, EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED)
+        return stopped_early(launch, exit_codes.TERMINATED if isinstance(stop, Terminated) else exit_codes.INTERRUPTED)
 
 
 def _run(command: Command) -> int:
@@ -52,7 +48,7 @@ def _run(command: Command) -> int:
     try:
         return _invoke(command)
     except (KeyboardInterrupt, Terminated) as stop:
-        code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
+        code = exit_codes.TERMINATED if isinstance(stop, Terminated) else exit_codes.INTERRUPTED
         kept = _notes(stop)
         return _failed(command, f"stopped; {kept}" if kept else "stopped, nothing was written", code)
     except BrokenPipeError:
@@ -60,9 +56,9 @@ def _run(command: Command) -> int:
     except Exception as error:
         message = _bad_input(error)
         if message is not None:
-            return _failed(command, message, EXIT_BAD_INPUT)
+            return _failed(command, message, exit_codes.BAD_INPUT)
         message = f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
-        return _failed(command, message, EXIT_DEFECT)
+        return _failed(command, message, exit_codes.DEFECT)
 
 
 def _invoke(command: Command) -> int:
@@ -79,7 +75,7 @@ def _invoke(command: Command) -> int:
             group.invoke(context)
     except typer.Exit as end:
         return int(end.exit_code)
-    return 0
+    return exit_codes.DONE
 
 
 def _bad_input(error: Exception) -> str | None:

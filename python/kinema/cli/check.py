@@ -1,14 +1,11 @@
 """`kinema check`: looks for what is wrong with trajectory files. The looking is `kinema.check`."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from kinema.cli import options
+from kinema.cli import exit_codes, options
 from kinema.cli.command_line import Command
-
-EXIT_PROBLEMS = 1
 
 
 def check(
@@ -38,9 +35,6 @@ def check(
         memory=memory,
         progress=False if command.quiet else None,
     )
-    if command.json:
-        print(json.dumps(report.as_dict()))
-    elif not command.quiet:
-        print(report)
+    command.tell(report.as_dict, report)
     if not report.ok:
-        raise typer.Exit(EXIT_PROBLEMS)
+        raise typer.Exit(exit_codes.PROBLEMS)

@@ -1,13 +1,16 @@
-"""The words of the command line before typer sees them: options that stand anywhere, options with many values.
+"""One call of `kinema`: its words before typer sees them, and how it tells what it finds, as --json and --quiet say.
 
 It knows the names of a few options, not their meaning.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinema.runners.mpi.runner import MPIRunner
@@ -28,6 +31,18 @@ class Command:
     json: bool
     quiet: bool
     ranks: MPIRunner | None = None
+
+    def tell(self, facts: Callable[[], Any], words: object) -> None:
+        """Prints what was found: with --json `facts` for machines, with --quiet nothing, else `words` for a person."""
+        if self.json:
+            print(json.dumps(facts()))
+        elif not self.quiet:
+            print(words)
+
+    def mention(self, text: str) -> None:
+        """Says on stderr what is going on, to a person."""
+        if not (self.quiet or self.json):
+            print(text, file=sys.stderr, flush=True)
 
 
 def prepare(words: list[str]) -> Command:

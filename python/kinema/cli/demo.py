@@ -21,22 +21,14 @@ def demo(
     frames: Annotated[int, typer.Option("--frames", help="Frames; fewer where the disk is small.")] = 100_000,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
-    import sys
-
     from kinema.demo import make_case, measurements
     from kinema.progress import reporting
 
     command: Command = context.obj
-    silent = command.quiet or command.json
-
-    def tell(text: str) -> None:
-        if not silent:
-            print(text, file=sys.stderr, flush=True)
-
-    tell(f"making up to {frames:,} frames of adenylate kinase as XTC and DCD in {folder} (not timed)")
-    with reporting(False if silent else None, "writing", 1, "bytes") as report:
+    command.mention(f"making up to {frames:,} frames of adenylate kinase as XTC and DCD in {folder} (not timed)")
+    with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
         case = make_case(folder, frames, report)
-    rows = list(measurements(case, folder, tell))
+    rows = list(measurements(case, folder, command.mention))
     plot = folder / "rmsd.png"
     words = _plot_real_trajectory(case, plot)
     if command.json:

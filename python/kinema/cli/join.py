@@ -1,6 +1,5 @@
 """`kinema join`: makes one file of several. The work is `kinema.join`."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +44,4 @@ def join(
         memory=memory or "512 MiB",
         progress=False if command.quiet else None,
     )
-    if command.json:
-        print(json.dumps(asdict(done)))
-    elif not command.quiet:
-        print(done)
+    command.tell(lambda: asdict(done), done)

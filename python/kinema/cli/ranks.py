@@ -9,11 +9,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
+from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
 from kinema.errors import ArgumentError
 from kinema.runners.mpi.launch import Launch
-
-EXIT_BAD_INPUT = 2
 
 
 def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]) -> int:
@@ -31,10 +30,10 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
         # without MPI no rank knows of the others, but each knows its number from the launcher
         if launch.rank == 0:
             print(f"kinema: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return exit_codes.BAD_INPUT
     with ranks:
         if not ranks.leads:
-            return 0
+            return exit_codes.DONE
         for number, handler in before.items():
             signal.signal(number, handler)
         return run(replace(command, ranks=ranks))

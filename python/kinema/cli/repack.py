@@ -1,6 +1,5 @@
 """`kinema repack`: writes an H5MD file anew, in another layout or compressed. The work is `kinema.repack`."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -68,10 +67,7 @@ def repack(
         memory=memory or "512 MiB",
         progress=False if command.quiet else None,
     )
-    if command.json:
-        print(json.dumps(asdict(done)))
-    elif not command.quiet:
-        print(done)
+    command.tell(lambda: asdict(done), done)
 
 
 def _layout(text: str) -> str | tuple[int, ...]:

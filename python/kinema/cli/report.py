@@ -1,6 +1,5 @@
 """`kinema report`: where the time of runs went. The reckoning is `kinema.profile`."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,10 +57,7 @@ def _tell_one(command: Command, found: "Report", plot: Path | None, timeline: Pa
         found.plot(plot)
     if timeline is not None:
         found.plot(timeline, kind="timeline")
-    if command.json:
-        print(json.dumps(found.as_dict()))
-    elif not command.quiet:
-        print(found)
+    command.tell(found.as_dict, found)
 
 
 def _tell_several(command: Command, found: list["Report"], plot: Path | None) -> None:
@@ -75,10 +71,7 @@ def _tell_several(command: Command, found: list["Report"], plot: Path | None) ->
         from kinema.profile import plotting
 
         plotting.write(plotting.draw_scaling(scaling), plot)
-    if command.json:
-        print(json.dumps(scaling.as_dict()))
-    elif not command.quiet:
-        print(scaling)
+    command.tell(scaling.as_dict, scaling)
 
 
 def _tell_published(command: Command, folder: Path, plot: Path | None) -> None:
@@ -92,7 +85,7 @@ def _tell_published(command: Command, folder: Path, plot: Path | None) -> None:
         from kinema.profile import plotting
 
         plotting.write(plotting.draw_publications(tables), plot)
-    if command.json:
-        print(json.dumps([{"title": table.title, "summary": table.summary()} for table in tables]))
-    elif not command.quiet:
-        print("\n\n".join(map(str, tables)))
+    command.tell(
+        lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
+        "\n\n".join(map(str, tables)),
+    )

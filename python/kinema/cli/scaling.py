@@ -1,7 +1,6 @@
 """`kinema scaling`: the publications' experiments on files of one's own. The runs are `kinema.experiments`."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 
 from kinema.cli import options
 from kinema.cli.command_line import Command
+from kinema.errors import ArgumentError
 
 _RUNS = "Runs"
 
@@ -82,6 +82,8 @@ def scaling(
     from kinema.profile import plotting, scaling_of
 
     command: Command = context.obj
+    if command.ranks is not None and runner == "mpi":
+        raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     design = Design(
         files=tuple(map(str, trajectory)),
         topology=None if topology is None else str(topology),
@@ -103,15 +105,9 @@ def scaling(
         cache=cache,
         ranks_per_node=ranks_per_node,
     )
-    silent = command.quiet or command.json
-
-    def tell(text: str) -> None:
-        if not silent:
-            print(text, file=sys.stderr, flush=True)
-
     for format in design.unreadable:
-        tell(f"{format}: Kinema does not read this format yet; left out")
-    outcomes = list(run_design(design, output, tell))
+        command.mention(f"{format}: Kinema does not read this format yet; left out")
+    outcomes = list(run_design(design, output, command.mention))
     found = scaling_of([outcome.report for outcome in outcomes])
     picture = output / "scaling.png"
     plotting.write(plotting.draw_scaling(found), picture)
@@ -129,8 +125,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    from kinema.errors import ArgumentError
-
     try:
         return tuple(dict.fromkeys(int(word) for word in _words(text)))
     except ValueError:

@@ -1,6 +1,5 @@
 """`kinema split`: cuts a trajectory file between frames. The work is `kinema.split`."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +47,4 @@ def split(
         memory=memory or "512 MiB",
         progress=False if command.quiet else None,
     )
-    if command.json:
-        print(json.dumps(asdict(done)))
-    elif not command.quiet:
-        print(done)
+    command.tell(lambda: asdict(done), done)

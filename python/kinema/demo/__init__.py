@@ -19,6 +19,7 @@ import numpy as np
 from kinema.demo.case import SELECTION, Case, make_case
 from kinema.errors import InternalError
 from kinema.resources import default_workers
+from kinema.runners.mpi.launch import own_environment
 
 __all__ = ["SELECTION", "Case", "Row", "kinema_command", "make_case", "measurements", "run_json"]
 
@@ -61,7 +62,8 @@ def kinema_command(case: Case, path: Path, workers: int, output: Path) -> list[s
 
 def run_json(command: list[str]) -> dict[str, Any]:
     """Runs a command and gives the JSON that it prints; InternalError with its last words where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # `mpiexec -n 4 kinema demo` is one demo, not one on ranks that are waiting for it
+    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise InternalError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

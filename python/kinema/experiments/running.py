@@ -210,8 +210,10 @@ def _one(
         done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
         took = time.perf_counter() - began
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
-        raise WorkerError(f"a run of {design.runner} with {counted(workers)} failed (exit {done.returncode}): {said}")
+        # not the lines that launchers draw
+        said = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if any(map(str.isalnum, line))]
+        last = said[-1].strip() if said else "nothing was said"
+        raise WorkerError(f"a run of {design.runner} with {counted(workers)} failed (exit {done.returncode}): {last}")
     return Outcome(setting, workers, repeat, took, Report.load(report))
 
 

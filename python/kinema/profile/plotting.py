@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kinema.profile.published import Published
     from kinema.profile.report import Report
 
-__all__ = ["draw_bars", "draw_publications", "draw_published", "draw_scaling", "draw_timeline", "write"]
+__all__ = ["draw_bars", "draw_publications", "draw_scaling", "draw_timeline", "write"]
 
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
@@ -81,7 +81,13 @@ def draw_bars(report: Report) -> Figure:
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
-    return _bars(sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+    figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
+    axes = figure.subplots()
+    _stack(axes, sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+    handles, labels = axes.get_legend_handles_labels()
+    # in the order of the stack, from the top
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
+    return figure
 
 
 def _rows_for(report: Report) -> int:
@@ -90,12 +96,6 @@ def _rows_for(report: Report) -> int:
     if not numbers:
         raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
     return max(numbers) + 1
-
-
-def draw_published(published: Published, n_ranks: int, repeat: int) -> Figure:
-    """Seconds of each rank of one published run, by the phases of its tables."""
-    sums, marked = _published_sums(published, n_ranks, repeat)
-    return _bars(sums, f"{published.title}: {n_ranks} ranks, repeat {repeat}", "rank", marked)
 
 
 def draw_publications(tables: Sequence[Published]) -> Figure:
@@ -139,17 +139,6 @@ def _published_sums(
         sums[names[name]] += run[name]
     sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
     return sums, marked
-
-
-def _bars(sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]) -> Figure:
-    n = len(next(iter(sums.values())))
-    figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n)), 4.2), layout="constrained")
-    axes = figure.subplots()
-    _stack(axes, sums, title, of, marked)
-    handles, labels = axes.get_legend_handles_labels()
-    # in the order of the stack, from the top
-    figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
-    return figure
 
 
 def _stack(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kinema.runners.dask.runner import Dask
     from kinema.runners.mpi.arrays import GlobalArray
     from kinema.runners.mpi.runner import MPIRunner as MPI  # noqa: N814
+    from kinema.runners.processes import ProcessesRunner
 
 __all__ = [
     "MPI",
@@ -34,6 +35,7 @@ __all__ = [
     "GlobalArray",
     "Outcome",
     "PieceLimit",
+    "ProcessesRunner",
     "RoundRequest",
     "RoundTimings",
     "Runner",
@@ -52,6 +54,7 @@ _LATER = {
     "Dask": ("kinema.runners.dask.runner", "Dask"),
     "GlobalArray": ("kinema.runners.mpi.arrays", "GlobalArray"),
     "MPI": ("kinema.runners.mpi.runner", "MPIRunner"),
+    "ProcessesRunner": ("kinema.runners.processes", "ProcessesRunner"),
 }
 
 

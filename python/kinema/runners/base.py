@@ -271,5 +271,7 @@ def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = 
             fitting = " and ".join(one for one, known in _RUNNERS.items() if option in known.options)
             if not fitting:
                 raise ArgumentError(f"no runner takes the option {spell(option)}")
-            raise ArgumentError(f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out")
+            raise ArgumentError(
+                f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out or name another runner"
+            )
     return given

@@ -67,7 +67,7 @@ class ProcessesRunner:
     def __init__(
         self, *, threads_per_worker: int = 1, schedule: str | None = None, oversubscribe: int | None = None
     ) -> None:
-        self._threads = worker_count(threads_per_worker)
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._dealing = Dealing(schedule, oversubscribe)
         # of the session that a thread is in
         self._lasting = threading.local()

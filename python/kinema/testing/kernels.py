@@ -70,8 +70,8 @@ class KernelTests:
     def test_halves_make_the_whole(self, tmp_path: Path) -> None:
         trajectory, jobs = self._made(tmp_path, 41, 30)
         expected = [partial.finish() for partial in _run(trajectory, 41, jobs)]
-        early = _core.run(trajectory, _core.Plan(trajectory, (0, 1, 17), jobs), jobs)[0]
-        late = _core.run(trajectory, _core.Plan(trajectory, (17, 1, 24), jobs), jobs)[0]
+        early = _run(trajectory, (0, 1, 17), jobs)
+        late = _run(trajectory, (17, 1, 24), jobs)
         for first, second, values in zip(early, late, expected, strict=True):
             first.merge(second)
             for name, found in first.finish().items():
@@ -94,8 +94,7 @@ class KernelTests:
     def test_frames_in_any_order(self, tmp_path: Path) -> None:
         trajectory, jobs = self._made(tmp_path, 30, 30)
         order = np.random.default_rng(3).permutation(30).astype(np.uint64)
-        found = _core.run(trajectory, _core.Plan(trajectory, order, jobs), jobs)[0]
-        for partial, whole in zip(found, _run(trajectory, 30, jobs), strict=True):
+        for partial, whole in zip(_run(trajectory, order, jobs), _run(trajectory, 30, jobs), strict=True):
             values, expected = partial.finish(), whole.finish()
             for name in values:
                 # per-frame results come in the order asked for; over frames the order matters in the last bits only
@@ -111,10 +110,13 @@ class KernelTests:
 
 
 def _run(
-    trajectory: _core.Trajectory, n_frames: int, jobs: Sequence[Job], workers: int = 1, memory: int = 0
+    trajectory: _core.Trajectory, frames: int | _core.Frames, jobs: Sequence[Job], workers: int = 1, memory: int = 0
 ) -> list[_core.Partial]:
-    plan = _core.Plan(trajectory, (0, 1, n_frames), jobs, memory=memory, workers=workers)
-    return _core.run(trajectory, plan, jobs)[0]
+    """The partials of all leaves; `frames`: so many from the first, or a choice of them."""
+    chosen = (0, 1, frames) if isinstance(frames, int) else frames
+    plan = _core.Plan(trajectory, chosen, jobs, memory=memory, workers=workers)
+    ((_, _, partials),), _ = _core.run_leaves(trajectory, plan, jobs, 0, plan.n_leaves)
+    return partials
 
 
 def _assert_same(found: dict[str, NDArray[np.float64]], expected: dict[str, NDArray[np.float64]]) -> None:

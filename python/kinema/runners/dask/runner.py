@@ -103,7 +103,7 @@ class Dask:
         if isinstance(cluster, Client) and cluster.asynchronous:
             raise ArgumentError("the Dask client is asynchronous; make one without asynchronous=True")
         self._cluster = cluster
-        self._threads = worker_count(threads_per_worker)
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._dealing = Dealing(schedule, oversubscribe)
         self._patience = patience
         self._session: contextlib.ExitStack | None = None

@@ -9,17 +9,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Launch", "launched"]
+__all__ = ["Launch", "launched", "own_environment"]
 
 # number of ranks and this one's number, as launchers call them; the first that are there count.
 # PMI: MPICH, Intel MPI, MVAPICH, Cray's ALPS and PALS, srun --mpi=pmi2; OMPI: Open MPI's mpiexec;
-# FLUX: flux run; SLURM_STEP: srun with any plugin (a batch script outside srun has no step of its own)
+# FLUX: flux run; JSM: jsrun; SLURM_STEP: srun with any plugin (a batch script outside srun has no step of its own)
 _VARIABLES = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     ("PMI_SIZE", "PMI_RANK"),
     ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
     ("PALS_SIZE", "PALS_RANKID"),
     ("FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
+    ("JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"),
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
 )
 # "off": this process was started by a rank, as a program of its own
@@ -44,3 +45,8 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
         if found.get(size, "").isdecimal() and found.get(rank, "").isdecimal() and int(found[size]) > 0:
             return Launch(int(found[size]), int(found[rank]), size)
     return None
+
+
+def own_environment() -> dict[str, str]:
+    """The environment for a program that this process starts and that is no rank, also where this one is."""
+    return {**os.environ, _SWITCH: "off"}

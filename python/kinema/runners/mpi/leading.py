@@ -17,7 +17,7 @@ from kinema.progress import Report, tell_slowest
 from kinema.runners.base import Job
 from kinema.runners.gathering import Gathering
 from kinema.runners.hand_out import insert_nodes
-from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.mpi.ranks import Ranks, note_rank
 from kinema.runners.mpi.reading import RankReads
 from kinema.runners.mpi.round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
 from kinema.runners.mpi.rows import RowsOfRound
@@ -64,15 +64,15 @@ class LeadingRank(RankAtWork):
         self._at_work = set(range(1, ranks.size))
         self._frames_of = [0] * ranks.size
         self._looked = 0.0
+        # what was raised by others, or in showing and saving: not by this rank's pieces
+        self._between: Exception | None = None
 
     def run(self, files: FilesOfRun, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
         serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
         try:
             with serving:
-                trajectory = self.reads.open(files.known, files.data.array)
-                with suppress(Stopped):  # the rank that has ended the reading says why
-                    self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
+                self._run_own(files, jobs)
                 self.reads.finish()
                 while self._at_work:
                     began = time.monotonic()
@@ -92,6 +92,17 @@ class LeadingRank(RankAtWork):
         self.close_reads()
         self.tally.cpu = self.cpu_seconds()
 
+    def _run_own(self, files: FilesOfRun, jobs: Sequence[Job]) -> None:
+        """This rank's pieces; what goes wrong in them is noted with the rank, as that of others is."""
+        try:
+            trajectory = self.reads.open(files.known, files.data.array)
+            with suppress(Stopped):  # the rank that has ended the reading says why
+                self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
+        except Exception as error:
+            if error is not self._between and self.ranks.size > 1:
+                note_rank(error, 0)
+            raise
+
     def _take(self, nodes: list[_core.Node]) -> int:
         for level, index, partials in nodes:
             self._gathering.tree.insert(level, index, partials)
@@ -99,8 +110,12 @@ class LeadingRank(RankAtWork):
         return 0
 
     def _tick(self, done: int, total: int) -> None:
-        self._hear()
-        self._look_now_and_then(done)
+        try:
+            self._hear()
+            self._look_now_and_then(done)
+        except Exception as error:
+            self._between = error
+            raise
 
     def _look_now_and_then(self, running: int) -> None:
         if time.monotonic() - self._looked >= _TICK:

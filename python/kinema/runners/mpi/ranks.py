@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kinema.runners.mpi.arrays import GlobalRows
     from kinema.runners.mpi.sharing import FilesOfRun
 
-__all__ = ["Ended", "FreeRows", "Quit", "Ranks", "Travelling", "check_size", "sleep_between"]
+__all__ = ["Ended", "FreeRows", "Quit", "Ranks", "Travelling", "check_size", "note_rank", "sleep_between"]
 
 # seconds between two looks at a request that is not done: short at first, long where nothing happens for a while
 _SHORTEST, _LONGEST = 0.00005, 0.002
@@ -37,13 +37,13 @@ class Travelling:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, error: BaseException, rank: int, *, told: bool = False) -> Travelling:
-        """What others are told of an error; `told`: its rank is among its notes already."""
-        notes = tuple(getattr(error, "__notes__", ()))
-        if not told:
-            where = f"on rank {rank} ({MPI.Get_processor_name()})"
+    def of(cls, error: BaseException, rank: int) -> Travelling:
+        """What others are told of an error that was raised on this rank, or that has arrived from another one."""
+        here = _place(rank)
+        notes = tuple(note for note in getattr(error, "__notes__", ()) if note != here)
+        if not isinstance(error, Exception) or not any(map(_is_place, notes)):
             text = "" if isinstance(error, Error) else ":\n" + "".join(traceback.format_exception(error))
-            notes = (*notes, f"{where}{text}")
+            notes = (*notes, f"{here}{text}")
         if not isinstance(error, Exception):
             # Ctrl-C and its like end one process; for the others it is the run that ended
             error = CancelledError(f"the run was ended on rank {rank} by {type(error).__name__}")
@@ -57,6 +57,20 @@ class Travelling:
             if note not in there:
                 error.add_note(note)
         return error
+
+
+def note_rank(error: BaseException, rank: int) -> None:
+    """Notes on an error where it was raised, unless it has arrived from another rank and says so."""
+    if not any(map(_is_place, getattr(error, "__notes__", ()))):
+        error.add_note(_place(rank))
+
+
+def _place(rank: int) -> str:
+    return f"on rank {rank} ({MPI.Get_processor_name()})"
+
+
+def _is_place(note: str) -> bool:
+    return note.startswith("on rank ")
 
 
 @dataclass(frozen=True)

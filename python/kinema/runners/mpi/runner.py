@@ -88,7 +88,7 @@ class MPIRunner:
 
     Parameters
     ----------
-    comm : mpi4py communicator, optional
+    comm : mpi4py intracommunicator, optional
         COMM_WORLD by default.
     schedule : {"dynamic", "static"}
         Whether ranks take the next piece of work when they are free (default), or each has a contiguous share.
@@ -128,10 +128,13 @@ class MPIRunner:
             raise ArgumentError(f"results must be 'root', 'all' or 'spread', found {results!r}")
         if results == "spread" and gather != "one-sided":
             raise ArgumentError("results='spread' leaves rows where ranks have put them; it needs gather='one-sided'")
+        if comm is not None and (not isinstance(comm, _MPI.Intracomm) or comm == _MPI.COMM_NULL):
+            found = "MPI.COMM_NULL" if isinstance(comm, _MPI.Comm) and comm == _MPI.COMM_NULL else repr(comm)
+            raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
         self._dealing = Dealing(schedule, oversubscribe)
         self._gather = gather
         self._results = results
-        self._threads = worker_count(threads_per_worker)
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._comm = _MPI.COMM_WORLD if comm is None else comm
         self._ranks: Ranks | None = None
         self._keeps_rows = results == "spread"
@@ -234,9 +237,7 @@ class MPIRunner:
             found = work()
             told, spread = pack_arrays(None if self._results == "root" else found)
         except BaseException as error:
-            ranks.broadcast(
-                Ended(error=Travelling.of(error, 0, told=isinstance(error, Exception) and _has_rank(error)))
-            )
+            ranks.broadcast(Ended(error=Travelling.of(error, 0)))
             raise
         kept = spread if self._results == "spread" else frozenset()
         ranks.broadcast(Ended(told, kept=kept))
@@ -418,10 +419,6 @@ class MPIRunner:
                 well = working.run(files)
             if well:
                 finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
-
-
-def _has_rank(error: BaseException) -> bool:
-    return any(note.startswith("on rank ") for note in getattr(error, "__notes__", []))
 
 
 @contextmanager
