@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from kinema.errors import ArgumentError
 
-__all__ = ["default_workers", "parse_memory", "worker_count"]
+__all__ = ["default_workers", "parse_memory", "share_of_machine", "worker_count"]
 
 _UNITS = {
     "": 1,
@@ -64,10 +67,24 @@ def worker_count(workers: int | None, name: str = "workers") -> int:
     return int(workers)
 
 
+# what `share_of_machine` leaves to the code that is running
+_SHARE: ContextVar[int | None] = ContextVar("kinema_share_of_machine", default=None)
+
+
+@contextmanager
+def share_of_machine(threads: int) -> Iterator[None]:
+    """While it lasts, `default_workers()` is at most `threads`: other workers have the rest of the machine."""
+    token = _SHARE.set(threads)
+    try:
+        yield
+    finally:
+        _SHARE.reset(token)
+
+
 def default_workers() -> int:
     """As many threads as this process may run at once: the least of its CPU affinity, the CPU limit of its
-    control group (versions 1 and 2) and SLURM_CPUS_PER_TASK."""
-    limits = [_affinity()]
+    control group (versions 1 and 2), SLURM_CPUS_PER_TASK, and what `share_of_machine` leaves."""
+    limits = [_affinity(), *filter(None, [_SHARE.get()])]
     limits += [limit for limit in (_cgroup_limit(Path("/sys/fs/cgroup")), _slurm_limit()) if limit is not None]
     return max(1, min(limits))
 

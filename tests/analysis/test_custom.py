@@ -154,6 +154,16 @@ def test_wrong_results_are_refused(traj: kn.Trajectory) -> None:
         kn.analysis.from_function(lambda block: 1.0, traj, over="blocks").run()
     with pytest.raises(kn.ArgumentError, match="callable"):
         kn.analysis.from_function(3, traj)  # type: ignore[arg-type]
+    with pytest.raises(kn.ArgumentError, match="returned None"):
+        kn.analysis.from_function(lambda frame: None, traj).run()
+
+
+@pytest.mark.parametrize("frames", [None, list(range(98)) * 6])
+def test_values_of_several_shapes_are_refused(traj: kn.Trajectory, frames: list[int] | None) -> None:
+    # one frame a leaf, and several
+    analysis = kn.analysis.from_function(lambda frame: frame.positions[: 1 + frame.frame // 50, 0], traj)
+    with pytest.raises(kn.ArgumentError, match=r"one shape for all frames, expected \(1,\), found \(2,\)"):
+        analysis.run(frames=frames, workers=1)
 
 
 def test_what_cannot_be_sent_is_refused_with_the_way_out(traj: kn.Trajectory) -> None:
@@ -171,6 +181,8 @@ def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:
     (tmp_path / "quantities.py").write_text(
         "import numpy as np\n\n\ndef span(frame):\n    return np.ptp(frame.positions, axis=0)\n"
         "\n\ndef fails(frame):\n    raise KeyError('frame')\n"
+        "\n\nclass Odd(Exception):\n    def __init__(self, what, why):\n        super().__init__(what)\n"
+        "\n\ndef fails_oddly(frame):\n    raise Odd('such', 'so')\n"
     )
     code = (
         "import kinema as kn, numpy as np, quantities\n"
@@ -182,10 +194,15 @@ def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:
         "    kn.analysis.from_function(quantities.fails, traj).run(runner='processes', workers=2)\n"
         "except KeyError as error:\n"
         "    print('raised', error)\n"
+        # an exception that cannot be unpickled: its text has to do, and the line where it was raised
+        "try:\n"
+        "    kn.analysis.from_function(quantities.fails_oddly, traj).run(runner='processes', workers=2)\n"
+        "except kn.InternalError as error:\n"
+        "    print(error, 'in fails_oddly' in error.__notes__[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "raised 'frame'\n"
+    assert done.stdout == "raised 'frame'\nOdd in a worker process: such True\n"
 
 
 def test_values_are_saved_as_columns(traj: kn.Trajectory, tmp_path: Any) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import MDAnalysis
 import numpy as np
+import psutil
 import pytest
 from distributed import Client, LocalCluster
 from MDAnalysis.analysis.base import AnalysisBase
@@ -19,7 +24,9 @@ from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader
+from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
+from kinema.runners.processes import ProcessesRunner
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +80,50 @@ class Gyration(AnalysisBase):  # type: ignore[misc]
         self.results.radii = np.array(self.results.radii)
 
 
+class Departure(AnalysisBase):  # type: ignore[misc]
+    """From where the atoms are when `run` is called; its results and the frame at hand are what a part changes."""
+
+    _analysis_algorithm_is_parallelizable = True
+
+    def __init__(self, group: MDAnalysis.AtomGroup) -> None:
+        super().__init__(group.universe.trajectory)
+        self._group = group
+        self.results.far = []
+
+    @classmethod
+    def get_supported_backends(cls) -> tuple[str, ...]:
+        return ("serial",)
+
+    def _prepare(self) -> None:
+        self._from = self._group.positions.copy()
+
+    def _single_frame(self) -> None:
+        self.results.far.append(np.abs(self._group.positions - self._from).max())
+
+    def _get_aggregator(self) -> ResultsGroup:
+        return ResultsGroup({"far": ResultsGroup.flatten_sequence})
+
+
+class Where(AnalysisBase):  # type: ignore[misc]
+    """The process of each part, and the threads of Kinema's reader in it."""
+
+    _analysis_algorithm_is_parallelizable = True
+
+    @classmethod
+    def get_supported_backends(cls) -> tuple[str, ...]:
+        return ("serial",)
+
+    def _prepare(self) -> None:
+        self.results.threads = [getattr(self._trajectory, "_workers", 0)]
+        self.results.processes = [os.getpid()]
+
+    def _single_frame(self) -> None:
+        pass
+
+    def _get_aggregator(self) -> ResultsGroup:
+        return ResultsGroup(dict.fromkeys(("threads", "processes"), ResultsGroup.flatten_sequence))
+
+
 def _analyses(universe: MDAnalysis.Universe) -> list[tuple[AnalysisBase, str]]:
     acidic = universe.select_atoms("(resname ASP GLU) and (name OE* OD*)")
     basic = universe.select_atoms("(resname ARG LYS) and (name NH* NZ)")
@@ -95,6 +146,55 @@ def test_same_results_as_serial(universe: MDAnalysis.Universe, runner: Any) -> N
         assert seen[-1] == (49, 49)
 
 
+def test_a_part_finds_nothing_of_another(universe: MDAnalysis.Universe, runner: Any) -> None:
+    group = universe.select_atoms("name CA")
+    universe.trajectory[50]
+    expected = Departure(group).run().results.far
+    universe.trajectory[50]
+    found = Departure(group).run(backend=Backend(runner), unsupported_backend=True, n_parts=7)
+    assert found.results.far == expected
+    assert expected[50] == 0.0
+
+
+def test_readers_in_workers_leave_the_other_cores_to_these(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    universe = MDAnalysis.Universe(PSF, DCD, format=KinemaReader)
+    for runner, threads in ((Dask(client), 1), ("processes", 1), (ProcessesRunner(threads_per_worker=2), 2)):
+        backend = Backend(runner, 2)
+        found = Where(universe.trajectory).run(backend=backend, unsupported_backend=True, n_parts=2)
+        # no more than the machine has
+        assert found.results.threads == [min(threads, default_workers())] * 2
+        assert os.getpid() not in found.results.processes
+    asked = MDAnalysis.Universe(PSF, DCD, format=KinemaReader, workers=3)
+    found = Where(asked.trajectory).run(backend=Backend("processes", 2), unsupported_backend=True)
+    assert found.results.threads == [3, 3]
+
+
+def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Universe) -> None:
+    before = set(psutil.Process().children(recursive=True))
+
+    def seen(n_parts: int) -> set[int]:
+        found = Where(universe.trajectory).run(backend=backend, unsupported_backend=True, n_parts=n_parts)
+        return set(found.results.processes)
+
+    with Backend("processes", 1) as backend:
+        first = seen(4)
+        assert len(first) == 1
+        assert RMSD(universe, select="name CA").run(backend=backend, unsupported_backend=True).results.rmsd.shape
+        assert seen(1) == first
+        with pytest.raises(ArithmeticError):
+            Gyration(universe.atoms, fails_at=42).run(backend=backend, unsupported_backend=True, n_parts=7)
+        # after an error others begin, and after a loss
+        second = seen(2)
+        assert second.isdisjoint(first)
+        os.kill(*second, signal.SIGKILL)
+        # until it is gone; its parent is to find that out
+        os.waitid(os.P_PID, *second, os.WEXITED | os.WNOWAIT)
+        assert seen(2).isdisjoint(second)
+    assert set(psutil.Process().children(recursive=True)) <= before
+    # and without the block they end with the analysis
+    assert seen(1).isdisjoint(seen(1))
+
+
 def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Client) -> None:
     backend = Backend(Dask(client))
     assert backend.n_workers == 2
@@ -115,6 +215,30 @@ def test_errors_say_which_part(universe: MDAnalysis.Universe, runner: Any) -> No
     notes = "\n".join(caught.value.__notes__)
     assert "part 4 of 7" in notes
     assert "in frames 42 to 55" in notes
+
+
+def test_analyses_that_a_script_defines(tmp_path: Path) -> None:
+    text = (
+        "import MDAnalysis\n"
+        "from MDAnalysis.analysis.base import AnalysisBase\n"
+        "from MDAnalysis.analysis.results import ResultsGroup\n"
+        "from kinema.interop.mdanalysis import Backend\n"
+        "class Mine(AnalysisBase):\n"
+        "    _analysis_algorithm_is_parallelizable = True\n"
+        "    get_supported_backends = classmethod(lambda cls: ('serial',))\n"
+        "    def _prepare(self):\n"
+        "        self.results.frames = []\n"
+        "    def _single_frame(self):\n"
+        "        self.results.frames.append(self._ts.frame)\n"
+        "    def _get_aggregator(self):\n"
+        "        return ResultsGroup({'frames': ResultsGroup.flatten_sequence})\n"
+        f"mine = Mine(MDAnalysis.Universe({PSF!r}, {DCD!r}).trajectory)\n"
+        "mine.run(backend=Backend('processes', 2, progress=False), unsupported_backend=True, n_parts=3)\n"
+        "print(mine.results.frames == list(range(98)))\n"
+    )
+    (tmp_path / "script.py").write_text(text)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_analyses_that_cannot_be_split(universe: MDAnalysis.Universe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pickle
 import signal
@@ -9,15 +10,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.runners import processes, worker
+from kinema.runners import choose_runner, processes, session, team, worker
+from kinema.runners.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 
 
@@ -44,6 +48,52 @@ def rmsd(tmp_path: Path) -> Analysis:
     return kn.analysis.RMSD(kn.open(path))
 
 
+def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = team._started
+    count = 0
+
+    def counted(*arguments: Any) -> subprocess.Popen[bytes]:
+        nonlocal count
+        count += 1
+        return started(*arguments)
+
+    monkeypatch.setattr(team, "_started", counted)
+    found = kn.analysis.RMSF(rmsd.trajectory, align="average").run(runner="processes", workers=1)
+    first, second = found.timings.rounds
+    assert count == 1
+    # the second round begins with no more than opening, in seconds of its own
+    assert second.workers[0].cpu < first.workers[0].cpu
+    assert second.workers[0].start <= second.wall
+    runner = choose_runner("processes")
+    with session(runner):
+        for workers, expected in ((1, 2), (1, 2), (3, 4)):
+            rmsd.run(runner=runner, workers=workers)
+            assert count == expected
+
+
+def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = team._started
+    processes_started: list[subprocess.Popen[bytes]] = []
+
+    def start_and_stop_the_second(*arguments: Any) -> subprocess.Popen[bytes]:
+        processes_started.append(started(*arguments))
+        if len(processes_started) == 2:
+            processes_started[1].send_signal(signal.SIGSTOP)
+        return processes_started[-1]
+
+    monkeypatch.setattr(team, "_started", start_and_stop_the_second)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    runner = ProcessesRunner()
+    with runner.session():
+        assert runner.map(abs, [-1, -2, -3], workers=2) == [1, 2, 3]
+        processes_started[1].send_signal(signal.SIGCONT)
+        # each waits for the other one
+        computations = [partial(Path(pipe).read_text), partial(Path(pipe).write_text, "both")]
+        assert runner.map(operator.call, computations, workers=2) == ["both", 4]
+        assert len(processes_started) == 2
+
+
 # -- workers that end ---------------------------------------------------------------------------------------------
 
 
@@ -52,7 +102,7 @@ def test_a_worker_killed_at_work(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
     order = processes._Round._order
     killed: list[int] = []
 
-    def order_and_kill(self: processes._Round, member: processes._Member) -> None:
+    def order_and_kill(self: processes._Round, member: team.Member) -> None:
         order(self, member)
         if not killed:
             killed.append(member.process.pid)
@@ -68,15 +118,23 @@ def test_a_worker_killed_at_work(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
     assert not rmsd.results
 
 
+def test_a_worker_killed_in_a_computation() -> None:
+    kill = partial(signal.raise_signal, signal.SIGKILL)
+    # called without arguments by the third computation alone
+    computations = [str, str, kill, str]
+    with pytest.raises(kn.WorkerError, match="SIGKILL while it had part 3 of 4"):
+        ProcessesRunner().map(operator.call, computations, workers=2)
+
+
 def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = processes._started
+    started = team._started
 
     def start_and_kill(*arguments: object) -> subprocess.Popen[bytes]:
         process = started(*arguments)  # type: ignore[arg-type]
         process.kill()
         return process
 
-    monkeypatch.setattr(processes, "_started", start_and_kill)
+    monkeypatch.setattr(team, "_started", start_and_kill)
     with pytest.raises(kn.WorkerError, match="SIGKILL before it was ready"):
         rmsd.run(runner="processes", workers=2)
 
@@ -110,13 +168,13 @@ from kinema.cli import main
 from kinema.runners import processes
 
 def end(self):
-    print(*[one.process.pid for one in self._team.members], flush=True)
+    print(*[one.process.pid for one in self._members], flush=True)
     sys.stdin.read()
     {then}
 
 def ready(self, member):
     self.ready = getattr(self, "ready", 0) + 1
-    if self.ready == len(self._team.members):
+    if self.ready == len(self._members):
         end(self)
 
 if {when!r} == "ready":

@@ -183,7 +183,7 @@ class _Applied(PythonKernel):
     def accumulate(self, partial: Any, block: Block) -> Any:
         values, times = partial
         if self.over == "frames":
-            values.append(np.stack([np.asarray(self.function(frame)) for frame in block]))
+            values.append(_stacked([self.function(frame) for frame in block]))
         else:
             rows = np.asarray(self.function(block))
             if rows.shape[:1] != (len(block),):
@@ -201,7 +201,28 @@ class _Applied(PythonKernel):
         return left
 
     def finish(self, partial: Any) -> Mapping[str, Any]:
-        return {"values": np.concatenate(partial[0]), "time": np.concatenate(partial[1])}
+        values, times = partial
+        shapes = {rows.shape[1:]: None for rows in values}  # in the order of frames
+        if len(shapes) > 1:
+            raise _other_shapes(*shapes)
+        return {"values": np.concatenate(values), "time": np.concatenate(times)}
+
+
+def _stacked(values: list[Any]) -> NDArray[Any]:
+    """Values of frames as rows; ArgumentError where there is none, and for other shapes than the first one's."""
+    if any(value is None for value in values):
+        raise ArgumentError("the function returned None; it must return a number or an array")
+    rows = [np.asarray(value) for value in values]
+    for row in rows:
+        if row.shape != rows[0].shape:
+            raise _other_shapes(rows[0].shape, row.shape)
+    return np.stack(rows)
+
+
+def _other_shapes(expected: tuple[int, ...], found: tuple[int, ...], *_: tuple[int, ...]) -> ArgumentError:
+    return ArgumentError(
+        f"the function must return values of one shape for all frames, expected {expected}, found {found}"
+    )
 
 
 class Adapter:

@@ -6,7 +6,16 @@ they are chosen: most runs do without what they need.
 
 from typing import TYPE_CHECKING, Any
 
-from kinema.runners.base import CalledByAll, Outcome, RoundRequest, Runner, RunnerOptions, TaskRunner, choose_runner
+from kinema.runners.base import (
+    CalledByAll,
+    Outcome,
+    RoundRequest,
+    Runner,
+    RunnerOptions,
+    TaskRunner,
+    choose_runner,
+    session,
+)
 from kinema.runners.gathering import Gathering, PieceLimit
 from kinema.runners.serial import SerialRunner
 from kinema.runners.threads import ThreadsRunner
@@ -37,6 +46,7 @@ __all__ = [
     "Timings",
     "WorkerTimings",
     "choose_runner",
+    "session",
 ]
 
 # public names of runners that are imported when they are asked for

@@ -152,6 +152,8 @@ class TaskRunner(Protocol):
     ) -> list[Any]:
         """`function` of each computation, in their order; both are pickled where workers are other processes.
 
+        Each call has a copy of the function as it is now: what one call leaves in it, no other finds.
+
         `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
         the function ends the call and is raised, with a note that says which computation it was.
         """

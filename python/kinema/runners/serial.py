@@ -5,6 +5,7 @@ It differs from threads in the number of workers alone, so that both share one t
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from kinema.errors import ArgumentError
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
+from kinema.runners.pickling import pack
 from kinema.runners.threads import ThreadsRunner
 
 __all__ = ["SerialRunner"]
@@ -42,12 +44,14 @@ class SerialRunner:
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
-        """See `TaskRunner.map`; nothing is pickled."""
+        """See `TaskRunner.map`; the function is pickled where it is called more than once, and nothing else."""
         self.concurrency(workers)
+        packed = pack(function) if len(computations) > 1 else None
         values = []
         for number, one in enumerate(computations):
             try:
-                values.append(function(one))
+                called = function if packed is None else pickle.loads(packed)
+                values.append(called(one))
             except Exception as error:
                 error.add_note(f"part {number + 1} of {len(computations)}")
                 raise

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +23,7 @@ from kinema import _core
 from kinema.access import Access
 from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
+from kinema.resources import share_of_machine
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves
 from kinema.runners.pickling import pack, pack_error
@@ -30,6 +31,7 @@ from kinema.runners.timings import BLOCK_COLUMNS
 
 __all__ = [
     "PARENTS_SIGNALS",
+    "Begin",
     "Calls",
     "Done",
     "Failed",
@@ -38,6 +40,7 @@ __all__ = [
     "Ready",
     "Returned",
     "Setup",
+    "call",
     "main",
     "open_and_plan",
     "planned",
@@ -81,9 +84,9 @@ class Setup:
             raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
         return found
 
-    def begin(self, connection: Connection, folder: str) -> _Worker:
-        """Opens and plans, says so, and gives what runs leaves."""
-        return _Worker(connection, folder, self)
+    def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
+        """Opens and plans, says so, and gives what runs leaves; `cpu` as in `_Worker`."""
+        return _Worker(connection, folder, self, cpu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +95,15 @@ class Calls:
 
     function: bytes
     arguments: Sequence[bytes]
+    threads: int = 1
 
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
         _store(self, folder)
 
-    def begin(self, connection: Connection, _folder: str) -> _Caller:
-        """Unpickles the function, says so, and gives what calls it."""
-        return _Caller(connection, pickle.loads(self.function), self.arguments)
+    def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
+        """Says that it is ready, and gives what calls the function."""
+        return _Caller(connection, folder, self)
 
 
 def _store(content: Setup | Calls, folder: str) -> None:
@@ -118,10 +122,18 @@ def _load(folder: str) -> Setup | Calls:
 
 
 @dataclass(frozen=True)
+class Begin:
+    """What the parent says when a round begins: the folder with what its workers need to know."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
 class Ready:
-    """The worker has opened and planned; `start` in seconds from the beginning of the round."""
+    """The worker has what the round of a folder needs; `start` in seconds from the beginning of that round."""
 
     start: float
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process until now."""
+    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the round began."""
 
     nodes: list[tuple[int, int, list[bytes]]]
     timings: _core.RunTimings
@@ -159,23 +171,35 @@ Message = Ready | Progress | Done | Returned | Failed
 
 
 def main(descriptor: int, folder: str, parent: int) -> None:
-    """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed."""
+    """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed.
+
+    `folder` is the parent's, in which the folders of its rounds are.
+    """
     for number in PARENTS_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     # blocked by the parent from before this process began
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
     connection = Connection(descriptor)
-    orders: SimpleQueue[Leaves] = SimpleQueue()
+    orders: SimpleQueue[Begin | Leaves] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
+    worker: _Worker | _Caller | None = None
+    cpu = 0.0  # the start of the process counts among its first round
     try:
-        worker = _load(folder).begin(connection, folder)
         while True:
-            worker.run(*orders.get())
+            order = orders.get()
+            if isinstance(order, Begin):
+                worker = None  # what the round before has opened goes first
+                worker = _load(order.folder).begin(connection, order.folder, cpu)
+            elif worker is None:
+                raise InternalError(f"a worker was given {order} before a round began")
+            else:
+                worker.run(*order)
+                cpu = time.process_time()
     except BaseException as error:
         _give_up(connection, error)
 
 
-def _listen(connection: Connection, orders: SimpleQueue[Leaves], folder: str, parent: int) -> None:
+def _listen(connection: Connection, orders: SimpleQueue[Begin | Leaves], folder: str, parent: int) -> None:
     """Passes orders on; ends the process, whatever it does, when the parent has closed its end or died."""
     try:
         while True:
@@ -201,14 +225,15 @@ def _give_up(connection: Connection, error: BaseException) -> None:
 
 
 class _Worker:
-    """The trajectory, opened anew, and the same plan as the parent's."""
+    """The trajectory, opened anew, and the same plan as the parent's; `cpu`: of the process before this round."""
 
-    def __init__(self, connection: Connection, folder: str, setup: Setup) -> None:
+    def __init__(self, connection: Connection, folder: str, setup: Setup, cpu: float = 0.0) -> None:
         self._connection = connection
+        self._cpu = cpu
         self._jobs = setup.jobs
         self._began = setup.began
         self._trajectory, self._plan = open_and_plan(setup, folder)
-        connection.send(Ready(time.monotonic() - self._began))
+        connection.send(Ready(time.monotonic() - self._began, folder))
 
     def run(self, start: int, stop: int) -> None:
         """Runs the leaves `start` to `stop` and sends what they gave."""
@@ -218,25 +243,36 @@ class _Worker:
         )
         timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
         packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-        self._connection.send(Done(packed, timings, time.process_time()))
+        self._connection.send(Done(packed, timings, time.process_time() - self._cpu))
 
     def _report_frames(self, done: int, _total: int) -> None:
         self._connection.send(Progress(done))
 
 
 class _Caller:
-    """A function and what it is to be called with."""
+    """Calls a function with what it is told by number."""
 
-    def __init__(self, connection: Connection, function: Callable[[Any], Any], arguments: Sequence[bytes]) -> None:
+    def __init__(self, connection: Connection, folder: str, calls: Calls) -> None:
         self._connection = connection
-        self._function = function
-        self._arguments = arguments
-        connection.send(Ready(0.0))
+        self._calls = calls
+        connection.send(Ready(0.0, folder))
 
     def run(self, start: int, stop: int) -> None:
         """Calls it with the arguments `start` to `stop` and sends what it returned."""
-        values = [pack(self._function(pickle.loads(packed))) for packed in self._arguments[start:stop]]
+        calls = self._calls
+        values = [call(calls.function, packed, calls.threads) for packed in calls.arguments[start:stop]]
         self._connection.send(Returned(values))
+
+
+def call(function: bytes, argument: bytes, threads: int) -> bytes:
+    """What a pickled function gives of a pickled argument, as bytes, in a process that is one of many.
+
+    The function is unpickled for each call: it may hold state, such as an analysis that has gathered results or a
+    reader that stands at a frame, and which calls a worker gets is left to chance. What it starts by itself has
+    `threads` threads.
+    """
+    with share_of_machine(threads):
+        return pack(pickle.loads(function)(pickle.loads(argument)))
 
 
 def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:

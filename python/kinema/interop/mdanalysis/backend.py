@@ -5,10 +5,11 @@ It changes nothing in what a part does: MDAnalysis' own code reads the frames an
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from MDAnalysis.analysis.backends import BackendBase
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.progress import ProgressChoice, reporting
-from kinema.runners import Runner, SerialRunner, TaskRunner, choose_runner
+from kinema.runners import Runner, TaskRunner, choose_runner, session
 
 __all__ = ["Backend"]
 
@@ -50,6 +51,12 @@ class Backend(BackendBase):  # type: ignore[misc]
     >>> rmsd = MDAnalysis.analysis.rms.RMSD(universe).run(
     ...     backend=Backend("processes"), unsupported_backend=True, n_parts=16
     ... )
+
+    Workers start for each analysis, and import MDAnalysis; within a block they stay for the next one.
+
+    >>> with Backend("processes") as backend:
+    ...     for group in groups:
+    ...         RMSD(group).run(backend=backend, unsupported_backend=True)
     """
 
     def __init__(
@@ -63,7 +70,18 @@ class Backend(BackendBase):  # type: ignore[misc]
             )
         self.runner = found
         self._progress = progress
+        self._session = ExitStack()
         super().__init__(n_workers=found.concurrency(n_workers))
+
+    def __enter__(self) -> Self:
+        """Workers that start within the block stay until its end."""
+        self._session.enter_context(session(self.runner))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.close()
 
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
         """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
@@ -77,8 +95,7 @@ class Backend(BackendBase):  # type: ignore[misc]
                 if report is not None:
                     report(done, sum(sizes))
 
-            compute = _Compute(func, in_place=isinstance(self.runner, SerialRunner))
-            return self.runner.map(compute, list(computations), workers=self.n_workers, progress=count)
+            return self.runner.map(_Compute(func), list(computations), workers=self.n_workers, progress=count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +110,8 @@ class _Part:
 class _Compute:
     """The function of MDAnalysis' with a smaller result, and errors that say which frames it had."""
 
-    def __init__(self, function: Callable[[NDArray[np.int64]], Any], in_place: bool) -> None:
+    def __init__(self, function: Callable[[NDArray[np.int64]], Any]) -> None:
         self.function = function
-        # all parts are computed by one object, whose results the next part changes
-        self.in_place = in_place
 
     def __call__(self, frames: NDArray[np.int64]) -> _Part:
         """Computes the part."""
@@ -106,5 +121,4 @@ class _Compute:
             if len(frames):
                 error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
             raise
-        results = pickle.loads(pickle.dumps(analysis.results)) if self.in_place else analysis.results
-        return _Part(analysis.frames, analysis.times, results)
+        return _Part(analysis.frames, analysis.times, analysis.results)

@@ -60,7 +60,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     time_offset : float, optional
         Added to all times.
     workers : int, optional
-        Threads that decode; by default as many as this process may use, and one in a process of `multiprocessing`.
+        Threads that decode; by default as many as this process may use; one in a process of `multiprocessing`, and in
+        workers of Kinema's runners unless these have more.
     memory : int or str
         Memory of a block of frames.
     refresh_offsets : bool

@@ -113,12 +113,15 @@ class Dask:
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """While it lasts, a cluster of our own stays for the next round of this thread; it ends with the context."""
+        if threading.get_ident() in self._sessions:
+            yield
+            return
         with contextlib.ExitStack() as stack:
             self._sessions[threading.get_ident()] = _Session(stack)
             try:
                 yield
             finally:
-                self._sessions.pop(threading.get_ident(), None)
+                del self._sessions[threading.get_ident()]
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
@@ -200,7 +203,12 @@ class Dask:
         with (
             self._connected(wanted) as team,
             Flight(
-                team.client, f"kinema-{uuid.uuid4().hex}", call_one, pack(function), team.addresses, self._patience
+                team.client,
+                f"kinema-{uuid.uuid4().hex}",
+                call_one,
+                (pack(function), self._threads),
+                team.addresses,
+                self._patience,
             ) as flight,
         ):
             waiting = iter(enumerate(packed))

@@ -22,8 +22,8 @@ from kinema.errors import ArgumentError, CancelledError, Error, FileAccessError,
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves
-from kinema.runners.pickling import pack, pack_error
-from kinema.runners.worker import Setup, planned
+from kinema.runners.pickling import pack_error
+from kinema.runners.worker import Setup, call, planned
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
@@ -186,13 +186,13 @@ def other_version(whose: str, host: str, expected: str, found: str) -> str:
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
-def call_one(function: bytes, numbered: tuple[int, bytes]) -> Called | Failed:
-    """Calls a pickled function with a pickled argument, whose number only the client needs."""
+def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> Called | Failed:
+    """Calls a pickled function of so many threads with a pickled argument, whose number only the client needs."""
     from distributed import get_worker
 
     address = get_worker().address
     try:
-        return Called(pack(pickle.loads(function)(pickle.loads(numbered[1]))), address)
+        return Called(call(function[0], numbered[1], function[1]), address)
     except BaseException as error:
         # see `run_piece`
         return _failed(error, address)

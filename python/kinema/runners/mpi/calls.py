@@ -14,7 +14,7 @@ from typing import Any, Literal
 from mpi4py import MPI
 
 from kinema.runners.mpi.ranks import Ranks, Travelling
-from kinema.runners.pickling import pack
+from kinema.runners.worker import call
 
 __all__ = ["Compute", "compute", "lead"]
 
@@ -25,11 +25,12 @@ _TICK = 0.001
 
 @dataclass(frozen=True, eq=False)
 class Compute:
-    """What rank 0 tells all: a pickled function and its arguments, and how many ranks take part."""
+    """What rank 0 tells all: a pickled function and its arguments, how many ranks take part and their threads."""
 
     function: bytes
     arguments: Sequence[bytes]
     workers: int
+    threads: int
 
 
 def compute(ranks: Ranks, command: Compute) -> None:
@@ -119,7 +120,7 @@ def _next(ranks: Ranks, command: Compute) -> int | None:
 def _called(ranks: Ranks, command: Compute, number: int) -> bytes | Travelling:
     """What the function returned, as bytes, or why it did not; after an error nobody takes another argument."""
     try:
-        return pack(pickle.loads(command.function)(pickle.loads(command.arguments[number])))
+        return call(command.function, command.arguments[number], command.threads)
     except Exception as error:
         _exhaust(ranks, command)
         return Travelling.of(error, ranks.rank)

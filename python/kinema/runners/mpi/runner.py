@@ -397,7 +397,7 @@ class MPIRunner:
         ranks = self._ranks
         if ranks is None or not ranks.leads:
             raise ArgumentError("the MPI runner computes for rank 0, within `with` or `together`")
-        command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers))
+        command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers), self._threads)
         return lead(ranks, command, progress)
 
     def _in_words(self, ranks: Ranks, setup: Setup) -> str:
