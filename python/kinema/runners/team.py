@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -19,14 +18,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from kinema.errors import ArgumentError, Error, InternalError, WorkerError, from_os
+from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.runners.gathering import Leaves
 from kinema.runners.hand_out import Tally
-from kinema.runners.worker import PARENTS_SIGNALS, Begin, Message, Ready
+from kinema.runners.interpreter import start_interpreter
+from kinema.runners.worker import Begin, Message, Ready
 
 __all__ = ["Member", "Shift", "Team"]
 
@@ -48,7 +47,9 @@ class Member:
     def __init__(self, folder: str, number: int, threads: int) -> None:
         self.connection, other_end = Pipe()
         with other_end:
-            self.process = _started(other_end, folder)
+            descriptor = other_end.fileno()
+            call = f"from kinema.runners.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
+            self.process = start_interpreter(call, descriptor, "a worker process")
         self._work: Naming = _leaves
         self._folder = ""
         self.prepare(number, threads)
@@ -121,32 +122,6 @@ class Member:
 
     def __str__(self) -> str:
         return f"worker {self.number} (process {self.process.pid})"
-
-
-def _started(connection: Connection, folder: str) -> subprocess.Popen[bytes]:
-    """A process that works at this end of a connection."""
-    if not sys.executable:
-        raise ArgumentError("worker processes need a Python interpreter to start, and this program has none to name")
-    # the paths first: the package is to be found where this process found it
-    code = (
-        f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; from kinema.runners.worker import main; "
-        f"main({connection.fileno()}, {folder!r}, {os.getpid()})"
-    )
-    # one thread each, also for the libraries that numpy calls
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # they must not end the interpreter before the worker has said that it ignores them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(connection.fileno(),),
-            env={**os.environ, **threads},
-        )
-    except OSError as error:
-        raise from_os("cannot start a worker process", error, sys.executable) from None
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(frozen=True, eq=False)

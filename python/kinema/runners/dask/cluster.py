@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import warnings
@@ -21,7 +20,8 @@ from typing import Self
 
 from distributed import Client, Scheduler, SpecCluster, Worker
 
-from kinema.errors import ArgumentError, WorkerError, from_os
+from kinema.errors import WorkerError, from_os
+from kinema.runners.interpreter import start_interpreter
 from kinema.runners.worker import PARENTS_SIGNALS
 
 __all__ = ["OwnCluster", "work_for"]
@@ -64,7 +64,9 @@ class OwnCluster:
             scheduler = SpecCluster(scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False)
             stack.callback(scheduler.close)
             for _ in range(self._n_workers):
-                self.processes.append(_started(scheduler.scheduler_address, folder, watched))
+                address = scheduler.scheduler_address
+                call = f"from kinema.runners.dask.cluster import work_for; work_for({address!r}, {folder!r}, {watched})"
+                self.processes.append(start_interpreter(call, watched, "a Dask worker"))
             self.client = Client(scheduler, set_as_default=False)
             stack.callback(self.client.close)
             self._wait()
@@ -130,31 +132,6 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-
-
-def _started(scheduler: str, folder: str, watched: int) -> subprocess.Popen[bytes]:
-    if not sys.executable:
-        raise ArgumentError("the Dask workers need a Python interpreter to start, and this program has none to name")
-    # the paths first: the package is to be found where this process found it
-    code = (
-        f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; "
-        f"from kinema.runners.dask.cluster import work_for; work_for({scheduler!r}, {folder!r}, {watched})"
-    )
-    # one thread each, also for the libraries that numpy calls
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # they must not end the interpreter before the worker has said that it ignores them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(watched,),
-            env={**os.environ, **threads},
-        )
-    except OSError as error:
-        raise from_os("cannot start a Dask worker", error, sys.executable) from None
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def work_for(scheduler: str, folder: str, watched: int) -> None:
