@@ -49,7 +49,7 @@ def rmsd(tmp_path: Path) -> Analysis:
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team._started
+    started = team.start_interpreter
     count = 0
 
     def counted(*arguments: Any) -> subprocess.Popen[bytes]:
@@ -57,7 +57,7 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
         count += 1
         return started(*arguments)
 
-    monkeypatch.setattr(team, "_started", counted)
+    monkeypatch.setattr(team, "start_interpreter", counted)
     found = kn.analysis.RMSF(rmsd.trajectory, align="average").run(runner="processes", workers=1)
     first, second = found.timings.rounds
     assert count == 1
@@ -72,7 +72,7 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
 
 
 def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team._started
+    started = team.start_interpreter
     processes_started: list[subprocess.Popen[bytes]] = []
 
     def start_and_stop_the_second(*arguments: Any) -> subprocess.Popen[bytes]:
@@ -81,7 +81,7 @@ def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monk
             processes_started[1].send_signal(signal.SIGSTOP)
         return processes_started[-1]
 
-    monkeypatch.setattr(team, "_started", start_and_stop_the_second)
+    monkeypatch.setattr(team, "start_interpreter", start_and_stop_the_second)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     runner = ProcessesRunner()
@@ -127,14 +127,14 @@ def test_a_worker_killed_in_a_computation() -> None:
 
 
 def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team._started
+    started = team.start_interpreter
 
     def start_and_kill(*arguments: object) -> subprocess.Popen[bytes]:
         process = started(*arguments)  # type: ignore[arg-type]
         process.kill()
         return process
 
-    monkeypatch.setattr(team, "_started", start_and_kill)
+    monkeypatch.setattr(team, "start_interpreter", start_and_kill)
     with pytest.raises(kn.WorkerError, match="SIGKILL before it was ready"):
         rmsd.run(runner="processes", workers=2)
 
