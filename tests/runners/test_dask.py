@@ -100,11 +100,14 @@ def test_a_cluster_of_its_own_for_all_rounds(tmp_path: Path, monkeypatch: pytest
         started.append(1)
         return enter(self)
 
+    told: list[int] = []
+    of = dask_runner.KnownFiles.of
     monkeypatch.setattr(dask_runner.OwnCluster, "__enter__", count)
+    monkeypatch.setattr(dask_runner.KnownFiles, "of", lambda *rest, **options: told.append(1) or of(*rest, **options))
     found = kn.analysis.RMSF(traj, align="average").run(runner="dask", workers=2)
     assert found.results.values.tobytes() == expected.tobytes()
     assert len(found.timings.rounds) == 2
-    assert started == [1]
+    assert started == told == [1]
     assert found.plan is not None and "of this run's own" in found.plan
 
 

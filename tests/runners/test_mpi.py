@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -115,6 +116,33 @@ with kn.runners.MPI() as mpi:
 """
     # one round: values per frame would only be sent several times
     assert sorted(mpi.script(5, text, folder).split()) == sorted(["merges"] * 5 + list("01234"))
+
+
+DYNAMIC = """
+import time
+def stuck(frame):
+    # rank 1 is at its first piece until the others have done nearly all
+    until = time.monotonic() + 60
+    while MPI.COMM_WORLD.Get_rank() == 1 and not os.path.exists("go"):
+        if time.monotonic() > until:
+            raise TimeoutError("the others do not take the pieces that are left")
+        time.sleep(0.01)
+    return 1.0
+
+def heard(done, total):
+    if done >= 340:
+        open("go", "w").close()
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        found = kn.analysis.from_function(stuck, kn.open("a.dcd")).run(runner=mpi, progress=heard)
+        say(sum(worker.frames for worker in found.timings.workers))
+"""
+
+
+@pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
+def test_whoever_is_free_takes_what_is_left(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
+    assert mpi.script(n_ranks, DYNAMIC, folder, **more) == "400\n"
 
 
 # -- who has results -------------------------------------------------------------------------------------------------
@@ -339,6 +367,49 @@ def test_what_is_wrong_with_a_file_is_told_as_ever(mpi: Any, tmp_path: Path) -> 
         kn.open(tmp_path / "a.xtc").scan()
     said = mpi.script(2, INDEXING, tmp_path, NAMES=str(tmp_path / "a.xtc"))
     assert f"error {expected.value}\n" in said
+
+
+# -- progress --------------------------------------------------------------------------------------------------------
+
+PROGRESS = """
+import time
+from kinema import progress
+
+def waiting(frame):
+    # rank 0 at once, rank 1 after some frames of its only piece
+    until = time.monotonic() + 60
+    while (frame.frame < 200 or frame.frame >= 300) and not os.path.exists("go"):
+        if time.monotonic() > until:
+            raise TimeoutError("nobody was told of the frames before")
+        time.sleep(0.01)
+    return 1.0
+
+class Heard:
+    moved = False
+    def __call__(self, done, total):
+        self.moved |= 0 < done <= 100
+    def slowest(self, worker, frames_per_second):
+        if self.moved and worker == "rank 0":
+            open("go", "w").close()
+
+progress._BETWEEN_LINES = 0
+with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        traj = kn.open("a.dcd")
+        kn.analysis.from_function(waiting, traj).run(runner=mpi, progress=Heard())
+        kn.analysis.RMSD(traj).run(runner=mpi)
+        kn.analysis.RMSD(traj).run(runner=mpi, progress=False)
+"""
+
+
+def test_progress_moves_within_a_piece_and_names_the_slowest(mpi: Any, folder: Path) -> None:
+    (folder / "script.py").write_text(mpi.begin + PROGRESS)
+    code, out, err = mpi.ended(mpi.started(2, ["script.py"], folder))
+    assert (code, out) == (0, ""), err
+    # a launcher passes on what ranks write: there lines take the place of a bar, unless nobody wants to know
+    assert re.search(r"^RMSD: 400 of 400 frames, [\d,]+ frames/s", err, flags=re.MULTILINE), err
+    assert all(re.match(r"RMSD: \d+ of 400 frames, [\d,]+ frames/s", line) for line in err.splitlines())
+    assert err.count("RMSD: 400 of 400 frames") == 1
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Pipe
@@ -46,6 +47,43 @@ def rmsd(tmp_path: Path) -> Analysis:
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(300, 20))
     return kn.analysis.RMSD(kn.open(path))
+
+
+class Heard:
+    """Lets waiting frames go on when it was told of frames of pieces that are not done, and who is slowest."""
+
+    def __init__(self, go: Path) -> None:
+        self.go = go
+        self.moved = False
+        self.named: list[str] = []
+
+    def __call__(self, done: int, total: int) -> None:
+        self.moved |= 0 < done < total // 2
+
+    def slowest(self, worker: str, frames_per_second: float) -> None:
+        self.named.append(worker)
+        assert frames_per_second >= 0.0
+        if self.moved:
+            self.go.touch()
+
+
+def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(400, 20))
+    go = tmp_path / "go"
+
+    def waiting(frame: kn.Frame) -> float:
+        # the first share at once, the second after some of its frames
+        until = time.monotonic() + 60
+        while frame.frame % 200 >= (0 if frame.frame < 200 else 100) and not go.exists():
+            if time.monotonic() > until:
+                raise TimeoutError("nobody was told of the frames before")
+            time.sleep(0.01)
+        return 1.0
+
+    heard = Heard(go)
+    runner = ProcessesRunner(schedule="static", oversubscribe=1)
+    kn.analysis.from_function(waiting, kn.open(tmp_path / "a.dcd")).run(runner=runner, workers=2, progress=heard)
+    assert "worker 0" in heard.named[-1]
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,25 @@ class RunnerTests:
             assert seen[-1] == (N_FRAMES, N_FRAMES)
             assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= rounds - 1
 
+    def test_progress_moves_while_the_run_lasts(self, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+
+        def waiting(frame: Any) -> float:
+            until = time.monotonic() + 60
+            while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
+                if time.monotonic() > until:
+                    raise TimeoutError("nobody was told of the frames before")
+                time.sleep(0.01)
+            return 1.0
+
+        def note(done: int, total: int) -> None:
+            if 0 < done < total:
+                go.touch()
+
+        for workers in self.worker_counts:
+            kn.analysis.from_function(waiting, _walk(tmp_path)).run(runner=self.make(), workers=workers, progress=note)
+            go.unlink()
+
     def test_an_exception_of_the_progress_function_stops(self, tmp_path: Path) -> None:
         def stop(_done: int, _total: int) -> None:
             raise Stop
