@@ -160,6 +160,20 @@ def test_schedules(client: Client, rmsd: Analysis, schedule: str, oversubscribe:
         assert all(0 < worker.frames < 200 for worker in one.workers)
 
 
+def test_tasks_are_sized_by_what_those_before_have_cost(
+    client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(least_seconds: float) -> int:
+        monkeypatch.setattr(dask_runner, "_LEAST_SECONDS", least_seconds)
+        rmsd.run(runner=Dask(client))
+        found = rmsd.timings.rounds[0].tasks
+        assert found is not None
+        return sum(worker.tasks for worker in found.workers)
+
+    # no leaf takes that long: once some have told, each worker is given its share of what is left
+    assert 3 < tasks(1e9) < tasks(0.0) / 2
+
+
 def test_workers_of_several_threads(tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
     analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))

@@ -98,7 +98,7 @@ def test_same_bits_in_every_way(mpi: Any, n_ranks: int, more: dict[str, str], fo
 
 def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
     # sums of many atoms: as many bytes from each rank, merged by ranks on the way to rank 0
-    write_dcd(folder / "wide.dcd", random_walk(80, 3000))
+    write_dcd(folder / "wide.dcd", random_walk(40, 60_000))
     text = """
 from kinema.runners.mpi import gathering as mpi_gathering
 on_a_tree = mpi_gathering._on_a_tree
@@ -109,9 +109,9 @@ mpi_gathering._on_a_tree = noted
 with kn.runners.MPI() as mpi:
     if mpi.leads:
         traj = kn.open("wide.dcd")
-        mpi._tree_from = 1
         found = kn.analysis.RMSF(traj).run(runner=mpi).results.rmsf
-        kn.analysis.RMSD(traj).run(runner=mpi)
+        mpi._tree_from = 1
+        kn.analysis.RMSD(traj, select=[1, 2]).run(runner=mpi)
         assert found.tobytes() == kn.analysis.RMSF(traj).run(runner="serial").results.rmsf.tobytes()
 """
     # one round: values per frame would only be sent several times
@@ -143,6 +143,27 @@ with kn.runners.MPI() as mpi:
 @pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
 def test_whoever_is_free_takes_what_is_left(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
     assert mpi.script(n_ranks, DYNAMIC, folder, **more) == "400\n"
+
+
+SERVED = """
+import threading
+def served(frame):
+    # rank 0 would answer ranks of other nodes ten times a second otherwise
+    threads = [thread.name for thread in threading.enumerate()]
+    return float(MPI.COMM_WORLD.Get_rank() == 0 and "kinema-mpi-progress" in threads)
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        for schedule in ("dynamic", "static"):
+            runner = mpi.configured(schedule=schedule)
+            found = kn.analysis.from_function(served, kn.open("a.dcd")).run(runner=runner)
+            of_rank_0 = found.timings.workers[0].frames
+            say(schedule, of_rank_0 > 0, found.results.values.sum() == of_rank_0)
+"""
+
+
+def test_other_nodes_are_given_numbers_while_rank_0_computes(mpi: Any, folder: Path) -> None:
+    assert mpi.script(3, SERVED, folder, **TWO_NODES) == "dynamic True True\nstatic True False\n"
 
 
 # -- who has results -------------------------------------------------------------------------------------------------
@@ -254,8 +275,9 @@ def _lines(text: str) -> dict[int, list[str]]:
 @pytest.mark.parametrize("kind", ["dcd", "xtc"])
 def test_each_rank_opens_only_the_parts_that_it_reads(mpi: Any, kind: str, tmp_path: Path) -> None:
     write = write_dcd if kind == "dcd" else write_xtc
-    for name in "abc":
-        write(tmp_path / f"{name}.{kind}", random_walk(320, 5))
+    # equal shares would cut the first and the second one
+    for name, frames in (("a", 336), ("b", 288), ("c", 336)):
+        write(tmp_path / f"{name}.{kind}", random_walk(frames, 5))
     found = _lines(mpi.script(3, OPENS, tmp_path, NAMES=f"a.{kind} b.{kind} c.{kind}"))
     # shares begin with files, so that each has one; nothing else is opened or looked at
     assert found == {1: [f"b.{kind}"], 2: [f"c.{kind}"]}
@@ -367,6 +389,19 @@ def test_what_is_wrong_with_a_file_is_told_as_ever(mpi: Any, tmp_path: Path) -> 
         kn.open(tmp_path / "a.xtc").scan()
     said = mpi.script(2, INDEXING, tmp_path, NAMES=str(tmp_path / "a.xtc"))
     assert f"error {expected.value}\n" in said
+
+
+THREADS = """
+from kinema.testing.runners import with_another_thread
+with kn.runners.MPI(threads_per_worker=2, schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        found = kn.analysis.from_function(with_another_thread(), kn.open("a.dcd")).run(runner=mpi)
+        say(*(worker.frames > 0 for worker in found.timings.workers))
+"""
+
+
+def test_threads_of_a_rank_work_at_the_same_time(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, THREADS, folder) == "True True\n"
 
 
 # -- progress --------------------------------------------------------------------------------------------------------

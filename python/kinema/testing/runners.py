@@ -6,7 +6,9 @@ It knows no runner's inside: what becomes of processes or ranks is tested beside
 from __future__ import annotations
 
 import struct
+import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -364,6 +366,22 @@ def slow_corner(frame: Any) -> Any:
     """Takes its time, so that a run can be stopped while it lasts."""
     time.sleep(0.002)
     return frame.positions[0].astype(np.float64)
+
+
+def with_another_thread() -> Callable[[Any], float]:
+    """A function of a frame that waits until it was called from two threads of its process."""
+    seen: set[int] = set()
+
+    def alone_never(_frame: Any) -> float:
+        seen.add(threading.get_ident())
+        until = time.monotonic() + 60
+        while len(seen) < 2:
+            if time.monotonic() > until:
+                raise TimeoutError("there is one thread only")
+            time.sleep(0.01)
+        return 1.0
+
+    return alone_never
 
 
 def _slow(traj: kn.Trajectory) -> Analysis:
