@@ -373,6 +373,36 @@ def test_ctrl_c_cancels_all_tasks(client: Client, tmp_path: Path) -> None:
     assert all(not keys for keys in client.processing().values())
 
 
+def test_tasks_that_run_end_with_the_run(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    traj = kn.open(tmp_path / "a.dcd")
+    traj.scan()
+    done = tmp_path / "done"
+    done.mkdir()
+
+    def slow(frame: kn.Frame) -> float:
+        (done / str(frame.frame)).touch()
+        time.sleep(0.01)
+        return 1.0
+
+    def stop(_done: int, _total: int) -> None:
+        if list(done.iterdir()):
+            raise Mine
+
+    # one piece, which takes seconds
+    with pytest.raises(Mine):
+        kn.analysis.from_function(slow, traj).run(
+            runner=Dask(client, schedule="static", oversubscribe=1), workers=1, progress=stop
+        )
+    while any(client.run(_running).values()):
+        time.sleep(0.05)
+    assert len(list(done.iterdir())) < 512
+
+
+def _running(dask_worker: Any) -> int:
+    return len(dask_worker.state.executing)
+
+
 # -- accounting ---------------------------------------------------------------------------------------------------
 
 

@@ -454,7 +454,15 @@ from slow import failing
 try:
     kn.analysis.from_function(failing, kn.open("a.dcd")).run(runner=kn.runners.MPI(), **KEPT)
 except ZeroDivisionError as error:
-    say(rank, str(error), "on rank 1" in " ".join(error.__notes__))
+    say(rank, str(error), [note[:9] for note in error.__notes__].count("on rank 1"))
+def failing_on_0(frame):
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        raise KeyError("mine")
+    return 1.0
+try:
+    kn.analysis.from_function(failing_on_0, kn.open("a.dcd")).run(runner=kn.runners.MPI(schedule="static"))
+except KeyError as error:
+    say(rank, error, [note[:9] for note in error.__notes__].count("on rank 0"))
 rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all"))
 assert len(rmsd.results.rmsd) == 400
 """
@@ -466,7 +474,39 @@ def test_an_exception_of_one_rank_is_raised_on_all(
     mpi: Any, n_ranks: int, more: dict[str, str], kept: str, folder: Path
 ) -> None:
     out = mpi.script(n_ranks, FAILING.replace("KEPT", kept), folder, **more)
-    assert sorted(out.splitlines()) == [f"{rank} as was to be shown True" for rank in range(n_ranks)]
+    lines = sorted(out.splitlines())
+    assert lines == [f"{rank} {said} 1" for rank in range(n_ranks) for said in ("'mine'", "as was to be shown")]
+
+
+STOPPING = """
+import time
+def failing_on(rank):
+    def function(frame):
+        if MPI.COMM_WORLD.Get_rank() == rank:
+            raise KeyError("at once")
+        open(f"frame {frame.frame}", "w").close()
+        time.sleep(0.03)
+        return 1.0
+    return function
+
+for failing in (0, 1):
+    try:
+        kn.analysis.from_function(failing_on(failing), kn.open("a.dcd")).run(runner=kn.runners.MPI(schedule="static"))
+    except KeyError:
+        pass
+    MPI.COMM_WORLD.Barrier()
+    if rank == 0:
+        done = [name for name in os.listdir() if name.startswith("frame ")]
+        # the other two would have 266 together
+        say(len(done) < 250)
+        for name in done:
+            os.remove(name)
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_an_exception_of_one_rank_stops_the_others(mpi: Any, folder: Path) -> None:
+    assert mpi.script(3, STOPPING, folder) == "True\nTrue\n"
 
 
 def test_an_error_of_rank_0_is_raised_on_all(mpi: Any, folder: Path) -> None:
@@ -517,7 +557,7 @@ def run(mpi):
             said.append(True)
             say("at work")
     return kn.run([kn.analysis.from_function(corner, traj), kn.analysis.RMSF(traj, align="average")], runner=mpi,
-                  checkpoint="run.ckpt", checkpoint_interval=0, progress=progress)
+                  checkpoint="run.ckpt", checkpoint_interval=float(os.environ.get("INTERVAL", "0")), progress=progress)
 def save(made):
     np.savez("found.npz", **{f"{i}-{name}": one.results[name] for i, one in enumerate(made) for name in one.results})
 """
@@ -532,9 +572,9 @@ save(run("threads"))
 """
 
 
-def _at_work(mpi: Any, n_ranks: int, folder: Path) -> subprocess.Popen[str]:
+def _at_work(mpi: Any, n_ranks: int, folder: Path, **more: str) -> subprocess.Popen[str]:
     (folder / "script.py").write_text(mpi.begin + KEPT + ON_RANKS)
-    process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1")
+    process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1", **more)
     assert process.stdout is not None
     assert process.stdout.readline() == "at work\n"
     return process
@@ -579,7 +619,11 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
-    process = _at_work(mpi, 3, folder)
+    # nothing that was done is saved before, as it is not time yet
+    process = _at_work(mpi, 3, folder, INTERVAL="8")
+    before = load(str(folder / "run.ckpt"))
+    assert before is not None
+    assert not before.rounds[0].nodes
     process.send_signal(number)
     code, _, _ = mpi.ended(process)
     assert code != 0
