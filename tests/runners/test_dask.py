@@ -31,7 +31,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.worker import Setup
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import slow_corner
+from kinema.testing.runners import save_at_work, slow_corner
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +307,10 @@ def test_a_client_is_as_good_after_a_run_that_was_stopped(client: Client, rmsd: 
         with contextlib.suppress(Mine):
             rmsd.run(runner=Dask(client), progress=stop)
         assert rmsd.run(runner=Dask(client)).results.values.tobytes() == expected.tobytes()
+
+
+def test_what_is_done_of_a_piece_is_saved(client: Client, tmp_path: Path) -> None:
+    save_at_work(Dask(client, schedule="static", oversubscribe=1), tmp_path, workers=1)
 
 
 # -- errors -------------------------------------------------------------------------------------------------------

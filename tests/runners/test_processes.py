@@ -24,6 +24,7 @@ from kinema.analysis import Analysis
 from kinema.runners import choose_runner, processes, session, team, worker
 from kinema.runners.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+from kinema.testing.runners import save_at_work
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ class Heard:
         self.named: list[str] = []
 
     def __call__(self, done: int, total: int) -> None:
-        self.moved |= 0 < done < total // 2
+        self.moved |= 0 < done <= 100
 
     def slowest(self, worker: str, frames_per_second: float) -> None:
         self.named.append(worker)
@@ -68,13 +69,13 @@ class Heard:
 
 
 def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(400, 20))
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
     go = tmp_path / "go"
 
     def waiting(frame: kn.Frame) -> float:
-        # the first share at once, the second after some of its frames
+        # the first share, which is one piece, at once, the second after some of its frames
         until = time.monotonic() + 60
-        while frame.frame % 200 >= (0 if frame.frame < 200 else 100) and not go.exists():
+        while frame.frame % 256 >= (0 if frame.frame < 256 else 100) and not go.exists():
             if time.monotonic() > until:
                 raise TimeoutError("nobody was told of the frames before")
             time.sleep(0.01)
@@ -84,6 +85,10 @@ def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> 
     runner = ProcessesRunner(schedule="static", oversubscribe=1)
     kn.analysis.from_function(waiting, kn.open(tmp_path / "a.dcd")).run(runner=runner, workers=2, progress=heard)
     assert "worker 0" in heard.named[-1]
+
+
+def test_what_is_done_of_a_piece_is_saved(tmp_path: Path) -> None:
+    save_at_work(ProcessesRunner(schedule="static", oversubscribe=1), tmp_path, workers=1)
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
