@@ -109,7 +109,6 @@ class _Lines:
 def _bar(description: str, total: int, unit: str) -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.table import Column
     from rich.text import Text
 
     class Slowest(ProgressColumn):
@@ -124,7 +123,7 @@ def _bar(description: str, total: int, unit: str) -> Iterator[Report]:
         BarColumn(bar_width=_LONG if console.width >= _WIDE else _SHORT),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
         TextColumn("{task.fields[speed]:,.0f} " + unit + "/s"),
-        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(),
         Slowest(),
     )
     speed = _Speed()
