@@ -188,9 +188,7 @@ def run_of(n: int, seconds: float, *, threads: int = 1, whole: float = 0.0) -> R
     """A run of which half is decoding, half computing."""
     half = {"decode": seconds / 2, "compute": seconds / 2}
     rest = dict.fromkeys(("start", "open", "io", "wait", "communicate", "close"), 0.0)
-    workers = tuple(
-        worker(number, **rest, **half, total=seconds * threads, cpu=seconds) for number in range(n)
-    )
+    workers = tuple(worker(number, **rest, **half, total=seconds * threads, cpu=seconds) for number in range(n))
     times = Timings((RoundTimings(seconds, 100, workers, np.empty((0, 7))),), whole=whole, runner="mpi")
     return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": "mpi"}, times, (), (), ())
 

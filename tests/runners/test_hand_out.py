@@ -419,7 +419,7 @@ def test_a_round_has_all_workers_and_their_blocks() -> None:
 def test_a_clock_counts_what_is_in_its_block() -> None:
     tally = Tally(0)
     for what in ("waited", "communicate", "close"):
-        with pytest.raises(ZeroDivisionError), tally.counting(what):  # type: ignore[arg-type]
-            time.sleep(0.01)
-            raise ZeroDivisionError
-        assert (getattr(tally, what) or 0.0) >= 0.01
+        for _ in range(2):
+            with tally.counting(what):  # type: ignore[arg-type]
+                time.sleep(0.01)
+        assert (getattr(tally, what) or 0.0) >= 0.02

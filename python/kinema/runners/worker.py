@@ -146,8 +146,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Account:
-    """Comes before Done: seconds before the piece began, sending the last one and waiting; seconds packing what it gave;
-    `done_at` from the beginning of the round until that was packed."""
+    """Comes before Done, in seconds: from the last piece to this one (sending, waiting), packing what this one gave,
+    and from the beginning of the round until that was packed.
+    """
 
     between: float
     packing: float

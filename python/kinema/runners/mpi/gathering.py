@@ -89,8 +89,8 @@ def bring_together(
     into : MergeTree or None
         The tree of rank 0.
     tally : Tally
-        Messages, and what makes bytes of nodes and nodes of bytes, are counted as communicating; apart from that waiting
-        for those who come later.
+        Messages, and what makes bytes of nodes and nodes of bytes, are counted as communicating; apart from that
+        waiting for those who come later.
 
     Raises
     ------

@@ -5,7 +5,6 @@ Partials that do not grow with the frames are not its business: they merge on th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, get_args
