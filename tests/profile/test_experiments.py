@@ -91,6 +91,9 @@ def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
         assert report.n_workers == 2
     # the frames themselves, by what the plan says of them
     assert [one.report.input["n_frames"] for one in outcomes] == [98, 20, 20]
+    # what is advised can be done: commands on files that are gone cannot
+    for one in outcomes[1:]:
+        assert not any("`kinema " in sentence for sentence in one.report.advice)
     (path,) = {file["path"] for file in outcomes[2].report.input["files"]}
     assert files.MEMORY_FOLDER in Path(path).parents
     assert not Path(path).exists()

@@ -152,6 +152,13 @@ def test_numbers_in_the_advice() -> None:
     )
 
 
+def test_no_command_is_told_for_files_that_are_gone() -> None:
+    layouts = {"md.h5md": {"in blocks": 5.0, "frame by frame": 23.0}}
+    for run in (Circumstances("XTC", ("md.xtc",), 8, "mpi"), Circumstances("H5MD", ("a",), 8, "mpi", layouts=layouts)):
+        assert "`kinema " in "\n".join(advice(run, io=4.0, compute=1.0))
+        assert "`kinema " not in "\n".join(advice(replace(run, temporary=True), io=4.0, compute=1.0))
+
+
 def test_the_advice_names_who_is_waited_for() -> None:
     slow = tuple(Straggler(0, number, "", 3.0, "start", 3.0, 1.0) for number in (2, 1))
     assert advice(who=slow, io=1.0, compute=2.0, wait=3.0)[1] == (

@@ -475,6 +475,29 @@ def test_packing_and_unpacking_count_as_messages(mpi: Any, folder: Path) -> None
     assert mpi.script(2, SEALED, folder) == "all told\n"
 
 
+NUMBERS = """
+from kinema.runners.mpi.counter import Counter
+
+number = Counter.next
+
+def late(counter):
+    time.sleep(0.05)
+    return number(counter)
+
+Counter.next = late
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        found = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
+        # each rank asks at least once, if only to hear that there is no more
+        assert min(worker.communicate for worker in found.timings.workers) >= 0.05, found.timings
+        say("all told")
+"""
+
+
+def test_asking_for_a_number_counts_as_a_message(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, NUMBERS, folder) == "all told\n"
+
+
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victim: int, folder: Path) -> None:
     mpi.script(1, KEPT + ON_THREADS, folder)
