@@ -476,6 +476,7 @@ def test_packing_and_unpacking_count_as_messages(mpi: Any, folder: Path) -> None
 
 
 NUMBERS = """
+import time
 from kinema.runners.mpi.counter import Counter
 
 number = Counter.next
