@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
 def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
     """Of the files as they are, and once of those that are written from their frames."""
     design = Design(
-        files=(DCD,), topology=PSF, select="name CA", start=10, stop=50, step=2, workers=(2,), repeats=1,
+        files=(DCD,), topology=PSF, select="name CA", start=10, stop=-48, step=2, workers=(2,), repeats=1,
         sources=("file", "synthetic"), formats=("as is", "xtc"),
     )  # fmt: skip
     outcomes = list(run_design(design, tmp_path / "out", heedless))
@@ -196,7 +197,14 @@ def test_the_cache_before_each_run(walk: Path, tmp_path: Path, cache: str, monke
 def test_the_work_multiplier_multiplies_the_work(walk: Path, tmp_path: Path) -> None:
     """Frames are read once, whatever is computed."""
     design = Design(files=(str(walk),), workers=(1,), repeats=1, workloads=(1, 40))
-    one, forty = (outcome.report for outcome in run_design(design, tmp_path / "out", heedless))
+    began = time.perf_counter()
+    outcomes = list(run_design(design, tmp_path / "out", heedless))
+    whole = time.perf_counter() - began
+    one, forty = (outcome.report for outcome in outcomes)
+    # the program's time has that of the run in it, and the experiment's has both
+    assert all(outcome.job_seconds > outcome.report.timings.whole for outcome in outcomes)
+    assert sum(outcome.job_seconds for outcome in outcomes) < whole
+    assert one.n_workers == forty.n_workers == 1
     assert (len(one.run["analyses"]), len(forty.run["analyses"])) == (1, 40)
     assert one.timings.frames_read == forty.timings.frames_read == 60
     assert one.timings.bytes_read == forty.timings.bytes_read

@@ -285,6 +285,16 @@ def test_frames_and_bytes_of_the_slowest_blocks(tmp_path: Path, phase: str, colu
     assert f"frames 70 to 79 in {path}, bytes {begin:,} to {last + length:,} (12.0 times the usual)" in str(found)
 
 
+def test_what_is_usual_is_what_the_others_take(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "walk.dcd", random_walk(100, 20))
+    traj = kn.open(tmp_path / "walk.dcd")
+    rows = [[*row[:6], 4e-3 if row[0] == 1 else 1e-3] for row in _blocks(traj, 10)]
+    one = replace(a_round(worker(0), worker(1, compute=9.0)), blocks=np.array(rows))
+    (found,) = find_stragglers([one], Places(traj.core, (0, 1, 100)))
+    assert (found.slow_blocks, found.blocks) == (5, 5)
+    assert [place.times for place in found.places] == [pytest.approx(4.0)] * 3
+
+
 def test_what_a_slow_file_costs(tmp_path: Path) -> None:
     names = [tmp_path / f"{name}.dcd" for name in "abc"]
     for name in names:

@@ -216,6 +216,8 @@ def test_the_table_of_several_runs() -> None:
 def test_the_ratio_is_that_of_one_worker_of_one_thread() -> None:
     assert scaling_of([run_of(1, 8.0), run_of(2, 4.0)]).R_comp_IO == {"mpi, XTC": 1.0}
     assert scaling_of([run_of(1, 8.0, threads=2), run_of(2, 4.0)]).R_comp_IO == {}
+    # who asked for two, and had work for one, measured that of two
+    assert scaling_of([replace(run_of(1, 8.0), extra={"workers": 2})]).R_comp_IO == {}
 
 
 def test_speed_up_is_that_of_the_rounds_unless_asked_for_otherwise() -> None:

@@ -317,4 +317,5 @@ def test_what_is_packed_for_the_parent_counts_as_messages(tmp_path: Path) -> Non
     assert found.results.frames == 200
     (worker,) = found.timings.workers
     assert worker.communicate >= Sealed.SECONDS
+    assert worker.start > 0 and worker.cpu > 0
     assert found.report().quantities.R_comp_comm is not None
