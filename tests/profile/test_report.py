@@ -235,6 +235,9 @@ def test_several_analyses_have_one(tmp_path: Path) -> None:
     # bytes of four atoms in a hundred frames
     assert report.input["bytes_wanted"] == 100 * 4 * 12
     assert "RMSD, RadiusOfGyration" in str(report)
+    # a second round reads them again
+    twice = kn.analysis.RMSF(traj, [0, 1, 2], align="average").run().report()
+    assert twice.input["bytes_wanted"] == 2 * 100 * 3 * 12
 
 
 def advice(*, run: Circumstances | None = None, **seconds: float) -> str:

@@ -31,7 +31,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.worker import Setup
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import save_at_work, slow_corner
+from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
 
 
 @pytest.fixture(scope="module")
@@ -426,6 +426,23 @@ def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
     assert tasks.function <= tasks.task + 1e-2 <= tasks.job + 2e-2
     assert (tasks.lost_workers, tasks.redone, tasks.note) == ((), 0, "")
     assert "slowest worker: function" in str(rmsd.timings)
+
+
+def test_what_is_packed_for_the_client_counts_as_messages(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(200, 10))
+    found = kn.analysis.Custom(kn.open(tmp_path / "a.dcd"), SealedCount()).run(runner=Dask(client))
+    assert found.results.frames == 200
+    (one,) = found.timings.rounds
+    assert one.tasks is not None
+    assert sum(worker.communicate for worker in one.workers) >= Sealed.SECONDS * sum(w.tasks for w in one.tasks.workers)
+    # it is in the function's time, which is that of Kinema's code
+    for times in one.tasks.workers:
+        assert times.function >= Sealed.SECONDS * min(1, times.tasks)
+    # the first task of a process unpacks the kernel and opens the files, which its account tells apart
+    assert max(worker.open for worker in one.workers) >= Sealed.SECONDS
+    # the job is all of the round, with what came before its first task
+    assert one.tasks.job == one.wall
+    assert one.wall >= max(stop for each in one.tasks.transitions for _, _, stop in each.actions)
 
 
 def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

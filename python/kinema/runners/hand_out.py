@@ -5,8 +5,10 @@ It sends nothing and waits for nobody: a runner asks for pieces and tells what t
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -308,6 +310,11 @@ class Tally:
     ----------
     start : float or None
         Seconds from the beginning of the round until the worker was ready.
+    waited : float or None
+        Seconds in which it waited, where it has a clock for that; what no clock saw is then told as such. None where
+        others decide what it does besides its pieces: all of that is waiting.
+    done_at : float or None
+        Seconds from the beginning of the round from which on it has but waited for others.
     """
 
     def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
@@ -315,6 +322,8 @@ class Tally:
         self.threads = threads
         self.node = node
         self.start: float | None = None
+        self.waited: float | None = None
+        self.done_at: float | None = None
         self.close = 0.0
         self.communicate = 0.0
         self.cpu = 0.0
@@ -332,11 +341,24 @@ class Tally:
         blocks[:, BLOCK_COLUMNS.index("worker")] = self.worker
         self.blocks.append(blocks)
 
+    @contextmanager
+    def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:
+        """The time of the block counts as that."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            setattr(self, what, (getattr(self, what) or 0.0) + time.monotonic() - began)
+
     def timings(self, wall: float) -> WorkerTimings:
         """Where its time went, in a round of `wall` seconds. A worker that was never ready has but started."""
         start = wall if self.start is None else min(self.start, wall)
         sums = self._sums
-        idle = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        rest = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        idle = rest
+        if self.waited is not None:
+            at_the_end = 0.0 if self.done_at is None else wall - self.done_at
+            idle = min(rest, max(0.0, self.waited + at_the_end))
         return WorkerTimings(
             worker=self.worker,
             open=sums["open"],
