@@ -6,7 +6,7 @@ It sends nothing and waits for nobody: a runner asks for pieces and tells what t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.access import Access
 from kinema.errors import ArgumentError
-from kinema.runners.gathering import Gathering, Leaves, PieceLimit
+from kinema.runners.gathering import Leaves, PieceLimit
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
 
 __all__ = [
@@ -24,19 +24,13 @@ __all__ = [
     "Dealing",
     "HandOut",
     "Pace",
-    "PackedNode",
     "Schedule",
     "Tally",
-    "aligned_piece",
-    "insert_nodes",
     "round_timings",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
 Schedule = Literal["dynamic", "static"]
-
-# level and index in the merge tree, and a partial of each job as bytes
-PackedNode = tuple[int, int, list[bytes]]
 
 # pieces a worker gets at the least where each has the same speed
 DEFAULT_PIECES = 4
@@ -187,7 +181,7 @@ class HandOut:
         """
         first, end = leaves
         if self._cuts.are_alike:
-            return aligned_piece(first, end, min(share, longest or share), self._n_leaves)
+            return _aligned_piece(first, end, min(share, longest or share), self._n_leaves)
         left = self._fair if self._static else self.left // self._n_workers
         return first, self._cuts.end_of_piece(
             leaves, share=share, most=longest, fair=self._fair, left=left, threads=self._threads
@@ -241,7 +235,7 @@ class Pace:
         return int(max(1, min(by_time, by_size, 1 << 62)))
 
 
-def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
+def _aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     """The largest subtree of the merge tree that begins with a leaf, has `most` leaves or fewer and ends by `end`."""
     size = 1 << (max(1, most).bit_length() - 1)
     if first:
@@ -275,16 +269,6 @@ def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cu
                 queue.append((first, last))
         before += stop - start
     return queues
-
-
-def insert_nodes(gathering: Gathering, kernels: Sequence[_core.Kernel], nodes: Iterable[PackedNode]) -> int:
-    """Puts nodes that came as bytes into the tree; gives their size. ValueError for bytes of other kernels."""
-    size = 0
-    for level, index, packed in nodes:
-        partials = [kernel.from_bytes(data) for kernel, data in zip(kernels, packed, strict=True)]
-        gathering.tree.insert(level, index, partials)
-        size += sum(map(len, packed))
-    return size
 
 
 def round_timings(tallies: Sequence[Tally], wall: float, n_frames: int, restored: int) -> RoundTimings:

@@ -19,8 +19,8 @@ from kinema.errors import Error, InternalError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Schedule, insert_nodes, round_timings
+from kinema.runners.gathering import Gathering, Leaves, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Schedule, round_timings
 from kinema.runners.pickling import pack
 from kinema.runners.team import Member, Team
 from kinema.runners.worker import Calls, Done, Failed, Progress, Ready, Returned, Setup
@@ -279,7 +279,7 @@ class _Round:
             member.order(piece)
 
     def _merge(self, member: Member, done: Done) -> None:
-        size = insert_nodes(self._gathering, self._kernels, done.nodes)
+        size = insert_nodes(self._gathering.tree, self._kernels, done.nodes)
         first, stop = member.pieces.popleft()
         member.running = 0
         self._leaves_done += stop - first

@@ -25,7 +25,7 @@ from kinema.errors import CorruptFileError, InternalError, from_os
 from kinema.frames import ResolvedFrames
 from kinema.resources import share_of_machine
 from kinema.runners.base import Job
-from kinema.runners.gathering import Leaves
+from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import BLOCK_COLUMNS
 
@@ -147,7 +147,7 @@ class Progress:
 class Done:
     """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the round began."""
 
-    nodes: list[tuple[int, int, list[bytes]]]
+    nodes: list[PackedNode]
     timings: _core.RunTimings
     cpu: float
 
@@ -242,8 +242,7 @@ class _Worker:
             self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
         )
         timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
-        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-        self._connection.send(Done(packed, timings, time.process_time() - self._cpu))
+        self._connection.send(Done(pack_nodes(nodes), timings, time.process_time() - self._cpu))
 
     def _report_frames(self, done: int, _total: int) -> None:
         self._connection.send(Progress(done))

@@ -21,8 +21,8 @@ from kinema.errors import ArgumentError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
+from kinema.runners.gathering import Gathering, in_words, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut, Tally, round_timings
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.task_times import TaskTimes, by_worker, processed_again
@@ -330,18 +330,18 @@ class _Round:
         if not self._team.limited:
             size = max(size, len(self._flight.threads))
         while len(self._flight) < size * _AHEAD and (piece := self._hand_out.take(0)) is not None:
-            self._flight.send(piece, _told(piece))
+            self._flight.send(piece, in_words(piece))
 
     def _fill_each(self) -> None:
         """Sends all pieces at once, each to the worker whose share it is of; to others only if that is gone."""
         for number, (address, _) in enumerate(self._slots):
             while (piece := self._hand_out.take(number)) is not None:
-                self._flight.send(piece, _told(piece), [address])
+                self._flight.send(piece, in_words(piece), [address])
 
     def _take(self, answer: Run | Failed, /) -> None:
         if isinstance(answer, Failed):
             raise told(answer, "at its leaves")
-        size = insert_nodes(self._gathering, self._kernels, answer.nodes)
+        size = insert_nodes(self._gathering.tree, self._kernels, answer.nodes)
         found = answer.timings
         leaves = sum(min(1 << level, self._plan.n_leaves - (index << level)) for level, index, _ in answer.nodes)
         frames = sum(worker["frames"] for worker in found["workers"])
@@ -383,7 +383,3 @@ class _Round:
         )
         found = round_timings(list(self._tallies.values()), wall, self._plan.n_frames, self._gathering.restored)
         return replace(found, tasks=times)
-
-
-def _told(piece: Leaves) -> str:
-    return f"leaves {piece[0]} to {piece[1] - 1}"

@@ -21,7 +21,7 @@ from kinema import _core
 from kinema.errors import ArgumentError, CancelledError, Error, FileAccessError, FileNotFound, InternalError
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
-from kinema.runners.gathering import Leaves
+from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack_error
 from kinema.runners.worker import Setup, call, planned
 
@@ -36,7 +36,7 @@ class Run:
     (with `opening`) as they passed.
     """
 
-    nodes: list[tuple[int, int, list[bytes]]]
+    nodes: list[PackedNode]
     timings: _core.RunTimings
     worker: str
     slot: int
@@ -170,8 +170,7 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
             nodes, timings = _core.run_leaves(
                 opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker, tell)
             )
-        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-        return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+        return Run(pack_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock)
     except (FileNotFound, FileAccessError) as error:
         return _failed(_unseen(error, worker.address), worker.address)
     except BaseException as error:

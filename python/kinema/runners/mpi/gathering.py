@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.runners.hand_out import PackedNode, Tally
+from kinema.runners.gathering import PackedNode, insert_nodes, pack_nodes
+from kinema.runners.hand_out import Tally
 from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.mpi.round import Setup
 from kinema.runners.mpi.rows import RowsOfRound
 
-__all__ = ["bring_together", "finish_round"]
+__all__ = ["finish_round"]
 
 # tags of messages between ranks that merge: that one is ready for them, nodes
 _READY, _TREE = 3, 4
@@ -43,7 +44,7 @@ def finish_round(
     found: dict[int, _core.Found] = {}
     try:
         if not setup.streamed:
-            bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
+            _bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
     except Exception as error:
         # the others go on to the next step, and so must this one
         failed = error
@@ -64,7 +65,7 @@ def finish_round(
     return [one for one in told or [] if one is not None], found
 
 
-def bring_together(
+def _bring_together(
     ranks: Ranks,
     tree_from: int,
     n_leaves: int,
@@ -99,7 +100,7 @@ def bring_together(
     data = b""
     try:
         nodes = [] if own is None else own.take_nodes()
-        packed = _pack(nodes)
+        packed = pack_nodes(nodes)
         data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         failed = Travelling.of(error, ranks.rank)
@@ -131,10 +132,6 @@ def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | N
     return True
 
 
-def _pack(nodes: Sequence[_core.Node]) -> list[PackedNode]:
-    return [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-
-
 def _shrink(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> bool:
     """Whether two merged nodes need fewer bytes than the two: sums and averages do, values per frame do not."""
     for _, _, packed in nodes[:1]:
@@ -147,11 +144,6 @@ def _shrink(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> boo
         return 4 * after < 3 * before
     # a rank without nodes is no hindrance
     return True
-
-
-def _insert(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], data: bytes | memoryview) -> None:
-    for level, index, packed in pickle.loads(data):
-        tree.insert(level, index, [kernel.from_bytes(one) for kernel, one in zip(kernels, packed, strict=True)])
 
 
 def _gatherv(
@@ -185,7 +177,7 @@ def _gatherv(
     at = 0
     for size in sizes:
         if size:
-            _insert(into, kernels, room[at : at + size].data)
+            insert_nodes(into, kernels, pickle.loads(room[at : at + size].data))
         at += size
 
 
@@ -212,7 +204,7 @@ def _on_a_tree(
         if ranks.rank & distance:
             found: list[PackedNode] | Travelling = []
             try:
-                found = failed if failed is not None else _pack(tree.take_nodes()) if tree is not None else []
+                found = failed if failed is not None else pack_nodes(tree.take_nodes()) if tree is not None else []
             except BaseException as error:
                 found = Travelling.of(error, ranks.rank)
             _send(ranks, found, ranks.rank - distance, tally)
@@ -223,9 +215,7 @@ def _on_a_tree(
                 failed = failed or arrived
             elif failed is None and tree is not None:
                 try:
-                    for level, index, packed in arrived:
-                        partials = [kernel.from_bytes(one) for kernel, one in zip(kernels, packed, strict=True)]
-                        tree.insert(level, index, partials)
+                    insert_nodes(tree, kernels, arrived)
                 except BaseException as error:
                     failed = Travelling.of(error, ranks.rank)
         distance *= 2

@@ -15,8 +15,7 @@ from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report, tell_slowest
 from kinema.runners.base import Job
-from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import insert_nodes
+from kinema.runners.gathering import Gathering, insert_nodes
 from kinema.runners.mpi.ranks import Ranks, note_rank
 from kinema.runners.mpi.reading import RankReads
 from kinema.runners.mpi.round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
@@ -142,7 +141,7 @@ class LeadingRank(RankAtWork):
             case Frames(frames):
                 self._frames_of[rank] = frames
             case Nodes(nodes, frames):
-                insert_nodes(self._gathering, self._kernels, nodes)
+                insert_nodes(self._gathering.tree, self._kernels, nodes)
                 self._frames_of[rank] = frames
             case Last(frames, failed):
                 self._at_work.discard(rank)

@@ -18,8 +18,8 @@ from kinema.access import MPIO, Access
 from kinema.errors import Error, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Job, Rows
-from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
+from kinema.runners.gathering import Leaves, PackedNode, PieceLimit, pack_nodes
+from kinema.runners.hand_out import HandOut, Pace, Schedule, Tally
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.mpi.reading import RankReads
@@ -281,7 +281,7 @@ class WorkingRank(RankAtWork):
     def _take(self, nodes: list[_core.Node]) -> int:
         size = 0
         if self.tree is None:
-            packed = [(level, index, [partial.to_bytes() for partial in found]) for level, index, found in nodes]
+            packed = pack_nodes(nodes)
             size = sum(len(data) for _, _, one in packed for data in one)
             self._post(Nodes(packed, self._frames))
         else:
