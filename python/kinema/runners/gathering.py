@@ -12,7 +12,7 @@ from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report
 
-__all__ = ["Gathering", "Leaves", "PackedNode", "PieceLimit", "in_words", "insert_nodes", "pack_nodes"]
+__all__ = ["Gathering", "Leaves", "PackedNode", "PieceLimit", "frames_in", "in_words", "insert_nodes", "pack_nodes"]
 
 # of a piece of work: its first leaf, and the first that is not part of it
 Leaves = tuple[int, int]
@@ -74,8 +74,7 @@ class Gathering:
         self.limit = limit
         self.n_frames = plan.n_frames
         self.missing = _missing_leaves(plan.n_leaves, [(level, index) for level, index, _ in done])
-        running = sum(plan.leaf(stop - 1)[1] - plan.leaf(start)[0] for start, stop in self.missing)
-        self.restored = plan.n_frames - running
+        self.restored = plan.n_frames - sum(frames_in(plan, leaves) for leaves in self.missing)
         self._look = look
         for level, index, packed in done:
             self.tree.restore(level, index, _unpacked(kernels, packed))
@@ -108,6 +107,12 @@ class Gathering:
 def in_words(leaves: Leaves) -> str:
     """As in "leaves 0 to 7"."""
     return f"leaves {leaves[0]} to {leaves[1] - 1}"
+
+
+def frames_in(plan: _core.Plan, leaves: Leaves) -> int:
+    """How many frames they have."""
+    start, stop = leaves
+    return plan.leaf(stop - 1)[1] - plan.leaf(start)[0]
 
 
 def pack_nodes(nodes: Sequence[_core.Node]) -> list[PackedNode]:

@@ -23,8 +23,8 @@ from typing import Self
 
 from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.runners.gathering import Leaves, in_words
-from kinema.runners.hand_out import Tally
 from kinema.runners.interpreter import start_interpreter
+from kinema.runners.tally import Tally
 from kinema.runners.worker import Begin, Message, Ready
 
 __all__ = ["Member", "Shift", "Team"]

@@ -20,12 +20,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.access import Access
 from kinema.errors import CorruptFileError, InternalError, from_os
-from kinema.frames import ResolvedFrames
 from kinema.resources import share_of_machine
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
+from kinema.runners.hand_out import Division
 from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import BLOCK_COLUMNS
 
@@ -42,8 +41,6 @@ __all__ = [
     "Setup",
     "call",
     "main",
-    "open_and_plan",
-    "planned",
 ]
 
 # Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
@@ -57,20 +54,14 @@ _SETUP_NAME = "setup.pickle"
 class Setup:
     """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
 
-    `memory` in bytes and `threads` are those of one worker; `began` is the round's beginning on the clock
-    `time.monotonic`, which all processes of a machine share; `n_pieces` counts those of all workers together.
+    `began` is the round's beginning on the clock `time.monotonic`, which all processes of a machine share.
     """
 
     recipe: dict[str, Any]
-    frames: ResolvedFrames
     jobs: Sequence[Job]
     fingerprints: list[str]
-    n_leaves: int
-    memory: int
-    threads: int
+    division: Division
     began: float
-    access: Access = "direct"
-    n_pieces: int = 0
 
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
@@ -232,7 +223,7 @@ class _Worker:
         self._cpu = cpu
         self._jobs = setup.jobs
         self._began = setup.began
-        self._trajectory, self._plan = open_and_plan(setup, folder)
+        self._trajectory, self._plan = _open_and_plan(setup, folder)
         connection.send(Ready(time.monotonic() - self._began, folder))
 
     def run(self, start: int, stop: int) -> None:
@@ -274,7 +265,7 @@ def call(function: bytes, argument: bytes, threads: int) -> bytes:
         return pack(pickle.loads(function)(pickle.loads(argument)))
 
 
-def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
+def _open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
     """The trajectory, opened anew, and the same plan as the parent's.
 
     `folder` holds the indices. CorruptFileError for a file that is not the one that the parent has opened.
@@ -283,23 +274,7 @@ def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Pl
     trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
     trajectory.scan(workers=1)
     _refuse_changed_files(trajectory, setup.fingerprints)
-    return trajectory, planned(trajectory, setup)
-
-
-def planned(trajectory: _core.Trajectory, setup: Setup) -> _core.Plan:
-    """The same plan as the parent's for one worker, of a trajectory that it has opened."""
-    plan = _core.Plan(
-        trajectory,
-        setup.frames,
-        setup.jobs,
-        memory=setup.memory,
-        workers=setup.threads,
-        access=setup.access,
-        pieces=setup.n_pieces,
-    )
-    if plan.n_leaves != setup.n_leaves:
-        raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
-    return plan
+    return trajectory, setup.division.plan(trajectory, setup.jobs)
 
 
 def _refuse_changed_files(trajectory: _core.Trajectory, expected: Sequence[str]) -> None:

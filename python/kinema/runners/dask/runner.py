@@ -22,9 +22,10 @@ from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.gathering import Gathering, in_words, insert_nodes
-from kinema.runners.hand_out import Dealing, HandOut, Tally, round_timings
+from kinema.runners.hand_out import Dealing, HandOut
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
+from kinema.runners.tally import Tally, round_timings
 from kinema.runners.task_times import TaskTimes, by_worker, processed_again
 from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
 from kinema.runners.worker import Setup
@@ -127,50 +128,28 @@ class Dask:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
         began = time.time()
         wanted = None if request.workers is None else worker_count(request.workers)
-        # before anything is started: what cannot be sent, and a limit that is too small
+        # before anything is started or waited for: frames that are not there, a limit that is too small
         request.plan(memory=request.memory, workers=1, access="direct")
-        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
         with self._connected(wanted) as team:
-            limit = request.memory or _DEFAULT_MEMORY * team.size * self._threads
-            threads = team.size * self._threads
-            pieces = threads * oversubscribe
-            plan = request.plan(memory=limit, workers=threads, pieces=pieces)
-            team = team.of_size(max(1, plan.workers // self._threads))
-            gathering = request.gathering or Gathering(plan, request.kernels)
-            setup = Setup(
-                recipe=request.trajectory.recipe(),
-                frames=request.frames,
-                jobs=[(kernel, tuple(transforms)) for kernel, transforms in request.jobs],
-                fingerprints=plan.fingerprints,
-                n_leaves=plan.n_leaves,
-                memory=limit // team.size,
+            division, plan, gathering = self._dealing.divide(
+                request,
+                workers=team.size,
                 threads=self._threads,
-                began=0.0,
-                access=request.access,
-                n_pieces=pieces,
+                memory=request.memory or _DEFAULT_MEMORY * team.size * self._threads,
             )
+            team = team.of_size(division.workers)
+            setup = Setup(request.trajectory.recipe(), request.jobs, plan.fingerprints, division, began=0.0)
             files = self._known_files(request)
             shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
-            hand_out = HandOut(
-                plan.n_leaves,
-                gathering.missing,
-                team.size,
-                schedule=schedule,
-                oversubscribe=oversubscribe,
-                ahead=_AHEAD,
-                limit=gathering.limit,
-                least_seconds=0.0 if request.access == "in-memory" else _LEAST_SECONDS,
-                cuts=plan.cuts(request.trajectory),
-                threads=self._threads,
-                whole=request.access == "in-memory",
-            )
+            cuts = plan.cuts(request.trajectory)
+            hand_out = division.hand_out(cuts, ahead=_AHEAD, limit=gathering.limit, least_seconds=_LEAST_SECONDS)
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
                     underway = FramesUnderway(team.client, prefix)
                     one = _Round(plan, request.kernels, gathering, hand_out, team, flight, underway, began)
-                    one.run(request.progress, schedule == "static")
+                    one.run(request.progress, division.schedule == "static")
             except BaseException:
                 recording.abandon()
                 raise

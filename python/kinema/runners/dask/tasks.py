@@ -23,7 +23,7 @@ from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack_error
-from kinema.runners.worker import Setup, call, planned
+from kinema.runners.worker import Setup, call
 
 __all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
@@ -142,7 +142,7 @@ class Shared:
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             known, data = pickle.loads(files)
             trajectory = known.open(data)
-            self._opened = _Opened(trajectory, planned(trajectory, setup), setup.jobs)
+            self._opened = _Opened(trajectory, setup.division.plan(trajectory, setup.jobs), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.gathering import PackedNode, insert_nodes, pack_nodes
-from kinema.runners.hand_out import Tally
 from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.mpi.round import Setup
 from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.tally import Tally
 
 __all__ = ["finish_round"]
 
@@ -44,7 +44,7 @@ def finish_round(
     found: dict[int, _core.Found] = {}
     try:
         if not setup.streamed:
-            _bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
+            _bring_together(ranks, setup.tree_from, setup.division.n_leaves, kernels, own, into, tally)
     except Exception as error:
         # the others go on to the next step, and so must this one
         failed = error
@@ -57,7 +57,7 @@ def finish_round(
             found = put.fetch(tally)
         except Exception as error:
             failed = error
-    told = ranks.comm.gather(tally if ranks.rank < setup.workers else None, 0)
+    told = ranks.comm.gather(tally if ranks.rank < setup.division.workers else None, 0)
     if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
         found = put.keep()
     if failed is not None and ranks.leads:

@@ -68,7 +68,7 @@ class LeadingRank(RankAtWork):
 
     def run(self, files: FilesOfRun, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
-        serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
+        serving = self.ranks.counter.serving() if self.setup.division.schedule == "dynamic" else nullcontext()
         try:
             with serving:
                 self._run_own(files, jobs)
@@ -96,7 +96,7 @@ class LeadingRank(RankAtWork):
         try:
             trajectory = self.reads.open(files.known, files.data.array)
             with suppress(Stopped):  # the rank that has ended the reading says why
-                self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
+                self.run_pieces(trajectory, self.setup.division.plan(trajectory, jobs), jobs)
         except Exception as error:
             if error is not self._between and self.ranks.size > 1:
                 note_rank(error, 0)
@@ -126,7 +126,7 @@ class LeadingRank(RankAtWork):
         if self._progress is not None:
             self._frames_of[0] = self._frames + running
             self._progress(self._gathering.restored + sum(self._frames_of), self._gathering.n_frames)
-            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.workers)}
+            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.division.workers)}
             tell_slowest(self._progress, frames, self.seconds())
 
     def _hear(self) -> None:
