@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
+from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings, block_column
 
 __all__ = ["Tally", "round_timings"]
 
@@ -60,9 +60,8 @@ class Tally:
             for name in _SUMS:
                 self._sums[name] += found[name]  # type: ignore[literal-required]
         self._busy += timings["wall"]
-        blocks = timings["blocks"]
-        blocks[:, BLOCK_COLUMNS.index("worker")] = self.worker
-        self.blocks.append(blocks)
+        block_column(timings["blocks"], "worker")[:] = self.worker
+        self.blocks.append(timings["blocks"])
 
     def timings(self, wall: float) -> WorkerTimings:
         """Where its time went, in a round of `wall` seconds. A worker that was never ready has but started."""

@@ -26,7 +26,7 @@ from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.hand_out import Division
 from kinema.runners.pickling import pack, pack_error
-from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.runners.timings import block_column
 
 __all__ = [
     "PARENTS_SIGNALS",
@@ -232,7 +232,7 @@ class _Worker:
         nodes, timings = _core.run_leaves(
             self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
         )
-        timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
+        block_column(timings["blocks"], "start")[:] += begun
         self._connection.send(Done(pack_nodes(nodes), timings, time.process_time() - self._cpu))
 
     def _report_frames(self, done: int, _total: int) -> None:

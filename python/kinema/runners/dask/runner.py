@@ -27,7 +27,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.tally import Tally, round_timings
 from kinema.runners.task_times import TaskTimes, by_worker, processed_again
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.timings import RoundTimings, block_column
 from kinema.runners.worker import Setup
 
 try:
@@ -335,7 +335,7 @@ class _Round:
             tally.start = begun
         tally.communicate += max(0.0, answer.seconds - answer.opening - found["wall"])
         tally.cpu += sum(worker["cpu"] for worker in found["workers"])
-        found["blocks"][:, BLOCK_COLUMNS.index("start")] += begun + answer.opening
+        block_column(found["blocks"], "start")[:] += begun + answer.opening
         found["workers"][0]["open"] += answer.opening
         found["wall"] += answer.opening
         tally.add(found)

@@ -25,7 +25,7 @@ from kinema.runners.mpi.reading import RankReads
 from kinema.runners.mpi.rows import RowsOfRound
 from kinema.runners.mpi.sharing import FilesOfRun
 from kinema.runners.tally import Tally
-from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.runners.timings import block_column
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]
 
@@ -141,7 +141,7 @@ class RankAtWork(ABC):
                     if self.reads.ended_by_another:
                         raise Stopped from None
                     raise
-                timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
+                block_column(timings["blocks"], "start")[:] += begun
                 self.tally.add(timings)
                 self._frames += frames_in(plan, (first, until))
                 began = time.monotonic()
