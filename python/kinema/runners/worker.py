@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import threading
 import time
 import traceback
@@ -25,11 +24,11 @@ from kinema.resources import share_of_machine
 from kinema.runners.base import Job
 from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.hand_out import Division
+from kinema.runners.interpreter import leave_signals_to_the_parent
 from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import block_column
 
 __all__ = [
-    "PARENTS_SIGNALS",
     "Begin",
     "Calls",
     "Done",
@@ -43,8 +42,6 @@ __all__ = [
     "main",
 ]
 
-# Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
-PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 # seconds that a process waits for the end of a parent that has closed its connection
 _PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"
@@ -66,14 +63,6 @@ class Setup:
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
         _store(self, folder)
-
-    @staticmethod
-    def load(folder: str) -> Setup:
-        """What the parent has stored."""
-        found = _load(folder)
-        if not isinstance(found, Setup):
-            raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
-        return found
 
     def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
         """Opens and plans, says so, and gives what runs leaves; `cpu` as in `_Worker`."""
@@ -166,10 +155,7 @@ def main(descriptor: int, folder: str, parent: int) -> None:
 
     `folder` is the parent's, in which the folders of its rounds are.
     """
-    for number in PARENTS_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    # blocked by the parent from before this process began
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
+    leave_signals_to_the_parent()
     connection = Connection(descriptor)
     orders: SimpleQueue[Begin | Leaves] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()

@@ -40,7 +40,7 @@ except ImportError as missing:
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.flight import Flight
 from kinema.runners.dask.progress import FramesUnderway
-from kinema.runners.dask.tasks import Called, Failed, Run, Shared, call_one, run_piece, told
+from kinema.runners.dask.tasks import Failed, Run, Shared, call_one, run_piece, told
 from kinema.runners.dask.team import Team, await_workers, client_of, current_client, team_of
 from kinema.runners.dask.transitions import Recording, transitions_since
 
@@ -108,21 +108,26 @@ class Dask:
         if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
             raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
         self._patience = patience
-        # of each thread that has a run under way, by its number
-        self._sessions: dict[int, _Session] = {}
+        # of the session that a thread is in
+        self._lasting = threading.local()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """While it lasts, a cluster of our own stays for the next round of this thread; it ends with the context."""
-        if threading.get_ident() in self._sessions:
+        if self._session is not None:
             yield
             return
         with contextlib.ExitStack() as stack:
-            self._sessions[threading.get_ident()] = _Session(stack)
+            self._lasting.session = _Session(stack)
             try:
                 yield
             finally:
-                del self._sessions[threading.get_ident()]
+                self._lasting.session = None
+
+    @property
+    def _session(self) -> _Session | None:
+        session: _Session | None = getattr(self._lasting, "session", None)
+        return session
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
@@ -197,8 +202,7 @@ class Dask:
                 for (number, _), answer in flight.landed(_TICK):
                     if isinstance(answer, Failed):
                         raise told(answer, f"part {number + 1} of {len(packed)}")
-                    assert isinstance(answer, Called)  # what `call_one` returns
-                    found[number] = pickle.loads(answer.value)
+                    found[number] = pickle.loads(answer)
                     if progress is not None:
                         progress(number)
         return [found[number] for number in range(len(packed))]
@@ -220,7 +224,7 @@ class Dask:
 
     def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
         """A cluster for a round, or that of the session, which the next round finds again."""
-        session = self._sessions.get(threading.get_ident())
+        session = self._session
         if session is None:
             return OwnCluster(workers)
         if session.own is None or session.own[0] != workers:
@@ -229,7 +233,7 @@ class Dask:
 
     def _known_files(self, request: RoundRequest) -> bytes:
         """What is known of the files, packed; once for all rounds of a run."""
-        session = self._sessions.get(threading.get_ident())
+        session = self._session
         if session is not None and session.files is not None and session.files[0] is request.run:
             return session.files[1]
         # workers have working folders of their own

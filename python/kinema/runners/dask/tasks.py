@@ -25,7 +25,7 @@ from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack_error
 from kinema.runners.worker import Setup, call
 
-__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
+__all__ = ["Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +52,6 @@ class Failed:
     error: bytes
     text: str
     worker: str
-
-
-@dataclass(frozen=True, eq=False)
-class Called:
-    """What a function returned, as bytes, and where it ran."""
-
-    value: bytes
-    worker: str
-
-
-Answer = Run | Failed
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +140,7 @@ def slots_of(threads: int, threads_a_task: int) -> int:
     return max(1, threads // threads_a_task)
 
 
-def run_piece(shared: Shared, piece: Leaves) -> Answer:
+def run_piece(shared: Shared, piece: Leaves) -> Run | Failed:
     """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
     from distributed import get_worker
 
@@ -185,16 +174,15 @@ def other_version(whose: str, host: str, expected: str, found: str) -> str:
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
-def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> Called | Failed:
-    """Calls a pickled function of so many threads with a pickled argument, whose number only the client needs."""
+def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> bytes | Failed:
+    """What a pickled function of so many threads gives of a pickled argument, whose number only the client needs."""
     from distributed import get_worker
 
-    address = get_worker().address
     try:
-        return Called(call(function[0], numbered[1], function[1]), address)
+        return call(function[0], numbered[1], function[1])
     except BaseException as error:
         # see `run_piece`
-        return _failed(error, address)
+        return _failed(error, get_worker().address)
 
 
 def _unseen(error: Error, address: str) -> Error:

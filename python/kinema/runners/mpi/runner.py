@@ -24,6 +24,7 @@ from kinema.opening import open
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
 from kinema.runners.hand_out import Dealing
+from kinema.runners.interpreter import SIGNALS_OF_A_JOB
 from kinema.runners.pickling import pack
 from kinema.runners.tally import round_timings
 from kinema.trajectory import Trajectory
@@ -59,8 +60,6 @@ Where = Literal["root", "all", "spread"]
 _DEFAULT_MEMORY = 64 << 20
 # bytes of all ranks from which on they merge on a tree of ranks
 _TREE_FROM = 8 << 20
-# what reaches every rank of a job, and is for rank 0 to decide on
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class MPIRunner:
@@ -419,7 +418,7 @@ def _heedless() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS_OF_A_JOB}
     try:
         yield
     finally:
