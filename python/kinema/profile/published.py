@@ -109,7 +109,7 @@ class Published:
     def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
         """Ranks that took `threshold` times the fast group's time or more, slowest first.
 
-        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 62 of 72 were once, the
+        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 63 of 72 were once, the
         median is one of the slow. Waiting is no work, and left out where the tables have it apart.
         """
         run = self.run(n_ranks, repeat)
