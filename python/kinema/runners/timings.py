@@ -144,6 +144,8 @@ class Timings:
         Name of the runner; "" where there was none.
     access : str
         How frames were read (`kinema.access`).
+    gather : str
+        How results of MPI ranks came together (`kinema.runners.RunnerOptions`); "" for other runners.
     """
 
     rounds: tuple[RoundTimings, ...]
@@ -151,6 +153,7 @@ class Timings:
     opening: Mapping[str, float] = field(default_factory=dict)
     runner: str = ""
     access: str = "direct"
+    gather: str = ""
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:

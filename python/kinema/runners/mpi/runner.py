@@ -131,7 +131,7 @@ class MPIRunner:
             found = "MPI.COMM_NULL" if isinstance(comm, _MPI.Comm) and comm == _MPI.COMM_NULL else repr(comm)
             raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
         self._dealing = Dealing(schedule, oversubscribe)
-        self._gather = gather
+        self.gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._comm = _MPI.COMM_WORLD if comm is None else comm
@@ -348,7 +348,7 @@ class MPIRunner:
             streamed=request.gathering is not None,
             reported=request.progress is not None,
             tree_from=self._tree_from,
-            rows=list(request.rows) if self._gather == "one-sided" and request.gathering is None else [],
+            rows=list(request.rows) if self.gather == "one-sided" and request.gathering is None else [],
             keep_rows=self._keeps_rows,
             before=time.monotonic() - began,
         )
@@ -395,7 +395,7 @@ class MPIRunner:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         words = (
             f"each worker is an MPI rank with {threads}, {setup.division.workers} of {ranks.size} ranks, "
-            f"{setup.division.schedule} schedule, {self._gather} gathering"
+            f"{setup.division.schedule} schedule, {self.gather} gathering"
         )
         if setup.access in MPIO:
             words += f'; whole frames through libhdf5 and MPI-IO (access "{setup.access}")'
