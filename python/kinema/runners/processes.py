@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
-from kinema.errors import Error, InternalError
+from kinema.errors import says_enough
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
@@ -248,8 +248,7 @@ class _Round:
                 self._merge(member, message)
             case Failed(packed, text):
                 error: BaseException = pickle.loads(packed)
-                # a defect, and what could not travel, is found by its traceback only
-                if not isinstance(error, Error) or isinstance(error, InternalError):
+                if not says_enough(error):
                     error.add_note(f"{member}:\n{text}")
                 raise error
 

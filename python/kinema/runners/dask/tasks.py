@@ -18,7 +18,15 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.errors import ArgumentError, CancelledError, Error, FileAccessError, FileNotFound, InternalError
+from kinema.errors import (
+    ArgumentError,
+    CancelledError,
+    Error,
+    FileAccessError,
+    FileNotFound,
+    InternalError,
+    says_enough,
+)
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
 from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
@@ -218,6 +226,5 @@ def told(failed: Failed, doing: str) -> BaseException:
     """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
     error: BaseException = pickle.loads(failed.error)
     note = f"on worker {failed.worker}, {doing}"
-    expected = isinstance(error, Error) and not isinstance(error, InternalError)
-    error.add_note(note if expected else f"{note}:\n{failed.text}")
+    error.add_note(note if says_enough(error) else f"{note}:\n{failed.text}")
     return error
