@@ -134,16 +134,17 @@ def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | N
 
 def _shrink(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> bool:
     """Whether two merged nodes need fewer bytes than the two: sums and averages do, values per frame do not."""
-    for _, _, packed in nodes[:1]:
-        before = after = 0
-        for kernel, data in zip(kernels, packed, strict=True):
-            merged = kernel.from_bytes(data)
-            merged.merge(kernel.from_bytes(data))
-            before += 2 * len(data)
-            after += len(merged.to_bytes())
-        return 4 * after < 3 * before
-    # a rank without nodes is no hindrance
-    return True
+    if not nodes:
+        # a rank without nodes is no hindrance
+        return True
+    _, _, packed = nodes[0]
+    before = after = 0
+    for kernel, data in zip(kernels, packed, strict=True):
+        merged = kernel.from_bytes(data)
+        merged.merge(kernel.from_bytes(data))
+        before += 2 * len(data)
+        after += len(merged.to_bytes())
+    return 4 * after < 3 * before
 
 
 def _gatherv(
@@ -202,12 +203,13 @@ def _on_a_tree(
     distance = 1
     while distance < ranks.size:
         if ranks.rank & distance:
-            found: list[PackedNode] | Travelling = []
+            packed: list[PackedNode] = []
             try:
-                found = failed if failed is not None else pack_nodes(tree.take_nodes()) if tree is not None else []
+                if failed is None and tree is not None:
+                    packed = pack_nodes(tree.take_nodes())
             except BaseException as error:
-                found = Travelling.of(error, ranks.rank)
-            _send(ranks, found, ranks.rank - distance, tally)
+                failed = Travelling.of(error, ranks.rank)
+            _send(ranks, packed if failed is None else failed, ranks.rank - distance, tally)
             return
         if ranks.rank + distance < ranks.size:
             arrived = _receive(ranks, ranks.rank + distance, tally)
