@@ -46,6 +46,9 @@ def finish_round(
         if not setup.streamed:
             _bring_together(ranks, setup.tree_from, setup.division.n_leaves, kernels, own, into, tally)
     except Exception as error:
+        if not ranks.leads:
+            # what could be told was told: this ends all ranks
+            raise
         # the others go on to the next step, and so must this one
         failed = error
     try:
