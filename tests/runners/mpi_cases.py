@@ -7,14 +7,31 @@ from __future__ import annotations
 
 import operator
 import sys
+import time
+from pathlib import Path
 
 import pytest
+from mpi4py import MPI
 
 import kinema as kn
 from kinema.runners import Runner, TaskRunner
 from kinema.testing import RunnerTests
 
 RANKS: list[kn.runners.MPI] = []
+
+
+def _rank(_: object) -> int:
+    return int(MPI.COMM_WORLD.Get_rank())
+
+
+def _meet(folder: Path) -> None:
+    """Waits until it was called on two ranks."""
+    (folder / str(_rank(folder))).touch()
+    until = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 2:
+        if time.monotonic() > until:
+            raise TimeoutError("no other rank was called")
+        time.sleep(0.01)
 
 
 class TestMPI(RunnerTests):
@@ -27,7 +44,7 @@ class TestMPI(RunnerTests):
         """On the ranks of this program."""
         return RANKS[0].configured(**self.options)
 
-    def test_map(self) -> None:
+    def test_map(self, tmp_path: Path) -> None:
         """Functions of others, MDAnalysis' analyses among them."""
         runner = self.make()
         assert isinstance(runner, TaskRunner)
@@ -35,6 +52,9 @@ class TestMPI(RunnerTests):
         assert runner.map(operator.neg, list(range(20)), progress=seen.append) == [-n for n in range(20)]
         assert sorted(seen) == list(range(20))
         assert runner.map(operator.neg, [3], workers=1) == [-3]
+        assert runner.map(_rank, list(range(40)), workers=1) == [0] * 40
+        if RANKS[0].size > 1:
+            runner.map(_meet, [tmp_path] * 2)
         assert runner.map(operator.neg, []) == []
         with pytest.raises(kn.ArgumentError, match="start mpiexec with more"):
             runner.map(operator.neg, [3], workers=99)

@@ -32,7 +32,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.worker import Setup
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import slow_corner
+from kinema.testing.runners import save_at_work, slow_corner
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,14 @@ def test_a_cluster_of_its_own_for_all_rounds(tmp_path: Path, monkeypatch: pytest
         started.append(1)
         return enter(self)
 
+    told: list[int] = []
+    of = dask_runner.KnownFiles.of
     monkeypatch.setattr(dask_runner.OwnCluster, "__enter__", count)
+    monkeypatch.setattr(dask_runner.KnownFiles, "of", lambda *rest, **options: told.append(1) or of(*rest, **options))
     found = kn.analysis.RMSF(traj, align="average").run(runner="dask", workers=2)
     assert found.results.values.tobytes() == expected.tobytes()
     assert len(found.timings.rounds) == 2
-    assert started == [1]
+    assert started == told == [1]
     assert found.plan is not None and "of this run's own" in found.plan
 
 
@@ -156,6 +159,20 @@ def test_schedules(client: Client, rmsd: Analysis, schedule: str, oversubscribe:
     if schedule == "static":
         # each has its share, whether or not another would have been free
         assert all(0 < worker.frames < 200 for worker in one.workers)
+
+
+def test_tasks_are_sized_by_what_those_before_have_cost(
+    client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tasks(least_seconds: float) -> int:
+        monkeypatch.setattr(dask_runner, "_LEAST_SECONDS", least_seconds)
+        rmsd.run(runner=Dask(client))
+        found = rmsd.timings.rounds[0].tasks
+        assert found is not None
+        return sum(worker.tasks for worker in found.workers)
+
+    # no leaf takes that long: once some have told, each worker is given its share of what is left
+    assert 3 < tasks(1e9) < tasks(0.0) / 2
 
 
 def test_workers_of_several_threads(tmp_path: Path) -> None:
@@ -294,6 +311,10 @@ def test_a_client_is_as_good_after_a_run_that_was_stopped(client: Client, rmsd: 
         assert rmsd.run(runner=Dask(client)).results.values.tobytes() == expected.tobytes()
 
 
+def test_what_is_done_of_a_piece_is_saved(client: Client, tmp_path: Path) -> None:
+    save_at_work(Dask(client, schedule="static", oversubscribe=1), tmp_path, workers=1)
+
+
 # -- errors -------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +377,36 @@ def test_ctrl_c_cancels_all_tasks(client: Client, tmp_path: Path) -> None:
         kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client), progress=stop)
     # tasks end in the middle of their frames: `nothing_left` would wait for seconds otherwise
     assert all(not keys for keys in client.processing().values())
+
+
+def test_tasks_that_run_end_with_the_run(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    traj = kn.open(tmp_path / "a.dcd")
+    traj.scan()
+    done = tmp_path / "done"
+    done.mkdir()
+
+    def slow(frame: kn.Frame) -> float:
+        (done / str(frame.frame)).touch()
+        time.sleep(0.01)
+        return 1.0
+
+    def stop(_done: int, _total: int) -> None:
+        if list(done.iterdir()):
+            raise Mine
+
+    # one piece, which takes seconds
+    with pytest.raises(Mine):
+        kn.analysis.from_function(slow, traj).run(
+            runner=Dask(client, schedule="static", oversubscribe=1), workers=1, progress=stop
+        )
+    while any(client.run(_running).values()):
+        time.sleep(0.05)
+    assert len(list(done.iterdir())) < 512
+
+
+def _running(dask_worker: Any) -> int:
+    return len(dask_worker.state.executing)
 
 
 # -- accounting ---------------------------------------------------------------------------------------------------

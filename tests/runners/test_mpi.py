@@ -97,7 +97,7 @@ def test_same_bits_in_every_way(mpi: Any, n_ranks: int, more: dict[str, str], fo
 
 def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
     # sums of many atoms: as many bytes from each rank, merged by ranks on the way to rank 0
-    write_dcd(folder / "wide.dcd", random_walk(80, 3000))
+    write_dcd(folder / "wide.dcd", random_walk(40, 60_000))
     text = """
 from kinema.runners.mpi import gathering as mpi_gathering
 on_a_tree = mpi_gathering._on_a_tree
@@ -108,9 +108,9 @@ mpi_gathering._on_a_tree = noted
 with kn.runners.MPI() as mpi:
     if mpi.leads:
         traj = kn.open("wide.dcd")
-        mpi._tree_from = 1
         found = kn.analysis.RMSF(traj).run(runner=mpi).results.rmsf
-        kn.analysis.RMSD(traj).run(runner=mpi)
+        mpi._tree_from = 1
+        kn.analysis.RMSD(traj, select=[1, 2]).run(runner=mpi)
         assert found.tobytes() == kn.analysis.RMSF(traj).run(runner="serial").results.rmsf.tobytes()
 """
     # one round: values per frame would only be sent several times
@@ -226,8 +226,9 @@ def _lines(text: str) -> dict[int, list[str]]:
 @pytest.mark.parametrize("kind", ["dcd", "xtc"])
 def test_each_rank_opens_only_the_parts_that_it_reads(mpi: Any, kind: str, tmp_path: Path) -> None:
     write = write_dcd if kind == "dcd" else write_xtc
-    for name in "abc":
-        write(tmp_path / f"{name}.{kind}", random_walk(320, 5))
+    # equal shares would cut the first and the second one
+    for name, frames in (("a", 336), ("b", 288), ("c", 336)):
+        write(tmp_path / f"{name}.{kind}", random_walk(frames, 5))
     found = _lines(mpi.script(3, OPENS, tmp_path, NAMES=f"a.{kind} b.{kind} c.{kind}"))
     # shares begin with files, so that each has one; nothing else is opened or looked at
     assert found == {1: [f"b.{kind}"], 2: [f"c.{kind}"]}
@@ -348,7 +349,15 @@ from slow import failing
 try:
     kn.analysis.from_function(failing, kn.open("a.dcd")).run(runner=kn.runners.MPI(), **KEPT)
 except ZeroDivisionError as error:
-    say(rank, str(error), "on rank 1" in " ".join(error.__notes__))
+    say(rank, str(error), [note[:9] for note in error.__notes__].count("on rank 1"))
+def failing_on_0(frame):
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        raise KeyError("mine")
+    return 1.0
+try:
+    kn.analysis.from_function(failing_on_0, kn.open("a.dcd")).run(runner=kn.runners.MPI(schedule="static"))
+except KeyError as error:
+    say(rank, error, [note[:9] for note in error.__notes__].count("on rank 0"))
 rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all"))
 assert len(rmsd.results.rmsd) == 400
 """
@@ -360,7 +369,8 @@ def test_an_exception_of_one_rank_is_raised_on_all(
     mpi: Any, n_ranks: int, more: dict[str, str], kept: str, folder: Path
 ) -> None:
     out = mpi.script(n_ranks, FAILING.replace("KEPT", kept), folder, **more)
-    assert sorted(out.splitlines()) == [f"{rank} as was to be shown True" for rank in range(n_ranks)]
+    lines = sorted(out.splitlines())
+    assert lines == [f"{rank} {said} 1" for rank in range(n_ranks) for said in ("'mine'", "as was to be shown")]
 
 
 def test_an_error_of_rank_0_is_raised_on_all(mpi: Any, folder: Path) -> None:
@@ -379,26 +389,6 @@ for arguments in (dict(frames=[1000]), dict(workers=9)):
     assert "there are 2 ranks, asked for 9 workers" in lines[0]
 
 
-def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
-    text = """
-traj = kn.open("a.dcd")
-traj.scan()
-try:
-    kn.runners.MPI().map_reduce(kn.runners.RoundRequest(traj.core, (0, 1, 3), []))
-except kn.ArgumentError as error:
-    say(error)
-for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
-    try:
-        kn.runners.MPI(**wrong)
-    except kn.ArgumentError as error:
-        say(error)
-"""
-    out = mpi.script(1, text, folder)
-    assert "runs rounds on rank 0, within" in out
-    assert "gather must be 'collective' or 'one-sided', found 'x'" in out
-    assert "results must be 'root', 'all' or 'spread', found 'x'" in out
-
-
 # -- ranks that die, signals, going on -------------------------------------------------------------------------------
 
 KEPT = """
@@ -411,7 +401,7 @@ def run(mpi):
             said.append(True)
             say("at work")
     return kn.run([kn.analysis.from_function(corner, traj), kn.analysis.RMSF(traj, align="average")], runner=mpi,
-                  checkpoint="run.ckpt", checkpoint_interval=0, progress=progress)
+                  checkpoint="run.ckpt", checkpoint_interval=float(os.environ.get("INTERVAL", "0")), progress=progress)
 def save(made):
     np.savez("found.npz", **{f"{i}-{name}": one.results[name] for i, one in enumerate(made) for name in one.results})
 """
@@ -426,20 +416,21 @@ save(run("threads"))
 """
 
 
-def _at_work(mpi: Any, n_ranks: int, folder: Path) -> subprocess.Popen[str]:
+def _at_work(mpi: Any, n_ranks: int, folder: Path, **more: str) -> subprocess.Popen[str]:
     (folder / "script.py").write_text(mpi.begin + KEPT + ON_RANKS)
-    process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1")
+    process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1", **more)
     assert process.stdout is not None
     assert process.stdout.readline() == "at work\n"
     return process
 
 
 def _wait_for_nodes(path: Path) -> None:
-    """Until the checkpoint has something of the first round."""
+    """Until the checkpoint has something of the first round, which is at work."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         content = load(str(path)) if path.exists() else None
         if content is not None and content.rounds and content.rounds[0].nodes:
+            assert len(content.rounds) == 1, "nothing was saved before the first round was done"
             return
         time.sleep(0.01)
     pytest.fail("nothing was saved")
@@ -473,7 +464,11 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
-    process = _at_work(mpi, 3, folder)
+    # nothing that was done is saved before, as it is not time yet
+    process = _at_work(mpi, 3, folder, INTERVAL="8")
+    before = load(str(folder / "run.ckpt"))
+    assert before is not None
+    assert not before.rounds[0].nodes
     process.send_signal(number)
     code, _, _ = mpi.ended(process)
     assert code != 0

@@ -135,6 +135,24 @@ def test_all_ranks_search_a_file_without_an_index(mpi: Any, tmp_path: Path) -> N
     assert lines == ["0 searches", "1 searches", "led 700"]
 
 
+BY_DEFAULT = """
+from kinema.runners.mpi import indexing as mpi_indexing, runner as runner_module
+search = mpi_indexing.search
+def noted(ranks, command, *rest):
+    say(rank, "searches", sum(stop - start for _, start, stop in command.ranges[rank :: ranks.size]) > 30 << 20)
+    return search(ranks, command, *rest)
+runner_module.search = mpi_indexing.search = noted
+assert kn.runners.MPI().open("large.xtc").n_frames > 100
+"""
+
+
+def test_large_files_are_searched_by_all_ranks_by_default(mpi: Any, tmp_path: Path) -> None:
+    write_xtc(tmp_path / "some.xtc", random_walk(2, 100_000))
+    some = (tmp_path / "some.xtc").read_bytes()
+    (tmp_path / "large.xtc").write_bytes(some * ((64 << 20) // len(some) + 1))
+    assert sorted(mpi.script(2, BY_DEFAULT, tmp_path).splitlines()) == ["0 searches True", "1 searches True"]
+
+
 # -- failure ---------------------------------------------------------------------------------------------------------
 
 FAILING = """

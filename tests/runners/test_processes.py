@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Pipe
@@ -23,6 +24,7 @@ from kinema.analysis import Analysis
 from kinema.runners import choose_runner, processes, session, team, worker
 from kinema.runners.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+from kinema.testing.runners import save_at_work
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,47 @@ def rmsd(tmp_path: Path) -> Analysis:
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(300, 20))
     return kn.analysis.RMSD(kn.open(path))
+
+
+class Heard:
+    """Lets waiting frames go on when it was told of frames of pieces that are not done, and who is slowest."""
+
+    def __init__(self, go: Path) -> None:
+        self.go = go
+        self.moved = False
+        self.named: list[str] = []
+
+    def __call__(self, done: int, total: int) -> None:
+        self.moved |= 0 < done <= 100
+
+    def slowest(self, worker: str, frames_per_second: float) -> None:
+        self.named.append(worker)
+        assert frames_per_second >= 0.0
+        if self.moved:
+            self.go.touch()
+
+
+def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    go = tmp_path / "go"
+
+    def waiting(frame: kn.Frame) -> float:
+        # the first share, which is one piece, at once, the second after some of its frames
+        until = time.monotonic() + 60
+        while frame.frame % 256 >= (0 if frame.frame < 256 else 100) and not go.exists():
+            if time.monotonic() > until:
+                raise TimeoutError("nobody was told of the frames before")
+            time.sleep(0.01)
+        return 1.0
+
+    heard = Heard(go)
+    runner = ProcessesRunner(schedule="static", oversubscribe=1)
+    kn.analysis.from_function(waiting, kn.open(tmp_path / "a.dcd")).run(runner=runner, workers=2, progress=heard)
+    assert "worker 0" in heard.named[-1]
+
+
+def test_what_is_done_of_a_piece_is_saved(tmp_path: Path) -> None:
+    save_at_work(ProcessesRunner(schedule="static", oversubscribe=1), tmp_path, workers=1)
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.runners import with_another_thread
 
 
 @pytest.fixture
@@ -75,6 +76,15 @@ def test_processes_of_several_threads(rmsd: Analysis, schedule: str) -> None:
     assert len(timings.workers) == 2
     # seconds of threads
     assert all(worker.total == pytest.approx(2 * timings.wall) for worker in timings.workers)
+
+
+@pytest.mark.parametrize("runner", ["processes", "dask"])
+def test_threads_of_a_worker_work_at_the_same_time(tmp_path: Path, runner: Any) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
+    analysis = kn.analysis.from_function(with_another_thread(), kn.open(tmp_path / "a.dcd"))
+    # one piece of many leaves for each worker
+    analysis.run(runner=runner, workers=2, threads_per_worker=2, schedule="static", oversubscribe=1)
+    assert [worker.frames > 0 for worker in analysis.timings.workers] == [True, True]
 
 
 def test_dask_by_name_with_options(rmsd: Analysis) -> None:

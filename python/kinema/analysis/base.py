@@ -210,7 +210,8 @@ class Analysis(ABC):
         memory : int or str, optional
             Limit of working memory, "256 MiB".
         progress : bool or function, optional
-            By default a bar where stderr is a terminal; a function is called with (done, total).
+            By default a bar where stderr is a terminal, and with MPI, whose launchers pass stderr on, a line every ten
+            seconds; a function is called with (done, total).
         checkpoint : path or Checkpoint, optional
             A file that what is done is saved to: every `checkpoint_interval` seconds, on SIGUSR1, and when the run is
             ended by SIGTERM, Ctrl-C or an error. The same call goes on from there, with the same bits, also on another

@@ -163,7 +163,8 @@ class _Rounds:
         said = f"{names}, round {number + 1} of {n_rounds}" if n_rounds > 1 else names
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
         core = self.analyses[0].trajectory.core
-        with reporting(self.progress, said, count(self.frames)) as report:
+        launched = isinstance(self.runner, CalledByAll)
+        with reporting(self.progress, said, count(self.frames), launched=launched) as report:
             request = RoundRequest(
                 core,
                 self.frames,

@@ -6,7 +6,9 @@ It knows no runner's inside: what becomes of processes or ranks is tested beside
 from __future__ import annotations
 
 import struct
+import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,18 @@ class RunnerTests:
             assert seen[-1] == (N_FRAMES, N_FRAMES)
             assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= rounds - 1
 
+    def test_progress_moves_while_the_run_lasts(self, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+
+        def note(done: int, total: int) -> None:
+            if 0 < done < total:
+                go.touch()
+
+        for workers in self.worker_counts:
+            analysis = kn.analysis.from_function(_waiting_for(go), _walk(tmp_path))
+            analysis.run(runner=self.make(), workers=workers, progress=note)
+            go.unlink()
+
     def test_an_exception_of_the_progress_function_stops(self, tmp_path: Path) -> None:
         def stop(_done: int, _total: int) -> None:
             raise Stop
@@ -247,6 +261,9 @@ class RunnerTests:
         assert sum(worker.frames for worker in first.workers) == N_FRAMES - first.restored
         assert timings.frames_read == 2 * N_FRAMES - first.restored
         assert sorted(file.name for file in tmp_path.iterdir()) == ["walk.dcd"]
+
+    def test_a_checkpoint_is_saved_while_the_run_lasts(self, tmp_path: Path) -> None:
+        save_at_work(self.make(), tmp_path)
 
     def test_another_runner_goes_on(self, tmp_path: Path) -> None:
         expected = kn.run(_kept_analyses(_walk(tmp_path)), runner="serial")
@@ -346,6 +363,50 @@ def slow_corner(frame: Any) -> Any:
     """Takes its time, so that a run can be stopped while it lasts."""
     time.sleep(0.002)
     return frame.positions[0].astype(np.float64)
+
+
+def _waiting_for(go: Path) -> Callable[[Any], float]:
+    """A function of a frame that waits, at the last quarter of the frames, until there is a file."""
+
+    def waiting(frame: Any) -> float:
+        until = time.monotonic() + 60
+        while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
+            if time.monotonic() > until:
+                raise TimeoutError("nothing was told or kept of the frames before")
+            time.sleep(0.01)
+        return 1.0
+
+    return waiting
+
+
+def save_at_work(runner: Runner, folder: Path, workers: int | None = None) -> None:
+    """A run whose last quarter waits until a checkpoint has something of the frames before."""
+    go, path = folder / "go", folder / "run.ckpt"
+
+    def look(_done: int, _total: int) -> None:
+        content = load(str(path))
+        if content is not None and content.rounds[0].nodes:
+            go.touch()
+
+    analysis = kn.analysis.from_function(_waiting_for(go), _walk(folder))
+    analysis.run(runner=runner, workers=workers, checkpoint=path, checkpoint_interval=0, progress=look)
+    assert analysis.timings.frames == N_FRAMES
+
+
+def with_another_thread() -> Callable[[Any], float]:
+    """A function of a frame that waits until it was called from two threads of its process."""
+    seen: set[int] = set()
+
+    def alone_never(_frame: Any) -> float:
+        seen.add(threading.get_ident())
+        until = time.monotonic() + 60
+        while len(seen) < 2:
+            if time.monotonic() > until:
+                raise TimeoutError("there is one thread only")
+            time.sleep(0.01)
+        return 1.0
+
+    return alone_never
 
 
 def _slow(traj: kn.Trajectory) -> Analysis:

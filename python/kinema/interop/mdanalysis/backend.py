@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.progress import ProgressChoice, reporting
-from kinema.runners import Runner, TaskRunner, choose_runner, session
+from kinema.runners import CalledByAll, Runner, TaskRunner, choose_runner, session
 
 __all__ = ["Backend"]
 
@@ -38,7 +38,7 @@ class Backend(BackendBase):  # type: ignore[misc]
         Parts that are computed at a time; as many as the runner has by default. `run` makes as many parts unless it is
         given `n_parts`: several a worker even out their speeds, and move the bar more often.
     progress : bool or function, optional
-        True, None: a bar of frames where stderr is a terminal; a function is called with (done, total).
+        True, None: a bar of frames where stderr is a terminal, lines from MPI; a function is called with (done, total).
 
     Raises
     ------
@@ -86,7 +86,8 @@ class Backend(BackendBase):  # type: ignore[misc]
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
         """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
         sizes = [len(part) for part in computations]
-        with reporting(self._progress, "MDAnalysis", sum(sizes)) as report:
+        launched = isinstance(self.runner, CalledByAll)
+        with reporting(self._progress, "MDAnalysis", sum(sizes), launched=launched) as report:
             done = 0
 
             def count(number: int) -> None:

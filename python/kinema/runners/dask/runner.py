@@ -21,7 +21,7 @@ from kinema.errors import ArgumentError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering, in_words, insert_nodes
+from kinema.runners.gathering import Gathering, Leaves, in_words, insert_nodes
 from kinema.runners.hand_out import Dealing, HandOut
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
@@ -41,7 +41,7 @@ from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.flight import Flight
 from kinema.runners.dask.progress import FramesUnderway
 from kinema.runners.dask.tasks import Failed, Run, Shared, call_one, run_piece, told
-from kinema.runners.dask.team import Team, await_workers, client_of, current_client, team_of
+from kinema.runners.dask.team import Team, await_workers, connection, current_client, team_of
 from kinema.runners.dask.transitions import Recording, transitions_since
 
 __all__ = ["Dask"]
@@ -218,7 +218,7 @@ class Dask:
             await_workers(cluster, self._patience)
             yield team_of(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}", self._patience)
         else:
-            with client_of(cluster) as client:
+            with connection(cluster) as client:
                 await_workers(client, self._patience)
                 yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}", self._patience)
 
@@ -288,8 +288,8 @@ class _Round:
         looked = time.monotonic()
         fill()
         while len(self._flight):
-            for _, answer in self._flight.landed(_TICK):
-                self._take(answer)
+            for piece, answer in self._flight.landed(_TICK):
+                self._take(piece, answer)
             fill()
             if time.monotonic() - looked >= _TICK:
                 looked = time.monotonic()
@@ -321,14 +321,13 @@ class _Round:
             while (piece := self._hand_out.take(number)) is not None:
                 self._flight.send(piece, in_words(piece), [address])
 
-    def _take(self, answer: Run | Failed, /) -> None:
+    def _take(self, piece: Leaves, answer: Run | Failed) -> None:
         if isinstance(answer, Failed):
-            raise told(answer, "at its leaves")
+            raise told(answer, f"at {in_words(piece)}")
         size = insert_nodes(self._gathering.tree, self._kernels, answer.nodes)
         found = answer.timings
-        leaves = sum(min(1 << level, self._plan.n_leaves - (index << level)) for level, index, _ in answer.nodes)
         frames = sum(worker["frames"] for worker in found["workers"])
-        self._hand_out.account(leaves, answer.seconds, size)
+        self._hand_out.account(piece[1] - piece[0], answer.seconds, size)
         self._frames_done += frames
         self._frames_of[answer.worker] += frames
         self._functions.append((answer.worker, answer.begun, answer.begun + answer.seconds))

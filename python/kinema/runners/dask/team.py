@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from kinema.errors import ArgumentError, WorkerError, from_os
 from kinema.runners.dask.flight import beckon
 from kinema.runners.dask.tasks import other_version, slots_of
 
-__all__ = ["Team", "await_workers", "client_of", "current_client", "team_of"]
+__all__ = ["Team", "await_workers", "client_of", "connection", "current_client", "team_of"]
 
 # what a worker is asked: it may lack Kinema, so nothing of Kinema's is in the question
 _QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname())"
@@ -75,6 +76,31 @@ def client_of(cluster: str) -> Client:
         # such as a MemoryError, for eight bytes of another protocol taken for a length
         what = f"{type(error).__name__}: {error}"
         raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {_NO_SCHEDULER} ({what})") from None
+
+
+@contextlib.contextmanager
+def connection(cluster: str) -> Iterator[Client]:
+    """A client as of `client_of`, closed with the context."""
+    with contextlib.ExitStack() as stack:
+        client = client_of(cluster)
+        stack.callback(_close, client)
+        yield client
+
+
+def _close(client: Client) -> None:
+    """Closes a client; one that has lost its scheduler is trying to reach it, and would log a traceback."""
+    logger = logging.getLogger("distributed.client")
+    lost = client.status == "connecting"
+    if lost:
+        logger.addFilter(_nothing)
+    try:
+        client.close()
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 async def _knock(address: str) -> None:

@@ -52,10 +52,8 @@ class Travelling:
     def arrived(self) -> BaseException:
         """The exception, to be raised."""
         error: BaseException = pickle.loads(self.error)
-        there = getattr(error, "__notes__", [])
-        for note in self.notes:
-            if note not in there:
-                error.add_note(note)
+        # not those that were pickled with it: the place may be among them without its traceback
+        error.__notes__ = list(self.notes)
         return error
 
 

@@ -1,0 +1,192 @@
+"""Ranks at work: whoever is free takes what is left, threads of a rank, progress within a piece, what ends them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinema.testing import random_walk, write_dcd
+
+# MPICH takes every second rank for one of another node
+TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a trajectory."""
+    write_dcd(tmp_path / "a.dcd", random_walk(400, 12))
+    return tmp_path
+
+
+DYNAMIC = """
+import time
+def stuck(frame):
+    # rank 1 is at its first piece until the others have done nearly all
+    until = time.monotonic() + 60
+    while MPI.COMM_WORLD.Get_rank() == 1 and not os.path.exists("go"):
+        if time.monotonic() > until:
+            raise TimeoutError("the others do not take the pieces that are left")
+        time.sleep(0.01)
+    return 1.0
+
+def heard(done, total):
+    if done >= 340:
+        open("go", "w").close()
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        found = kn.analysis.from_function(stuck, kn.open("a.dcd")).run(runner=mpi, progress=heard)
+        say(sum(worker.frames for worker in found.timings.workers))
+"""
+
+
+@pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
+def test_whoever_is_free_takes_what_is_left(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
+    assert mpi.script(n_ranks, DYNAMIC, folder, **more) == "400\n"
+
+
+SERVED = """
+import threading
+def served(frame):
+    # rank 0 would answer ranks of other nodes ten times a second otherwise
+    threads = [thread.name for thread in threading.enumerate()]
+    return float(MPI.COMM_WORLD.Get_rank() == 0 and "kinema-mpi-progress" in threads)
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        for schedule in ("dynamic", "static"):
+            runner = mpi.configured(schedule=schedule)
+            found = kn.analysis.from_function(served, kn.open("a.dcd")).run(runner=runner)
+            of_rank_0 = found.timings.workers[0].frames
+            say(schedule, of_rank_0 > 0, found.results.values.sum() == of_rank_0)
+"""
+
+
+def test_other_nodes_are_given_numbers_while_rank_0_computes(mpi: Any, folder: Path) -> None:
+    assert mpi.script(3, SERVED, folder, **TWO_NODES) == "dynamic True True\nstatic True False\n"
+
+
+THREADS = """
+from kinema.testing.runners import with_another_thread
+with kn.runners.MPI(threads_per_worker=2, schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        found = kn.analysis.from_function(with_another_thread(), kn.open("a.dcd")).run(runner=mpi)
+        say(*(worker.frames > 0 for worker in found.timings.workers))
+"""
+
+
+def test_threads_of_a_rank_work_at_the_same_time(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, THREADS, folder) == "True True\n"
+
+
+# -- progress --------------------------------------------------------------------------------------------------------
+
+PROGRESS = """
+import time
+from kinema import progress
+
+def waiting(frame):
+    # rank 0 at once, rank 1 after some frames of its only piece
+    until = time.monotonic() + 60
+    while (frame.frame < 200 or frame.frame >= 300) and not os.path.exists("go"):
+        if time.monotonic() > until:
+            raise TimeoutError("nobody was told of the frames before")
+        time.sleep(0.01)
+    return 1.0
+
+class Heard:
+    moved = False
+    def __call__(self, done, total):
+        self.moved |= 0 < done <= 100
+    def slowest(self, worker, frames_per_second):
+        if self.moved and worker == "rank 0":
+            open("go", "w").close()
+
+progress._BETWEEN_LINES = 0
+with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        traj = kn.open("a.dcd")
+        kn.analysis.from_function(waiting, traj).run(runner=mpi, progress=Heard())
+        kn.analysis.RMSD(traj).run(runner=mpi)
+        kn.analysis.RMSD(traj).run(runner=mpi, progress=False)
+"""
+
+
+def test_progress_moves_within_a_piece_and_names_the_slowest(mpi: Any, folder: Path) -> None:
+    (folder / "script.py").write_text(mpi.begin + PROGRESS)
+    code, out, err = mpi.ended(mpi.started(2, ["script.py"], folder))
+    assert (code, out) == (0, ""), err
+    # a launcher passes on what ranks write: there lines take the place of a bar, unless nobody wants to know
+    assert re.search(r"^RMSD: 400 of 400 frames, [\d,]+ frames/s", err, flags=re.MULTILINE), err
+    assert all(re.match(r"RMSD: \d+ of 400 frames, [\d,]+ frames/s", line) for line in err.splitlines())
+    assert err.count("RMSD: 400 of 400 frames") == 1
+
+
+KEPT = """
+from pathlib import Path
+from kinema.testing.runners import save_at_work
+with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        save_at_work(mpi, Path.cwd(), workers=1)
+        say("saved")
+"""
+
+
+def test_what_is_done_of_a_piece_is_saved(mpi: Any, tmp_path: Path) -> None:
+    assert mpi.script(2, KEPT, tmp_path) == "saved\n"
+
+
+# -- failure ---------------------------------------------------------------------------------------------------------
+
+STOPPING = """
+import time
+def failing_on(rank):
+    def function(frame):
+        if MPI.COMM_WORLD.Get_rank() == rank:
+            raise KeyError("at once")
+        open(f"frame {frame.frame}", "w").close()
+        time.sleep(0.03)
+        return 1.0
+    return function
+
+for failing in (0, 1):
+    try:
+        kn.analysis.from_function(failing_on(failing), kn.open("a.dcd")).run(runner=kn.runners.MPI(schedule="static"))
+    except KeyError:
+        pass
+    MPI.COMM_WORLD.Barrier()
+    if rank == 0:
+        done = [name for name in os.listdir() if name.startswith("frame ")]
+        # the other two would have 266 together
+        say(len(done) < 250)
+        for name in done:
+            os.remove(name)
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_an_exception_of_one_rank_stops_the_others(mpi: Any, folder: Path) -> None:
+    assert mpi.script(3, STOPPING, folder) == "True\nTrue\n"
+
+
+def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
+    text = """
+traj = kn.open("a.dcd")
+traj.scan()
+try:
+    kn.runners.MPI().map_reduce(kn.runners.RoundRequest(traj.core, (0, 1, 3), []))
+except kn.ArgumentError as error:
+    say(error)
+for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
+    try:
+        kn.runners.MPI(**wrong)
+    except kn.ArgumentError as error:
+        say(error)
+"""
+    out = mpi.script(1, text, folder)
+    assert "runs rounds on rank 0, within" in out
+    assert "gather must be 'collective' or 'one-sided', found 'x'" in out
+    assert "results must be 'root', 'all' or 'spread', found 'x'" in out
