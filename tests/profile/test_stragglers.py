@@ -95,6 +95,15 @@ def test_none_where_all_are_alike() -> None:
     assert find_stragglers([a_round(*map(worker, range(3)), worker(3, compute=3.5))]) == ()
 
 
+def test_waiting_is_no_work() -> None:
+    assert find_stragglers([a_round(*map(worker, range(3)), worker(3, wait=50.0))]) == ()
+
+
+def test_the_worst_comes_first() -> None:
+    found = find_stragglers([a_round(*map(worker, range(5)), worker(5, io=6.0), worker(6, compute=20.0))])
+    assert [one.worker for one in found] == [6, 5]
+
+
 class _SleepsInOneThread(kn.analysis.PythonKernel):
     """Counts frames; the first thread that comes sleeps with every block from then on."""
 
@@ -241,6 +250,64 @@ def test_blocks_are_found_again(tmp_path: Path, order: str) -> None:
         assert place.exact
         _, _, offset, _ = traj.core.locate(ends[0])
         assert place.offset == offset
+
+
+def _blocks(traj: kn.Trajectory, leaf: int) -> list[list[float]]:
+    """A block a leaf, by two workers in turn, a millisecond of each phase for each."""
+    return [
+        [at % 2, at, min(leaf, traj.n_frames - at * leaf), float(at), 1e-3, 1e-3, 1e-3]
+        for at in range(-(-traj.n_frames // leaf))
+    ]
+
+
+@pytest.mark.parametrize(("phase", "column"), [("io", 4), ("decode", 5), ("compute", 6)])
+def test_frames_and_bytes_of_the_slowest_blocks(tmp_path: Path, phase: str, column: int) -> None:
+    """One worker's account, made up: of two slow blocks the slower is named first, with its frames and bytes."""
+    path = tmp_path / "walk.xtc"
+    write_xtc(path, random_walk(105, 30), dt=1.0)
+    traj = kn.open(path)
+    rows = _blocks(traj, 10)
+    rows[3][column], rows[7][column] = 4e-3, 12e-3
+    # slow, but of the other worker, and slow in another phase
+    rows[4][column] = 2e-3
+    rows[5][4 if column != 4 else 6] = 99e-3
+    slow = worker(1, **{phase: 9.0})
+    one = replace(a_round(worker(0), slow), blocks=np.array(rows))
+    (found,) = find_stragglers([one], Places(traj.core, (0, 1, 105)))
+    assert (found.worker, found.phase, found.slow_blocks, found.blocks) == (1, phase, 2, 5)
+    first, second = found.places
+    assert (first.path, first.first, first.last, first.exact) == (str(path), 70, 79, True)
+    assert (second.first, second.last) == (30, 39)
+    # of the other worker's blocks, of which one is slow
+    assert (first.times, second.times) == (pytest.approx(12.0), pytest.approx(4.0))
+    begin, (_, _, last, length) = traj.core.locate(70)[2], traj.core.locate(79)
+    assert (first.offset, first.length) == (begin, last + length - begin)
+    assert f"frames 70 to 79 in {path}, bytes {begin:,} to {last + length:,} (12.0 times the usual)" in str(found)
+
+
+def test_what_is_usual_is_what_the_others_take(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "walk.dcd", random_walk(100, 20))
+    traj = kn.open(tmp_path / "walk.dcd")
+    rows = [[*row[:6], 4e-3 if row[0] == 1 else 1e-3] for row in _blocks(traj, 10)]
+    one = replace(a_round(worker(0), worker(1, compute=9.0)), blocks=np.array(rows))
+    (found,) = find_stragglers([one], Places(traj.core, (0, 1, 100)))
+    assert (found.slow_blocks, found.blocks) == (5, 5)
+    assert [place.times for place in found.places] == [pytest.approx(4.0)] * 3
+
+
+def test_what_a_slow_file_costs(tmp_path: Path) -> None:
+    names = [tmp_path / f"{name}.dcd" for name in "abc"]
+    for name in names:
+        write_dcd(name, random_walk(40, 20))
+    traj = kn.open(names, overlap="all")
+    for phase, column in (("io", 4), ("decode", 5)):
+        rows = _blocks(traj, 10)
+        for at in (4, 5, 6, 7):  # of the second file
+            rows[at][column] = 0.5
+        one = replace(a_round(worker(0), worker(1)), blocks=np.array(rows))
+        (found,) = find_slow_files([one], Places(traj.core, (0, 1, 120)))
+        assert (found.path, found.phase) == (str(names[1]), phase)
+        assert (found.times, found.seconds) == (pytest.approx(500.0), pytest.approx(4 * (0.5 - 1e-3)))
 
 
 def test_slow_files_need_several(tmp_path: Path) -> None:

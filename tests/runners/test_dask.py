@@ -32,7 +32,7 @@ from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.worker import Setup
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import save_at_work, slow_corner
+from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
 
 
 @pytest.fixture(scope="module")
@@ -428,6 +428,21 @@ def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
     assert tasks.function <= tasks.task + 1e-2 <= tasks.job + 2e-2
     assert (tasks.lost_workers, tasks.redone, tasks.note) == ((), 0, "")
     assert "slowest worker: function" in str(rmsd.timings)
+
+
+def test_what_is_packed_for_the_client_counts_as_messages(client: Client, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(200, 10))
+    found = kn.analysis.Custom(kn.open(tmp_path / "a.dcd"), SealedCount()).run(runner=Dask(client))
+    assert found.results.frames == 200
+    (one,) = found.timings.rounds
+    assert one.tasks is not None
+    assert sum(worker.communicate for worker in one.workers) >= Sealed.SECONDS * sum(w.tasks for w in one.tasks.workers)
+    # it is in the function's time, which is that of Kinema's code
+    for times in one.tasks.workers:
+        assert times.function >= Sealed.SECONDS * min(1, times.tasks)
+    # the first task of each worker opens the file, which its account tells apart
+    assert all(worker.open > 0 for worker in one.workers if worker.frames)
+    assert one.tasks.job == one.wall
 
 
 def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,16 +234,18 @@ def test_patience_is_a_time(patience: object) -> None:
 
 def test_times_of_several_threads_do_not_add_up() -> None:
     def task(name: str, worker: str, start: float, stop: float) -> Transition:
-        return Transition(name, "processing", "memory", worker, stop, (("compute", start, stop), ("other", 0.0, 9.0)))
+        # what it needs came just before
+        actions = (("transfer", start - 0.25, start), ("compute", start, stop), ("other", 0.0, 9.0))
+        return Transition(name, "processing", "memory", worker, stop, actions)
 
     # two threads of one worker; a pause; another worker
     functions = [("a", 1.0, 3.0), ("a", 2.0, 4.0), ("a", 2.5, 2.75), ("a", 5.0, 6.0), ("b", 0.0, 2.5)]
     transitions = [task("x", "a", 0.5, 4.5), task("y", "a", 1.0, 2.0), task("z", "c", 7.0, 7.5)]
     found = by_worker(functions, transitions)
     assert [(one.worker, one.tasks, one.function, one.task, one.transfer) for one in found] == [
-        ("a", 4, 4.0, 4.0, 0.0),
+        ("a", 4, 4.0, 4.0, 0.5),
         ("b", 1, 2.5, 0.0, 0.0),
-        ("c", 0, 0.0, 0.5, 0.0),
+        ("c", 0, 0.0, 0.5, 0.25),
     ]
 
 

@@ -6,6 +6,7 @@ How often chunks of real files are decoded is tested in `test_chunks`.
 from __future__ import annotations
 
 import heapq
+import time
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,8 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import PieceLimit
-from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule
+from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule, Tally, round_timings
+from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, write_dcd
 
 
@@ -347,3 +349,77 @@ def test_whole_pieces_are_no_larger_than_reckoned_and_one_a_worker_is_its_share(
     assert max(stop - first for first, stop in pieces) <= -(-n_leaves // (n_workers * oversubscribe))
     if static and oversubscribe == 1:
         assert len(pieces) == min(n_workers, n_leaves)
+
+
+# -- sums of timings ----------------------------------------------------------------------------------------------
+
+
+def _measured(wall: float) -> _core.RunTimings:
+    """What the core tells of a piece that one worker did: a tenth of a second of it no clock saw."""
+    worker = {
+        "worker": 0, "open": 0.01, "io": 0.02, "decode": 0.04, "compute": 0.08, "wait": wall - 0.25, "total": wall,
+        "cpu": 9.0, "frames": 7, "blocks": 2, "bytes_read": 100, "reads": 3,
+    }  # fmt: skip
+    blocks = np.array([[0, 5, 3, 0.0, 0.01, 0.01, 0.02], [0, 5, 4, 0.1, 0.02, 0.03, 0.06]])
+    return {"wall": wall, "workers": [worker], "blocks": blocks}  # type: ignore[list-item]
+
+
+def _tally(threads: int = 1) -> Tally:
+    """Ready after a second, two pieces of a second, a quarter of a second of messages, closed in an eighth."""
+    tally = Tally(3, threads, "node")
+    tally.start = 1.0
+    tally.add(_measured(1.0))
+    tally.add(_measured(1.0))
+    tally.communicate, tally.close, tally.cpu = 0.25, 0.125, 0.5
+    return tally
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_all_of_the_time_of_a_worker_is_somewhere(threads: int) -> None:
+    found = _tally(threads).timings(10.0)
+    sums = {"open": 0.02, "io": 0.04, "decode": 0.08, "compute": 0.16}
+    assert {name: getattr(found, name) for name in sums} == pytest.approx(sums)
+    assert (found.start, found.communicate, found.close) == (1.0 * threads, 0.25 * threads, 0.125 * threads)
+    assert (found.total, found.cpu) == (10.0 * threads, 0.5)
+    # a worker without a clock for it has waited whenever it had no piece
+    idle = 10.0 - 1.0 - 2.0 - 0.25 - 0.125
+    assert found.wait == pytest.approx(1.5 + idle * threads)
+    assert found.unaccounted == pytest.approx(2.0 * threads - 1.5 - sum(sums.values()))
+    assert (found.worker, found.node, found.frames, found.blocks, found.bytes_read, found.reads) == (
+        3, "node", 14, 4, 200, 6
+    )  # fmt: skip
+
+
+def test_a_worker_with_a_clock_for_waiting_has_waited_as_long_as_that_says() -> None:
+    tally = _tally()
+    tally.waited, tally.done_at = 0.5, 8.0
+    found = tally.timings(10.0)
+    assert found.wait == pytest.approx(1.5 + 0.5 + 2.0)
+    # the rest is told, and hidden nowhere
+    assert found.unaccounted == pytest.approx(10.0 - sum(getattr(found, name) for name in PHASES))
+    assert found.unaccounted == pytest.approx(0.2 + 10.0 - 1.0 - 2.0 - 0.25 - 0.125 - 2.5)
+    # clocks that overlap make no more of the time than there is
+    tally.waited = 99.0
+    assert tally.timings(10.0).unaccounted == pytest.approx(0.2)
+
+
+def test_a_worker_that_was_never_ready_has_but_started() -> None:
+    found = Tally(0).timings(4.0)
+    assert (found.start, found.wait, found.unaccounted, found.total) == (4.0, 0.0, 0.0, 4.0)
+
+
+def test_a_round_has_all_workers_and_their_blocks() -> None:
+    found = round_timings([_tally(), Tally(1), _tally()], 10.0, 28, 4)
+    assert [worker.worker for worker in found.workers] == [3, 1, 3]
+    assert (found.wall, found.frames, found.restored, found.blocks.shape) == (10.0, 28, 4, (8, 7))
+    # rows get the number of their worker
+    assert set(found.blocks[:, 0]) == {3.0}
+
+
+def test_a_clock_counts_what_is_in_its_block() -> None:
+    tally = Tally(0)
+    for what in ("waited", "communicate", "close"):
+        for _ in range(2):
+            with tally.counting(what):  # type: ignore[arg-type]
+                time.sleep(0.01)
+        assert (getattr(tally, what) or 0.0) >= 0.02

@@ -441,6 +441,55 @@ def _results(folder: Path) -> dict[str, bytes]:
         return {name: found[name].tobytes() for name in found}
 
 
+SEALED = """
+from kinema.testing.runners import Sealed, SealedCount
+
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        traj = kn.open("a.dcd")
+        for tree_from in (1 << 40, 0):
+            # static, so that both ranks have something
+            runner = mpi.configured(schedule="static")
+            runner._tree_from = tree_from
+            found = kn.analysis.Custom(traj, SealedCount()).run(runner=runner)
+            assert found.results.frames == 400
+            first, second = found.timings.workers
+            assert (first.frames, second.frames) == (200, 200)
+            # rank 1 has packed what rank 0 has unpacked
+            assert min(first.communicate, second.communicate) >= Sealed.SECONDS, found.timings
+            assert all(worker.close > 0 and worker.start > 0 and worker.cpu > 0 for worker in (first, second))
+        say("all told")
+"""
+
+
+def test_packing_and_unpacking_count_as_messages(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, SEALED, folder) == "all told\n"
+
+
+NUMBERS = """
+import time
+from kinema.runners.mpi.counter import Counter
+
+number = Counter.next
+
+def late(counter):
+    time.sleep(0.05)
+    return number(counter)
+
+Counter.next = late
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        found = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
+        # each rank asks at least once, if only to hear that there is no more
+        assert min(worker.communicate for worker in found.timings.workers) >= 0.05, found.timings
+        say("all told")
+"""
+
+
+def test_asking_for_a_number_counts_as_a_message(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, NUMBERS, folder) == "all told\n"
+
+
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victim: int, folder: Path) -> None:
     mpi.script(1, KEPT + ON_THREADS, folder)

@@ -24,7 +24,7 @@ from kinema.analysis import Analysis
 from kinema.runners import choose_runner, processes, session, team, worker
 from kinema.runners.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import save_at_work
+from kinema.testing.runners import Sealed, SealedCount, save_at_work
 
 
 @pytest.fixture(autouse=True)
@@ -353,3 +353,13 @@ def test_exceptions_that_cannot_travel_send_their_text() -> None:
         assert type(pickle.loads(found.error)) is kind
         assert "Traceback" in found.text
         assert type(error).__name__ in found.text
+
+
+def test_what_is_packed_for_the_parent_counts_as_messages(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(200, 10))
+    found = kn.analysis.Custom(kn.open(tmp_path / "a.dcd"), SealedCount()).run(runner="processes", workers=1)
+    assert found.results.frames == 200
+    (worker,) = found.timings.workers
+    assert worker.communicate >= Sealed.SECONDS
+    assert worker.start > 0 and worker.cpu > 0
+    assert found.report().quantities.R_comp_comm is not None

@@ -43,6 +43,7 @@ class Circumstances:
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
     layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
     layout_advice : sentences about the files' layout
+    temporary : whether the files were made for this run and are gone after it: no command is told that reads them
     """
 
     format: str
@@ -54,6 +55,7 @@ class Circumstances:
     bytes_wanted: int = 0
     layouts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     layout_advice: tuple[str, ...] = ()
+    temporary: bool = False
 
 
 def advise(
@@ -116,7 +118,7 @@ def _amplified(run: Circumstances) -> Iterator[str]:
     """Chunks, or ways to read, that make readers touch more than they want."""
     if run.access != "direct":
         yield f"frames were read with access {run.access}; without it blocks of frames are read, and the atoms used"
-    for path, cost in run.layouts.items():
+    for path, cost in ({} if run.temporary else run.layouts).items():
         frame_by_frame = cost.get("frame by frame", 1.0)
         own = frame_by_frame if run.access in ("frame", "subset") else cost.get("in blocks", 1.0)
         target = Path(path).with_name(f"{Path(path).stem}-frames.h5md")
@@ -143,6 +145,8 @@ def _instead(timings: Timings, run: Circumstances) -> str:
 
 def _split(timings: Timings, run: Circumstances) -> str:
     """The command that makes a file for each worker; a run with one is the measure of those to come."""
+    if run.temporary:
+        return "`--formats subfiles`"
     parts = timings.n_workers if timings.n_workers > 1 else max(2, run.cores)
     return f"`kinema split {shlex.quote(run.paths[0])} --parts {parts}`"
 

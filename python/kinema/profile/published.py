@@ -64,12 +64,14 @@ class Published:
     runs : {(ranks, repeat): {name: (ranks,) seconds}}
     phases : names that a rank's time is the sum of, but for little
     total : name of the rank's whole time
+    of_runs : names of which the publication gives the mean and the largest of each run, and the deviation of those
     """
 
     title: str
     runs: Mapping[tuple[int, int], PublishedRun]
     phases: tuple[str, ...]
     total: str
+    of_runs: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> list[int]:
@@ -133,7 +135,11 @@ class Published:
             n = point.n_workers
             row: dict[str, float] = {"ranks": n, "repeats": point.repeats}
             for name in self.phases:
-                row[name], row[f"std_{name}"] = self.mean(name, n)
+                if name not in self.of_runs:
+                    row[name], row[f"std_{name}"] = self.mean(name, n)
+            for name in self.of_runs:
+                for each in ("mean", "max"):
+                    row[f"{name}_{each}"], row[f"std_{name}_{each}"] = self.of_repeats(name, n, each)
             row["t_tot_max"], row["std_tot_max"] = point.mean, point.deviation
             row |= {"speed_up": point.speed_up, "std_S": point.speed_up_deviation}
             row |= {"efficiency": point.efficiency, "std_E": point.efficiency_deviation}
@@ -143,10 +149,11 @@ class Published:
 
     def __str__(self) -> str:
         rows = self.summary()
-        names = [name for name in rows[0] if not name.startswith("std_")]
-        lines = [f"{self.title}: mean ± deviation", " ".join(f"{name:>{_column(name)}}" for name in names)]
-        for row in rows:
-            lines.append(" ".join(f"{_told(row, name):>{_column(name)}}" for name in names))
+        columns = [[name, *(_told(row, name) for row in rows)] for name in rows[0] if not name.startswith("std_")]
+        widths = [max(map(len, column)) for column in columns]
+        lines = [f"{self.title}: mean ± deviation"]
+        for cells in zip(*columns, strict=True):
+            lines.append("  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)))
         lines += [self._slow_ranks(n, repeat) for n in self.sizes for repeat in self.repeats(n)]
         return "\n".join(filter(None, lines))
 
@@ -178,11 +185,6 @@ class Published:
 
     def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
         return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])
-
-
-def _column(name: str) -> int:
-    """Its width: of numbers that are counted less."""
-    return 10 if name in ("ranks", "repeats", "stragglers") else 20
 
 
 def _told(row: Mapping[str, float], name: str) -> str:
@@ -248,7 +250,8 @@ def _read_2020(path: Path, others: Path) -> Published:
     except (IndexError, KeyError, TypeError, ValueError, SyntaxError) as error:
         raise _damaged(path, error) from None
     title = f"{path.parent.name}: one shared XTC, MPI_Gather (Concurrency Computat. 2020)"
-    return Published(title, runs, ("t_init", "t_IO", "t_comp", "t_end_loop", "t_comm"), "t_tot")
+    phases = ("t_init", "t_IO", "t_comp", "t_end_loop", "t_comm")
+    return Published(title, runs, phases, "t_tot", ("t_comm", "t_block_RMSD"))
 
 
 def _text(path: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -134,7 +134,10 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
     places = Places(first.trajectory.core, first._frames)
     stragglers = find_stragglers(timings.rounds, places)
     slow_files = find_slow_files(timings.rounds, places) if len(places.paths) > 1 else ()
-    circumstances = _circumstances(analyses)
+    told = dict(extra or {})
+    # files that `kinema scaling` has made
+    temporary = "format" in told or "source" in told or told.get("cache") == "copy"
+    circumstances = replace(_circumstances(analyses), temporary=temporary)
     parts = first.trajectory.parts
     return Report(
         machine=machine_facts(),
@@ -162,7 +165,7 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
         stragglers=stragglers,
         slow_files=slow_files,
         advice=advise(timings, quantities_of(timings), stragglers, slow_files, circumstances),
-        extra=dict(extra or {}),
+        extra=told,
     )
 
 

@@ -24,7 +24,7 @@ from kinema.runners.hand_out import Dealing, Division, HandOut
 from kinema.runners.pickling import pack
 from kinema.runners.tally import round_timings
 from kinema.runners.team import Member, Team
-from kinema.runners.worker import Calls, Done, Failed, Progress, Ready, Returned, Setup
+from kinema.runners.worker import Account, Calls, Done, Failed, Progress, Ready, Returned, Setup
 
 __all__ = ["ProcessesRunner"]
 
@@ -242,6 +242,8 @@ class _Round:
                         self._order(member)
             case Progress():
                 member.running = message.frames
+            case Account() as told:
+                member.account(told)
             case Done():
                 # first, so that the worker goes on meanwhile
                 self._order(member)

@@ -5,7 +5,10 @@ It measures nothing: the core does for each piece, and runners tell what passed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +43,11 @@ class Tally:
     ----------
     start : float or None
         Seconds from the beginning of the round until the worker was ready.
+    waited : float or None
+        Seconds in which it waited, where it has a clock for that; what no clock saw is then told as such. None where
+        others decide what it does besides its pieces: all of that is waiting.
+    done_at : float or None
+        Seconds from the beginning of the round from which on it has but waited for others.
     """
 
     def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
@@ -47,6 +55,8 @@ class Tally:
         self.threads = threads
         self.node = node
         self.start: float | None = None
+        self.waited: float | None = None
+        self.done_at: float | None = None
         self.close = 0.0
         self.communicate = 0.0
         self.cpu = 0.0
@@ -63,11 +73,24 @@ class Tally:
         block_column(timings["blocks"], "worker")[:] = self.worker
         self.blocks.append(timings["blocks"])
 
+    @contextmanager
+    def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:
+        """The time of the block counts as that."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            setattr(self, what, (getattr(self, what) or 0.0) + time.monotonic() - began)
+
     def timings(self, wall: float) -> WorkerTimings:
         """Where its time went, in a round of `wall` seconds. A worker that was never ready has but started."""
         start = wall if self.start is None else min(self.start, wall)
         sums = self._sums
-        idle = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        rest = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        idle = rest
+        if self.waited is not None:
+            at_the_end = 0.0 if self.done_at is None else wall - self.done_at
+            idle = min(rest, max(0.0, self.waited + at_the_end))
         return WorkerTimings(
             worker=self.worker,
             open=sums["open"],

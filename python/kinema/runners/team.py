@@ -7,6 +7,7 @@ It knows neither leaves nor functions: what a round hands out is the runner's bu
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.runners.gathering import Leaves, in_words
 from kinema.runners.interpreter import start_interpreter
 from kinema.runners.tally import Tally
-from kinema.runners.worker import Begin, Message, Ready
+from kinema.runners.worker import Account, Begin, Message, Ready
 
 __all__ = ["Member", "Shift", "Team"]
 
@@ -67,8 +68,15 @@ class Member:
         """Whether it is ready for this round, and not for one that was over before it was."""
         if ready.folder != self._folder:
             return False
-        self.tally.start = ready.start
+        self.tally.start = self.tally.done_at = ready.start
+        self.tally.waited = 0.0
         return True
+
+    def account(self, told: Account) -> None:
+        """Where its time went besides the piece that it has done."""
+        self.tally.communicate += told.packing
+        self.tally.waited = (self.tally.waited or 0.0) + told.between
+        self.tally.done_at = told.done_at
 
     def order(self, piece: Leaves) -> None:
         """Hands out a piece; WorkerError where the process is dead."""
@@ -78,9 +86,16 @@ class Member:
     def receive(self) -> Message:
         """The next message; WorkerError where the process is dead."""
         try:
-            message: Message = self.connection.recv()
+            began = time.monotonic()
+            packed = self.connection.recv_bytes()
         except (EOFError, OSError):
             raise self.died() from None
+        # to send it took as long as to receive it; before that it waited for this process
+        took = time.monotonic() - began
+        self.tally.communicate += took
+        if self.tally.waited is not None:
+            self.tally.waited -= took
+        message: Message = pickle.loads(packed)
         return message
 
     def kill(self) -> None:

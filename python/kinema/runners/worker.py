@@ -29,6 +29,7 @@ from kinema.runners.pickling import pack, pack_error
 from kinema.runners.timings import block_column
 
 __all__ = [
+    "Account",
     "Begin",
     "Calls",
     "Done",
@@ -123,6 +124,17 @@ class Progress:
     frames: int
 
 
+@dataclass(frozen=True)
+class Account:
+    """Comes before Done, in seconds: from the last piece to this one (sending, waiting), packing what this one gave,
+    and from the beginning of the round until that was packed.
+    """
+
+    between: float
+    packing: float
+    done_at: float
+
+
 @dataclass(frozen=True, eq=False)
 class Done:
     """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the round began."""
@@ -147,7 +159,7 @@ class Returned:
     values: list[bytes]
 
 
-Message = Ready | Progress | Done | Returned | Failed
+Message = Ready | Progress | Account | Done | Returned | Failed
 
 
 def main(descriptor: int, folder: str, parent: int) -> None:
@@ -210,16 +222,23 @@ class _Worker:
         self._jobs = setup.jobs
         self._began = setup.began
         self._trajectory, self._plan = _open_and_plan(setup, folder)
-        connection.send(Ready(time.monotonic() - self._began, folder))
+        self._free = time.monotonic()
+        connection.send(Ready(self._free - self._began, folder))
 
     def run(self, start: int, stop: int) -> None:
         """Runs the leaves `start` to `stop` and sends what they gave."""
-        begun = time.monotonic() - self._began
+        begun = time.monotonic()
+        between = begun - self._free
         nodes, timings = _core.run_leaves(
             self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
         )
-        block_column(timings["blocks"], "start")[:] += begun
-        self._connection.send(Done(pack_nodes(nodes), timings, time.process_time() - self._cpu))
+        run = time.monotonic()
+        block_column(timings["blocks"], "start")[:] += begun - self._began
+        # bytes by now: that takes time as well
+        message = pickle.dumps(Done(pack_nodes(nodes), timings, time.process_time() - self._cpu))
+        self._free = time.monotonic()
+        self._connection.send(Account(between, self._free - run, self._free - self._began))
+        self._connection.send_bytes(message)
 
     def _report_frames(self, done: int, _total: int) -> None:
         self._connection.send(Progress(done))

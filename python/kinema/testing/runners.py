@@ -409,6 +409,46 @@ def with_another_thread() -> Callable[[Any], float]:
     return alone_never
 
 
+class Sealed:
+    """A count that takes its time to become bytes, and to be read from them: a message of known length.
+
+    `SECONDS` each way.
+    """
+
+    SECONDS = 0.05
+
+    def __init__(self, frames: int = 0) -> None:
+        self.frames = frames
+
+    def __getstate__(self) -> dict[str, int]:
+        time.sleep(self.SECONDS)
+        return {"frames": self.frames}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        time.sleep(self.SECONDS)
+        self.frames = state["frames"]
+
+
+class SealedCount(kn.analysis.PythonKernel):
+    """Counts frames in what is slow to be sent."""
+
+    def empty(self) -> Sealed:
+        """None yet."""
+        return Sealed()
+
+    def accumulate(self, partial: Sealed, block: kn.Block) -> Sealed:
+        """Those of a block."""
+        return Sealed(partial.frames + len(block))
+
+    def merge(self, left: Sealed, right: Sealed) -> Sealed:
+        """Of two runs of frames."""
+        return Sealed(left.frames + right.frames)
+
+    def finish(self, partial: Sealed) -> dict[str, Any]:
+        """The number."""
+        return {"frames": np.array(partial.frames)}
+
+
 def _slow(traj: kn.Trajectory) -> Analysis:
     return kn.analysis.from_function(slow_corner, traj)
 

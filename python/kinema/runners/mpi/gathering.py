@@ -18,7 +18,7 @@ from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.gathering import PackedNode, insert_nodes, pack_nodes
 from kinema.runners.mpi.ranks import Ranks, Travelling
-from kinema.runners.mpi.round import Setup
+from kinema.runners.mpi.round import RankAtWork, Setup
 from kinema.runners.mpi.rows import RowsOfRound
 from kinema.runners.tally import Tally
 
@@ -37,9 +37,10 @@ def finish_round(
     kernels: Sequence[_core.Kernel],
     own: _core.MergeTree | None,
     into: _core.MergeTree | None,
-    tally: Tally,
+    at_work: RankAtWork,
 ) -> tuple[list[Tally], dict[int, _core.Found]]:
     """What all ranks do together after a round that went well: nodes, rows and sums of timings come to rank 0."""
+    tally = at_work.tally
     failed: BaseException | None = None
     found: dict[int, _core.Found] = {}
     try:
@@ -60,6 +61,8 @@ def finish_round(
             found = put.fetch(tally)
         except Exception as error:
             failed = error
+    # what is left of the round is waiting for those who come later
+    tally.done_at = at_work.seconds()
     told = ranks.comm.gather(tally if ranks.rank < setup.division.workers else None, 0)
     if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
         found = put.keep()
@@ -90,7 +93,8 @@ def _bring_together(
     into : MergeTree or None
         The tree of rank 0.
     tally : Tally
-        Messages are counted as communicating, without waiting for those who come later.
+        Messages, and what makes bytes of nodes and nodes of bytes, are counted as communicating; apart from that
+        waiting for those who come later.
 
     Raises
     ------
@@ -102,32 +106,38 @@ def _bring_together(
     packed: list[PackedNode] = []
     data = b""
     try:
-        nodes = [] if own is None else own.take_nodes()
-        packed = pack_nodes(nodes)
-        data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
+        with tally.counting("communicate"):
+            nodes = [] if own is None else own.take_nodes()
+            packed = pack_nodes(nodes)
+            data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         failed = Travelling.of(error, ranks.rank)
-    if not _all_well(ranks, failed, into):
+    if not _all_well(ranks, failed, into, tally):
         return
-    sizes = ranks.comm.allgather(len(data))
+    with tally.counting("waited"):
+        sizes = ranks.comm.allgather(len(data))
     shrink = False
     if sum(sizes) >= tree_from:
         try:
-            shrink = _shrink(packed, kernels)
+            with tally.counting("communicate"):
+                shrink = _shrink(packed, kernels)
         except BaseException as error:
             failed = Travelling.of(error, ranks.rank)
-        if not _all_well(ranks, failed, into):
+        if not _all_well(ranks, failed, into, tally):
             return
-        shrink = ranks.comm.allreduce(shrink, MPI.LAND)
+        with tally.counting("waited"):
+            shrink = ranks.comm.allreduce(shrink, MPI.LAND)
     if shrink:
         _on_a_tree(ranks, n_leaves, kernels, nodes, into, tally)
     else:
         _gatherv(ranks, data, sizes, kernels, into, tally)
 
 
-def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | None) -> bool:
+def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | None, tally: Tally) -> bool:
     """Whether no rank has failed; on rank 0 the first error is raised."""
-    for one in ranks.comm.allgather(failed):
+    with tally.counting("waited"):
+        told = ranks.comm.allgather(failed)
+    for one in told:
         if one is not None:
             if into is not None:
                 raise one.arrived()
@@ -165,24 +175,25 @@ def _gatherv(
         except MemoryError:
             room = None
     # nobody may wait for a rank that has given up
-    if not ranks.comm.bcast(room is not None if into is not None else None):
+    with tally.counting("waited"):
+        enough = ranks.comm.bcast(room is not None if into is not None else None)
+    if not enough:
         if into is not None:
             raise MemoryLimitError(
                 f"no room on rank 0 for what the ranks have gathered, {sum(sizes)} bytes; write rows with out=, or use "
                 "gather='one-sided', which takes part by part"
             )
         return
-    # all ranks are here now
-    began = time.monotonic()
-    ranks.comm.Gatherv(np.frombuffer(data, np.uint8), None if room is None else (room, sizes), 0)
-    tally.communicate += time.monotonic() - began
-    if into is None or room is None:
-        return
-    at = 0
-    for size in sizes:
-        if size:
-            insert_nodes(into, kernels, pickle.loads(room[at : at + size].data))
-        at += size
+    # all ranks are here now, and nothing is waited for
+    with tally.counting("communicate"):
+        ranks.comm.Gatherv(np.frombuffer(data, np.uint8), None if room is None else (room, sizes), 0)
+        if into is None or room is None:
+            return
+        at = 0
+        for size in sizes:
+            if size:
+                insert_nodes(into, kernels, pickle.loads(room[at : at + size].data))
+            at += size
 
 
 def _on_a_tree(
@@ -198,9 +209,10 @@ def _on_a_tree(
     tree = into
     try:
         if tree is None and kernels:
-            tree = _core.MergeTree(n_leaves, kernels)
-            for level, index, partials in nodes:
-                tree.insert(level, index, partials)
+            with tally.counting("communicate"):
+                tree = _core.MergeTree(n_leaves, kernels)
+                for level, index, partials in nodes:
+                    tree.insert(level, index, partials)
     except BaseException as error:
         failed = Travelling.of(error, ranks.rank)
     distance = 1
@@ -209,7 +221,8 @@ def _on_a_tree(
             packed: list[PackedNode] = []
             try:
                 if failed is None and tree is not None:
-                    packed = pack_nodes(tree.take_nodes())
+                    with tally.counting("communicate"):
+                        packed = pack_nodes(tree.take_nodes())
             except BaseException as error:
                 failed = Travelling.of(error, ranks.rank)
             _send(ranks, packed if failed is None else failed, ranks.rank - distance, tally)
@@ -220,7 +233,8 @@ def _on_a_tree(
                 failed = failed or arrived
             elif failed is None and tree is not None:
                 try:
-                    insert_nodes(tree, kernels, arrived)
+                    with tally.counting("communicate"):
+                        insert_nodes(tree, kernels, arrived)
                 except BaseException as error:
                     failed = Travelling.of(error, ranks.rank)
         distance *= 2
@@ -230,18 +244,18 @@ def _on_a_tree(
 
 def _send(ranks: Ranks, found: list[PackedNode] | Travelling, to: int, tally: Tally) -> None:
     """Sends when the other one is there: until then it is waiting, not sending."""
-    _arriving(ranks, to, _READY).recv()
-    began = time.monotonic()
-    ranks.comm.send(found, to, tag=_TREE)
-    tally.communicate += time.monotonic() - began
+    with tally.counting("waited"):
+        _arriving(ranks, to, _READY).recv()
+    with tally.counting("communicate"):
+        ranks.comm.send(found, to, tag=_TREE)
 
 
 def _receive(ranks: Ranks, source: int, tally: Tally) -> list[PackedNode] | Travelling:
     ranks.comm.send(None, source, tag=_READY)
-    message = _arriving(ranks, source, _TREE)
-    began = time.monotonic()
-    arrived: list[PackedNode] | Travelling = message.recv()
-    tally.communicate += time.monotonic() - began
+    with tally.counting("waited"):
+        message = _arriving(ranks, source, _TREE)
+    with tally.counting("communicate"):
+        arrived: list[PackedNode] | Travelling = message.recv()
     return arrived
 
 

@@ -74,12 +74,13 @@ class LeadingRank(RankAtWork):
                 self._run_own(files, jobs)
                 self.reads.finish()
                 while self._at_work:
-                    began = time.monotonic()
-                    self._hear()
-                    self.tally.communicate += time.monotonic() - began
+                    with self.tally.counting("communicate"):
+                        self._hear()
                     self._look_now_and_then(0)
-                    time.sleep(PAUSE)
-                self.reads.wait()
+                    with self.tally.counting("waited"):
+                        time.sleep(PAUSE)
+                with self.tally.counting("waited"):
+                    self.reads.wait()
                 if self.reads.ended_by_another:
                     raise InternalError("a rank has ended the reading and has not said why")
                 self._look(0)

@@ -103,6 +103,7 @@ class RankAtWork(ABC):
         self.reads = reads
         self._rows = rows
         self.tally = Tally(ranks.rank, setup.division.threads, ranks.name)
+        self.tally.waited = 0.0
         self._pace = Pace(setup.limit)
         self._began = began
         self._cpu = time.process_time()
@@ -118,9 +119,8 @@ class RankAtWork(ABC):
 
     def close_reads(self) -> None:
         """When no rank reads any more."""
-        began = time.monotonic()
-        self.reads.close()
-        self.tally.close += time.monotonic() - began
+        with self.tally.counting("close"):
+            self.reads.close()
 
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
@@ -144,9 +144,8 @@ class RankAtWork(ABC):
                 block_column(timings["blocks"], "start")[:] += begun
                 self.tally.add(timings)
                 self._frames += frames_in(plan, (first, until))
-                began = time.monotonic()
-                size = self._take(self._rows.put(plan, kernels, nodes))
-                self.tally.communicate += time.monotonic() - began
+                with self.tally.counting("communicate"):
+                    size = self._take(self._rows.put(plan, kernels, nodes))
                 self._pace.account(until - first, timings["wall"], size)
                 first = until
 
@@ -159,9 +158,8 @@ class RankAtWork(ABC):
         # the same on every rank: to be told a number is to be told a piece
         pieces = hand_out.all_pieces()
         while True:
-            began = time.monotonic()
-            number = self.ranks.counter.next()
-            self.tally.communicate += time.monotonic() - began
+            with self.tally.counting("communicate"):
+                number = self.ranks.counter.next()
             if number >= len(pieces):
                 return
             yield pieces[number]
@@ -208,21 +206,23 @@ class WorkingRank(RankAtWork):
                 jobs = pickle.loads(self.setup.jobs)
                 self._run_pieces(trajectory, jobs)
                 self.reads.finish()
-                self.reads.wait()
-                began = time.monotonic()
-                del trajectory
-                self.tally.close = time.monotonic() - began
+                with self.tally.counting("waited"):
+                    self.reads.wait()
+                with self.tally.counting("close"):
+                    del trajectory
         except Stopped:
             pass  # rank 0 knows why, or will
         except BaseException as error:
             failed = Travelling.of(error, self.ranks.rank)
         self.reads.stop()
         self._post(Last(self._frames, failed))
-        while self._verdict is None:
-            self._listen()
-            time.sleep(PAUSE)
-        for request in self._sending:
-            request.Wait()
+        with self.tally.counting("waited"):
+            while self._verdict is None:
+                self._listen()
+                time.sleep(PAUSE)
+        with self.tally.counting("communicate"):
+            for request in self._sending:
+                request.Wait()
         self.close_reads()
         self.tally.cpu = self.cpu_seconds()
         return self._verdict

@@ -5,7 +5,6 @@ Partials that do not grow with the frames are not its business: they merge on th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, get_args
@@ -80,23 +79,22 @@ class RowsOfRound:
         """
         unknown = [job for job in self._jobs.values() if job.array is None]
         if unknown:
-            told = self._ranks.comm.allgather([job.kinds for job in unknown])
+            with tally.counting("waited"):
+                told = self._ranks.comm.allgather([job.kinds for job in unknown])
             kinds = [_common([one for rank in told for one in rank[at]]) for at in range(len(unknown))]
             for job, kind in zip(unknown, kinds, strict=True):
                 job.make(kind)
-        began = time.monotonic()
-        for job in self._jobs.values():
-            job.rows.complete()
-        tally.communicate += time.monotonic() - began
-        for job in self._jobs.values():
-            job.rows.meet()
+        with tally.counting("communicate"):
+            for job in self._jobs.values():
+                job.rows.complete()
+        with tally.counting("waited"):
+            for job in self._jobs.values():
+                job.rows.meet()
 
     def fetch(self, tally: Tally) -> dict[int, _core.Found]:
         """Time and values of each job, in this rank's memory. MemoryLimitError where they have no room."""
-        began = time.monotonic()
-        found = {number: job.rows.columns() for number, job in self._jobs.items()}
-        tally.communicate += time.monotonic() - began
-        return found
+        with tally.counting("communicate"):
+            return {number: job.rows.columns() for number, job in self._jobs.items()}
 
     def keep(self) -> dict[int, _core.Found]:
         """The arrays of each job, which stay where they are."""

@@ -358,7 +358,7 @@ class MPIRunner:
             with reading(ranks, request.access, division.workers, request.trajectory) as reads:
                 leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, request.progress, began)
                 leading.run(files, request.jobs)
-            tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading.tally)
+            tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading)
         timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
         hand_out = division.hand_out(plan.cuts(request.trajectory))
         hand_out.all_pieces()
@@ -409,7 +409,7 @@ class MPIRunner:
                 working = WorkingRank(ranks, setup, put, reads)
                 well = working.run(files)
             if well:
-                finish_round(ranks, setup, put, working.kernels, working.tree, None, working.tally)
+                finish_round(ranks, setup, put, working.kernels, working.tree, None, working)
 
 
 @contextmanager

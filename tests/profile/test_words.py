@@ -1,0 +1,228 @@
+"""What reports say and store, number by number: every figure in the words is that of the timings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.profile import Report, Straggler, scaling_of
+from kinema.profile.advice import Circumstances, advise
+from kinema.profile.quantities import quantities_of
+from kinema.profile.stored import block_summary, report_as_dict
+from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
+from kinema.testing import random_walk, write_xtc
+
+
+def worker(number: int, **more: float) -> WorkerTimings:
+    """Twelve seconds, of which no clock saw 0.5."""
+    seconds = {
+        "start": 1.0, "open": 0.5, "io": 2.0, "decode": 1.0, "compute": 6.0, "wait": 0.625, "communicate": 0.25,
+        "close": 0.125, "total": 12.0, "cpu": 9.0,
+    } | more  # fmt: skip
+    return WorkerTimings(number, frames=50, blocks=5, bytes_read=4800, reads=5, **seconds)
+
+
+def timings(*workers: WorkerTimings, tasks: TaskTimes | None = None) -> Timings:
+    one = RoundTimings(12.0, 100, workers, np.empty((0, 7)), tasks=tasks)
+    return Timings((one,), whole=13.5, opening={"topology": 3.0, "trajectory": 0.5, "frames": 2.0}, runner="mpi")
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """Of a real run, with timings that are known."""
+    write_xtc(tmp_path / "walk.xtc", random_walk(60, 30), dt=1.0)
+    found = kn.analysis.RMSD(kn.open(tmp_path / "walk.xtc")).run().report()
+    given = {**found.input, "bytes_wanted": 2400}
+    return replace(found, timings=timings(worker(0), worker(1)), input=given, stragglers=(), advice=("a word",))
+
+
+def test_all_figures_of_a_report(report: Report) -> None:
+    lines = str(report).splitlines()
+    assert "(XTC, 30 atoms, 30 of them used), runner mpi" in lines[0]
+    assert lines[1] == (
+        "once: topology 3.000 s, headers 0.500 s, finding frames 2.000 s; besides the rounds (runner, planning, "
+        "finishing, files): 1.500 s"
+    )
+    assert lines[2] == "100 frames, 12.000 s, 8 frames/s, 2 workers, 9,600 bytes in 10 reads"
+    assert lines[3].split() == [
+        "worker", "frames", "blocks", "start", "open", "io", "decode", "compute", "wait", "communicate", "close",
+        "unaccounted", "total", "cpu",
+    ]  # fmt: skip
+    for number, line in enumerate(lines[4:6]):
+        expected = ["50", "5", "1", "0.5", "2", "1", "6", "0.625", "0.25", "0.125", "0.5", "12", "9"]
+        assert [float(word) for word in line.split()] == [number, *map(float, expected)]
+    assert lines[7] == (
+        "quantities: t_opening_topology 3.000 s, t_opening_trajectory 4.000 s, t_IO 3.000 s, t_comp 6.000 s, "
+        "t_end_loop 0.125 s, t_wait 0.625 s, t_comm 0.250 s, t_comm with waiting 0.875 s, R_comp/IO (estimate) 2, "
+        "R_comp/comm 24, R_comp/comm with waiting 6.86"
+    )
+    assert lines[8] == "bytes read: 4.00 times those of the atoms used"
+    assert lines[9:] == ["stragglers: none", "advice: a word"]
+    alone = replace(report, timings=timings(worker(0)))
+    assert "R_comp/IO 2, " in str(alone) and "estimate" not in str(alone)
+
+
+def test_shares_are_of_all_time() -> None:
+    (line,) = [line for line in str(timings(worker(0), worker(1))).splitlines() if line.startswith("share")]
+    assert line == (
+        "share: start 8%, open 4%, io 17%, decode 8%, compute 50%, wait 5%, communicate 2%, close 1%, unaccounted 4%"
+    )
+
+
+def test_one_worker_of_several_threads_gives_an_estimate() -> None:
+    assert quantities_of(timings(worker(0, total=24.0))).R_comp_IO_is_estimate
+    assert not quantities_of(timings(worker(0))).R_comp_IO_is_estimate
+
+
+def test_rounds_add_up_and_workers_are_averaged() -> None:
+    one = timings(worker(0), worker(1)).rounds[0]
+    found = quantities_of(Timings((one, one)))
+    assert (found.t_comp, found.t_IO, found.t_rounds, found.t_unaccounted) == (12.0, 6.0, 24.0, 1.0)
+
+
+def test_dasks_times_side_by_side(report: Report) -> None:
+    """Those of the publication of 2017, which lost 61 s between the first two."""
+    workers = (WorkerTaskTimes("a", 7, 43.6, 104.25, 2.0), WorkerTaskTimes("b", 9, 40.0, 90.0, 1.0))
+    tasks = TaskTimes(105.125, workers, lost_workers=("c",), redone=3)
+    assert str(tasks).splitlines() == [
+        "slowest worker: function 43.600 s, task 104.250 s (+60.650 s), job 105.125 s (+0.875 s)",
+        "lost: c; 3 tasks were handed out again",
+    ]
+    told = report_as_dict(replace(report, timings=timings(worker(0), tasks=tasks)))["rounds"][0]["tasks"]
+    assert (told["function"], told["task"], told["job"], told["redone"]) == (43.6, 104.25, 105.125, 3)
+    assert [one["transfer"] for one in told["workers"]] == [2.0, 1.0]
+
+
+def test_blocks_are_summed_up_and_what_lies_between_them() -> None:
+    starts = [0.0, 2.0, 5.0, 9.0, 10.0]
+    rows = [[0, n, 10, at, 0.25, 0.5, n / 4] for n, at in enumerate(starts)] + [[1, 9, 10, 0.0, 0.25, 0.5, 4.0]]
+    two = (worker(0), worker(1))
+    found = block_summary(Timings((RoundTimings(12.0, 60, two, np.array(rows)),)))
+    assert found["compute"] == {
+        "count": 6, "mean": 6.5 / 6, "median": 0.625, "p95": pytest.approx(3.25), "max": 4.0
+    }  # fmt: skip
+    # from the end of one to the beginning of the next: 2 - 0.75, 3 - 1, 4 - 1.25, 1 - 1.5 is overlapping
+    assert "between" not in found
+    rows[4][3] = 11.0
+    found = block_summary(Timings((RoundTimings(12.0, 60, two, np.array(rows)),)))
+    assert found["between"] == {"count": 4, "mean": 1.625, "median": 1.625, "p95": pytest.approx(2.6375), "max": 2.75}
+
+
+def test_workers_are_stored_with_what_no_clock_saw(report: Report) -> None:
+    (found,) = report_as_dict(report)["rounds"]
+    assert [one["unaccounted"] for one in found["workers"]] == [0.5, 0.5]
+    assert [one["compute"] for one in found["workers"]] == [6.0, 6.0]
+
+
+# -- advice -----------------------------------------------------------------------------------------------------
+
+
+def advice(run: Circumstances | None = None, who: tuple[Straggler, ...] = (), **seconds: float) -> list[str]:
+    """For three workers, each with its core to itself."""
+    zero = dict.fromkeys(("start", "open", "io", "decode", "compute", "wait", "communicate", "close"), 0.0)
+    times = {**zero, **seconds}
+    total = times.pop("total", sum(times.values()))
+    three = tuple(worker(n, **times, total=total, cpu=total) for n in range(3))
+    found = Timings((RoundTimings(total, 100, three, np.empty((0, 7))),), runner="mpi")
+    return list(advise(found, quantities_of(found), who, (), run or Circumstances("XTC", ("md.xtc",), 8, "mpi")))
+
+
+def test_numbers_in_the_advice() -> None:
+    first, waiting = advice(io=1.0, compute=2.5, wait=1.5)
+    assert first == (
+        "compute bound: R_comp/IO 2.5 (an estimate: that of a run with one worker counts); more workers help with any "
+        "layout of the files"
+    )
+    assert waiting.startswith("30% of the workers' time is waiting: dynamic hand-out")
+    (bound,) = advice(io=4.0, compute=1.0)
+    assert bound.startswith("I/O bound: R_comp/IO 0.25 (an estimate")
+    assert bound.endswith("`kinema split md.xtc --parts 3`")
+    (bound,) = advice(io=1.0, decode=3.0, compute=1.0)
+    assert "decoding is 75%" in bound
+    _, said = advice(io=1.0, compute=2.0, communicate=7.0)
+    assert said.startswith("R_comp/comm 0.29: messages take 70% of the workers' time")
+    assert "40% of the workers' time is their start" in advice(io=1.0, compute=2.0, start=2.0)[1]
+    assert advice(io=1.0, compute=2.0, total=4.0)[1] == (
+        "25% of the workers' time is not accounted for: no clock saw it"
+    )
+
+
+def test_no_command_is_told_for_files_that_are_gone() -> None:
+    layouts = {"md.h5md": {"in blocks": 5.0, "frame by frame": 23.0}}
+    for run in (Circumstances("XTC", ("md.xtc",), 8, "mpi"), Circumstances("H5MD", ("a",), 8, "mpi", layouts=layouts)):
+        assert "`kinema " in "\n".join(advice(run, io=4.0, compute=1.0))
+        assert "`kinema " not in "\n".join(advice(replace(run, temporary=True), io=4.0, compute=1.0))
+
+
+def test_the_advice_names_who_is_waited_for() -> None:
+    slow = tuple(Straggler(0, number, "", 3.0, "start", 3.0, 1.0) for number in (2, 1))
+    assert advice(who=slow, io=1.0, compute=2.0, wait=3.0)[1] == (
+        "50% of the workers' time is waiting, for worker 2 above all"
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "blocks", "frames", "told"),
+    [
+        ("direct", 1.0, 23.0, "automatic chunks, 23x amplification where frames are read one by one"),
+        ("direct", 5.0, 23.0, "chunks with 5x amplification"),
+        ("frame", 1.0, 23.0, "chunks with 23x amplification"),
+        ("in-memory", 1.0, 23.0, "automatic chunks, 23x amplification"),
+        ("direct", 1.0, 1.5, ""),
+    ],
+)
+def test_amplification_is_that_of_the_way_of_reading(access: str, blocks: float, frames: float, told: str) -> None:
+    layouts = {"md.h5md": {"in blocks": blocks, "frame by frame": frames}}
+    run = Circumstances("H5MD", ("md.h5md",), 8, "mpi", access=access, layouts=layouts)
+    said = "\n".join(advice(run, io=4.0, compute=1.0))
+    assert (told in said) if told else ("amplification" not in said)
+    if told:
+        assert f"{blocks if 'with 5x' in told else frames:.0f}x less" in said
+        assert "`kinema repack md.h5md md-frames.h5md --layout frames`" in said
+    # nobody needs another file who computes
+    assert "kinema repack" not in "\n".join(advice(run, io=1.0, compute=4.0))
+
+
+# -- several runs -------------------------------------------------------------------------------------------------
+
+
+def run_of(n: int, seconds: float, *, threads: int = 1, whole: float = 0.0) -> Report:
+    """A run of which half is decoding, half computing."""
+    half = {"decode": seconds / 2, "compute": seconds / 2}
+    rest = dict.fromkeys(("start", "open", "io", "wait", "communicate", "close"), 0.0)
+    workers = tuple(worker(number, **rest, **half, total=seconds * threads, cpu=seconds) for number in range(n))
+    times = Timings((RoundTimings(seconds, 100, workers, np.empty((0, 7))),), whole=whole, runner="mpi")
+    return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": "mpi"}, times, (), (), ())
+
+
+def test_the_table_of_several_runs() -> None:
+    told = str(scaling_of([run_of(1, 9.0), run_of(1, 11.0), run_of(4, 2.0), run_of(4, 3.0)])).splitlines()
+    assert told[0] == "mpi, XTC: R_comp/IO 1 (measured, one worker)"
+    assert told[1].split() == [
+        "N", "runs", "t", "(s)", "S", "E", "t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted"
+    ]  # fmt: skip
+    means = ["0.000", "5.000", "5.000", "0.000", "0.000", "0.000"]
+    assert told[2].replace("±", "").split() == ["1", "2", "10.000", "1.414", "1.00", "0.20", "1.00", "0.20", *means]
+    means[1:3] = ["1.250", "1.250"]
+    # sqrt(0.02 + 0.08) of S = 4, and a fourth of it
+    assert told[3].replace("±", "").split() == ["4", "2", "2.500", "0.707", "4.00", "1.26", "1.00", "0.32", *means]
+
+
+def test_the_ratio_is_that_of_one_worker_of_one_thread() -> None:
+    assert scaling_of([run_of(1, 8.0), run_of(2, 4.0)]).R_comp_IO == {"mpi, XTC": 1.0}
+    assert scaling_of([run_of(1, 8.0, threads=2), run_of(2, 4.0)]).R_comp_IO == {}
+    # who asked for two, and had work for one, measured that of two
+    assert scaling_of([replace(run_of(1, 8.0), extra={"workers": 2})]).R_comp_IO == {}
+
+
+def test_speed_up_is_that_of_the_rounds_unless_asked_for_otherwise() -> None:
+    reports = [run_of(1, 8.0, whole=20.0), run_of(2, 4.0, whole=20.0)]
+    (points,) = scaling_of(reports).series.values()
+    assert points[1].speed_up == 2.0
+    (points,) = scaling_of(reports, quantity="t_total").series.values()
+    assert points[1].speed_up == 1.0
