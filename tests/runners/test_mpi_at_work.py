@@ -84,9 +84,8 @@ def test_threads_of_a_rank_work_at_the_same_time(mpi: Any, folder: Path) -> None
 
 # -- progress --------------------------------------------------------------------------------------------------------
 
-PROGRESS = """
+WAITING = """
 import time
-from kinema import progress
 
 def waiting(frame):
     # rank 0 at once, rank 1 after some frames of its only piece
@@ -96,6 +95,10 @@ def waiting(frame):
             raise TimeoutError("nobody was told of the frames before")
         time.sleep(0.01)
     return 1.0
+"""
+
+PROGRESS = """
+from kinema import progress
 
 class Heard:
     moved = False
@@ -116,7 +119,7 @@ with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
 
 
 def test_progress_moves_within_a_piece_and_names_the_slowest(mpi: Any, folder: Path) -> None:
-    (folder / "script.py").write_text(mpi.begin + PROGRESS)
+    (folder / "script.py").write_text(mpi.begin + WAITING + PROGRESS)
     code, out, err = mpi.ended(mpi.started(2, ["script.py"], folder))
     assert (code, out) == (0, ""), err
     # a launcher passes on what ranks write: there lines take the place of a bar, unless nobody wants to know
@@ -137,6 +140,27 @@ with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
 
 def test_what_is_done_of_a_piece_is_saved(mpi: Any, tmp_path: Path) -> None:
     assert mpi.script(2, KEPT, tmp_path) == "saved\n"
+
+
+KEPT_OF_OTHERS = """
+from kinema.checkpoint.file import load
+
+def look(done, total):
+    # rank 0 has nothing to save yet
+    content = load("run.ckpt")
+    if content is not None and content.rounds[0].nodes:
+        open("go", "w").close()
+
+with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
+    if mpi.leads:
+        analysis = kn.analysis.from_function(waiting, kn.open("a.dcd"))
+        analysis.run(runner=mpi, progress=look, checkpoint="run.ckpt", checkpoint_interval=0)
+        say("saved")
+"""
+
+
+def test_what_other_ranks_have_done_is_saved(mpi: Any, folder: Path) -> None:
+    assert mpi.script(2, WAITING + KEPT_OF_OTHERS, folder) == "saved\n"
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------

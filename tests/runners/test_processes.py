@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -335,6 +336,17 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
     assert origins == ["stored"]
     assert stored[0].division.memory == 30 << 20
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.xtc"]
+
+
+def test_an_exception_of_the_users_says_which_worker(rmsd: Analysis) -> None:
+    def fails(frame: kn.Frame) -> float:
+        return 1.0 / (frame.frame - 77)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        kn.analysis.from_function(fails, rmsd.trajectory).run(runner="processes", workers=2)
+    notes = "\n".join(caught.value.__notes__)
+    assert re.search(r"^worker [01] \(process \d+\):\nTraceback", notes, flags=re.MULTILINE), notes
+    assert "raised by" in notes
 
 
 def test_exceptions_that_cannot_travel_send_their_text() -> None:
