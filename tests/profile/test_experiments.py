@@ -90,6 +90,8 @@ def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
         report = one.report
         assert (report.timings.frames, report.run["atoms"], report.input["n_atoms"]) == (20, 214, 3341)
         assert report.n_workers == 2
+        # once, by the one who reads it
+        assert report.timings.opening["topology"] > 0
     # the frames themselves, by what the plan says of them
     assert [one.report.input["n_frames"] for one in outcomes] == [98, 20, 20]
     # what is advised can be done: commands on files that are gone cannot

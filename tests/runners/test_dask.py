@@ -440,9 +440,11 @@ def test_what_is_packed_for_the_client_counts_as_messages(client: Client, tmp_pa
     # it is in the function's time, which is that of Kinema's code
     for times in one.tasks.workers:
         assert times.function >= Sealed.SECONDS * min(1, times.tasks)
-    # the first task of each worker opens the file, which its account tells apart
-    assert all(worker.open > 0 for worker in one.workers if worker.frames)
+    # the first task of a process unpacks the kernel and opens the files, which its account tells apart
+    assert max(worker.open for worker in one.workers) >= Sealed.SECONDS
+    # the job is all of the round, with what came before its first task
     assert one.tasks.job == one.wall
+    assert one.wall >= max(stop for each in one.tasks.transitions for _, _, stop in each.actions)
 
 
 def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
