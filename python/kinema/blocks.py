@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Block", "Frame", "Gap", "Part", "frame_bytes"]
+from kinema.errors import ArgumentError
+
+__all__ = ["VECTOR_FIELDS", "Block", "Frame", "Gap", "Part", "check_out", "float_name", "frame_bytes"]
+
+# what a frame may have of each atom
+VECTOR_FIELDS = ("positions", "velocities", "forces")
 
 # the least that the core's reader works with, besides a frame
 WORKING_MEMORY = 3 << 20
@@ -23,6 +28,29 @@ _STAMP_BYTES = 9 * 4 + 3 * 8
 def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
     """Bytes of one frame in memory."""
     return n_atoms * 3 * item_bytes * n_fields + _STAMP_BYTES
+
+
+def float_name(dtype: DTypeLike) -> str:
+    """ "float32" or "float64"; ArgumentError for any other type."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in ("float32", "float64"):
+        raise ArgumentError(f"dtype must be float32 or float64, found {name}")
+    return name
+
+
+def check_out(out: NDArray[Any], shape: tuple[int, int, int], kind: str) -> None:
+    """ArgumentError for what is no array of this shape and type that can be filled from end to end."""
+    if not isinstance(out, np.ndarray):
+        raise ArgumentError(f"out must be a numpy array, found {type(out).__name__}")
+    if out.shape != shape:
+        raise ArgumentError(f"out has the wrong shape, expected {shape}, found {out.shape}")
+    if out.dtype.name != kind or not out.dtype.isnative:
+        raise ArgumentError(f"out has the wrong dtype, expected {kind}, found {out.dtype}")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ArgumentError("out must be C-contiguous and writeable; pass a fresh np.empty(...)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +104,7 @@ class Block:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
         """A block of the arrays that the core's `read` gave for `fields`."""
-        vectors = {name: arrays[name] if name in fields else None for name in ("positions", "velocities", "forces")}
+        vectors = {name: arrays[name] if name in fields else None for name in VECTOR_FIELDS}
         return cls(
             **vectors,
             cells=arrays["cells"],

@@ -22,6 +22,7 @@ __all__ = [
     "UnsupportedFormatError",
     "WorkerError",
     "make",
+    "says_enough",
 ]
 
 
@@ -157,6 +158,11 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
     reason = (error.strerror or str(error)).lower()
     place = f"{path}: " if path is not None else ""
     return make(kind, f"{place}{doing}: {reason}", path=path)
+
+
+def says_enough(error: BaseException) -> bool:
+    """Whether its message is all that is needed: defects of Kinema, and what others raise, are found by tracebacks."""
+    return isinstance(error, Error) and not isinstance(error, InternalError)
 
 
 def _restore(

@@ -1,6 +1,6 @@
 """Which files: names that users give, or those behind an MDAnalysis Universe.
 
-It opens none of them.
+It opens none of them, but to look for the signature of HDF5.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 from kinema.errors import ArgumentError
 
-__all__ = ["file_names", "files_of_universe"]
+__all__ = ["file_names", "files_of_universe", "is_hdf5"]
+
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def file_names(paths: Any) -> list[str]:
@@ -49,3 +51,17 @@ def files_of_universe(universe: Any) -> list[str]:
             "write it to a file and open that"
         )
     return [str(os.fspath(name)) for name in found]
+
+
+def is_hdf5(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the signature of HDF5 at one of its places (HDF5 file format, II.A: 0, 512, 1024, ...)."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        place, size = 0, os.path.getsize(path)
+        while place < size:
+            file.seek(place)
+            if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
+                return True
+            place = max(512, 2 * place)
+    return False

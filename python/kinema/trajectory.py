@@ -18,7 +18,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core, h5md, selection
-from kinema.blocks import WORKING_MEMORY, Block, Frame, Gap, Part, frame_bytes
+from kinema.blocks import (
+    VECTOR_FIELDS,
+    WORKING_MEMORY,
+    Block,
+    Frame,
+    Gap,
+    Part,
+    check_out,
+    float_name,
+    frame_bytes,
+)
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
 from kinema.index_file import read_group
@@ -36,7 +46,6 @@ __all__ = ["UNITS", "Trajectory"]
 UNITS: Mapping[str, str] = MappingProxyType(
     {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}
 )
-_VECTOR_FIELDS = ("positions", "velocities", "forces")
 _ITERATION_MEMORY = 32 << 20
 
 
@@ -369,10 +378,10 @@ class Trajectory:
         self._check_fields(names)
         chosen = self._frames(frames)
         atoms = self._atoms(select)
-        kind = _float_name(dtype)
+        kind = float_name(dtype)
         if out is not None:
             n_atoms = self.n_atoms if atoms is None else len(atoms)
-            _check_out(out, (count(chosen), n_atoms, 3), kind)
+            check_out(out, (count(chosen), n_atoms, 3), kind)
         found = self._core.read(
             chosen,
             atoms=atoms,
@@ -402,7 +411,7 @@ class Trajectory:
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self._check_fields(names)
-        kind = _float_name(dtype)
+        kind = float_name(dtype)
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
         needed = frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
@@ -466,14 +475,14 @@ class Trajectory:
         return self._core.read(self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None))
 
     def _vector_fields(self) -> tuple[str, ...]:
-        return tuple(name for name in _VECTOR_FIELDS if name in self._core.fields)
+        return tuple(name for name in VECTOR_FIELDS if name in self._core.fields)
 
     def _check_fields(self, names: tuple[str, ...]) -> None:
         if not names:
             raise ArgumentError("fields names nothing to read; give 'positions'")
         for name in names:
-            if name not in _VECTOR_FIELDS:
-                raise ArgumentError(f"field {name!r} is none of {', '.join(_VECTOR_FIELDS)}")
+            if name not in VECTOR_FIELDS:
+                raise ArgumentError(f"field {name!r} is none of {', '.join(VECTOR_FIELDS)}")
             if name not in self._core.fields:
                 raise ArgumentError(f"{self.paths[0]}: has no {name}; it holds {', '.join(self.fields)}")
 
@@ -484,24 +493,3 @@ class Trajectory:
 
 def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: info[field.name] for field in dataclass_fields(cls)}
-
-
-def _float_name(dtype: DTypeLike) -> str:
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = str(dtype)
-    if name not in ("float32", "float64"):
-        raise ArgumentError(f"dtype must be float32 or float64, found {name}")
-    return name
-
-
-def _check_out(out: NDArray[Any], shape: tuple[int, int, int], kind: str) -> None:
-    if not isinstance(out, np.ndarray):
-        raise ArgumentError(f"out must be a numpy array, found {type(out).__name__}")
-    if out.shape != shape:
-        raise ArgumentError(f"out has the wrong shape, expected {shape}, found {out.shape}")
-    if out.dtype.name != kind or not out.dtype.isnative:
-        raise ArgumentError(f"out has the wrong dtype, expected {kind}, found {out.dtype}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ArgumentError("out must be C-contiguous and writeable; pass a fresh np.empty(...)")

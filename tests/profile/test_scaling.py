@@ -451,6 +451,9 @@ def test_scaling_command(walk: Path, tmp_path: Path) -> None:
     assert (out / "scaling.png").read_bytes().startswith(b"\x89PNG")
     assert len((out / "results.jsonl").read_text().splitlines()) == 12
     assert "found '1,x'" in kinema("scaling", "-f", walk, "--workers", "1,x", code=2).stderr
+    # the design's word for what the runner does by itself is none of the command line's
+    found = kinema("scaling", "-f", walk, "--runner", "dask", "--oversubscribe", "0", code=2).stderr
+    assert "--oversubscribe takes whole numbers from 1 on, with commas between, found '0'" in found
 
 
 def test_pictures_of_other_kinds_are_refused(walk: Path, tmp_path: Path) -> None:

@@ -111,10 +111,11 @@ def test_chosen_frames(tmp_path: Path, frames: ResolvedFrames) -> None:
         assert decoded.total() <= 1.34 * len(decoded) + 6
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_threads_decode_few_chunks_twice(tmp_path: Path, chunk: int) -> None:
-    counted = _Counted(_written(tmp_path / "a.h5md", chunk), (0, 1, N_FRAMES), workers=3)
-    assert counted.plan.workers == 3
+# with 16 workers and chunks of 3 frames a task is one leaf by size alone
+@pytest.mark.parametrize(("chunk", "workers"), [*((chunk, 3) for chunk in CHUNKS), (3, 16)])
+def test_threads_decode_few_chunks_twice(tmp_path: Path, chunk: int, workers: int) -> None:
+    counted = _Counted(_written(tmp_path / "a.h5md", chunk), (0, 1, N_FRAMES), workers=workers)
+    assert counted.plan.workers == workers
     tree = _core.MergeTree(counted.plan.n_leaves, [counted.kernel])
     _core.run_into(counted.trajectory, counted.plan, counted.jobs, tree, [(0, counted.plan.n_leaves)])
     decoded = counted.decoded()

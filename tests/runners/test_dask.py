@@ -23,10 +23,11 @@ from distributed import Client, LocalCluster
 import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
-from kinema.runners import Runner, TaskRunner, choose_runner
+from kinema.runners import RoundRequest, Runner, TaskRunner, choose_runner
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
 from kinema.runners.dask.tasks import Shared
+from kinema.runners.hand_out import Dealing
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
 from kinema.runners.worker import Setup
@@ -211,8 +212,9 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     frames = (0, 1, traj.n_frames)
     one = next(kn.analysis.RMSD(traj)._rounds(frames))
     jobs = [(one.kernel, tuple(one.transforms))]
-    plan = _core.Plan(traj.core, frames, jobs, memory=1 << 24, workers=1)
-    setup = Setup(traj.core.recipe(), frames, jobs, plan.fingerprints, plan.n_leaves, 1 << 24, 1, 0.0)
+    request = RoundRequest(traj.core, frames, jobs)
+    division, plan, _ = Dealing(None, None).divide(request, workers=1, threads=1, memory=1 << 24)
+    setup = Setup(traj.core.recipe(), jobs, plan.fingerprints, division, 0.0)
     known, data = KnownFiles.of(traj.core)
     known.recipe["record_reads"] = True
     shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))

@@ -21,7 +21,8 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frames import ResolvedFrames
 from kinema.runners.gathering import PieceLimit
-from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule, Tally, round_timings
+from kinema.runners.hand_out import DEFAULT_PIECES, Dealing, HandOut, Schedule
+from kinema.runners.tally import Tally, round_timings
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, write_dcd
 

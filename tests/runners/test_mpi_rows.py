@@ -121,7 +121,8 @@ for frames in (range(10), range(400)):
     for gather in ("collective", "one-sided"):
         sizes = []
         runner = kn.runners.MPI(gather=gather, results="all", schedule="static")
-        kn.analysis.RMSD(traj).run(frames=frames, runner=runner)
+        done = kn.analysis.RMSD(traj).run(frames=frames, runner=runner)
+        assert done.timings.gather == gather
         one += sizes
 if rank == 0:
     say(*one)

@@ -322,7 +322,9 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
 
     def look(self: worker.Setup, folder: str) -> None:
         store(self, folder)
-        stored.append(worker.Setup.load(folder))
+        loaded = worker._load(folder)
+        assert isinstance(loaded, worker.Setup)
+        stored.append(loaded)
         ours, theirs = Pipe()
         with ours, theirs:
             opened = worker._Worker(theirs, folder, stored[0])
@@ -332,7 +334,7 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
     monkeypatch.setattr(worker.Setup, "store", look)
     kn.analysis.RMSD(kn.open(path, index="memory")).run(runner="processes", workers=2, memory="60 MiB")
     assert origins == ["stored"]
-    assert stored[0].memory == 30 << 20
+    assert stored[0].division.memory == 30 << 20
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.xtc"]
 
 

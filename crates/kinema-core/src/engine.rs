@@ -76,9 +76,9 @@ pub fn run_into(
 ) -> Result<RunTimings> {
     let start = Instant::now();
     // one leaf, or one load at a time, where nothing is gained by other ends
-    let (left, task_leaves) = match plan.tasks(trajectory, leaves)? {
-        Some(tasks) => (tasks, u64::MAX),
-        None => (leaves.to_vec(), plan.task_leaves),
+    let (left, task_leaves) = match plan.cuts_matter() {
+        true => (plan.tasks(&plan.cuts(trajectory)?, leaves), u64::MAX),
+        false => (leaves.to_vec(), plan.task_leaves),
     };
     let shared = Shared {
         trajectory,

@@ -145,9 +145,9 @@ impl Plan {
         if access == Access::Direct {
             plan.size_blocks(&budget, grain.frames);
         }
-        if plan.workers > 1 && plan.band > 1 {
-            let cuts = Cuts::of(scanned, &plan.frames, fields, leaf_frames);
-            let tasks = cuts.pieces(std::slice::from_ref(&(0..plan.n_leaves())), plan.task_leaves, plan.workers as u64);
+        if plan.band > 1 && plan.cuts_matter() {
+            let cuts = plan.cuts(trajectory)?;
+            let tasks = plan.tasks(&cuts, std::slice::from_ref(&(0..plan.n_leaves())));
             plan.decoded_twice = tasks.iter().map(|task| cuts.cost(task.end)).sum();
         }
         Ok(plan)
@@ -216,15 +216,14 @@ impl Plan {
         Ok(Cuts::of(scanned, &self.frames, self.fields, self.leaf_frames))
     }
 
-    /// Leaves as the workers take them, where tasks had best end with chunks; `None`: each is of `task_leaves`.
-    ///
-    /// # Errors
-    /// `Internal` where the trajectory has not been scanned.
-    pub(crate) fn tasks(&self, trajectory: &Trajectory, leaves: &[Range<u64>]) -> Result<Option<Vec<Range<u64>>>> {
-        if self.workers == 1 || self.task_leaves == 1 || self.access != Access::Direct {
-            return Ok(None);
-        }
-        Ok(Some(self.cuts(trajectory)?.pieces(leaves, self.task_leaves, self.workers as u64)))
+    /// Whether the workers' tasks had best end where chunks or files do; else each is of `task_leaves`.
+    pub(crate) fn cuts_matter(&self) -> bool {
+        self.workers > 1 && self.access == Access::Direct && (self.band > 1 || self.task_leaves > 1)
+    }
+
+    /// Leaves as the workers take them, where cuts matter.
+    pub(crate) fn tasks(&self, cuts: &Cuts, leaves: &[Range<u64>]) -> Vec<Range<u64>> {
+        cuts.pieces(leaves, self.task_leaves, self.workers as u64)
     }
 
     /// The plan in words; `decoded_twice`: what the hand-out of a runner with workers of other kinds decodes twice.

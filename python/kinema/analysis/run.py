@@ -90,6 +90,7 @@ def run(
             opening=dict(analyses[0].trajectory.opening),
             runner=chosen_runner.name,
             access=chosen_access,
+            gather=chosen_runner.gather if isinstance(chosen_runner, SpreadsRows) else "",
         )
         return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes))
 

@@ -85,9 +85,9 @@ def _bad_input(error: Exception) -> str | None:
         place = getattr(error, "ctx", None)
         name = place.command_path if place is not None else "kinema"
         return f"{str(format_message()).rstrip('.')} (see {name} --help)"
-    from kinema.errors import Error, InternalError
+    from kinema.errors import says_enough
 
-    if isinstance(error, Error) and not isinstance(error, InternalError):
+    if says_enough(error):
         return "; ".join(filter(None, (str(error), _notes(error))))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -6,94 +6,18 @@ It knows no quantity; the commands make the analysis object.
 import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import kinema as kn
-from kinema.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
+from kinema.cli.analysis_options import Inputs, Joining, Outputs, Window, Workers
 from kinema.cli.command_line import Command
-from kinema.cli.options import OnTruncated, Overlap
-from kinema.cli.runner_choice import Workers
 from kinema.errors import ArgumentError
-from kinema.output import check_folder, check_plot_path, check_writable
 from kinema.peak_memory import peak_memory
-from kinema.result_file import SUFFIXES as RESULT_SUFFIXES
-from kinema.result_file import StoredArray, check_result_path
+from kinema.result_file import StoredArray
 from kinema.runners import CalledByAll
 from kinema.time_window import frames_between
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Files, atoms and how to read."""
-
-    trajectory: list[Path]
-    topology: Path | None
-    select: str | None
-    index_file: Path | None
-    group: str | None
-    overlap: Overlap
-    on_truncated: OnTruncated
-
-
-@dataclass(frozen=True)
-class Window:
-    """Frames: by time in ps, or by number."""
-
-    begin: float | None
-    end: float | None
-    every: float | None
-    start: int | None
-    stop: int | None
-    step: int | None
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where the values and the picture go, and what is done of a run; `per_frame`: values may go to a file of rows."""
-
-    values: Path | None
-    plot: Path | None
-    checkpoint: Path | None = None
-    checkpoint_interval: float | None = None
-    per_frame: bool = False
-    report: Path | None = None
-
-    @property
-    def written(self) -> tuple[Path | None, ...]:
-        """Files for the user."""
-        return self.values, self.plot, self.report
-
-    @property
-    def rows(self) -> str | None:
-        """The file that values are written to while the run goes on, if they are."""
-        suffix = "" if self.values is None else self.values.suffix.lower()
-        return str(self.values) if self.per_frame and suffix in RESULT_SUFFIXES else None
-
-    @property
-    def kept(self) -> Checkpoint | None:
-        """The checkpoint; it stays until the values are written."""
-        if self.checkpoint is None:
-            if self.checkpoint_interval is not None:
-                raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
-            return None
-        interval = DEFAULT_INTERVAL if self.checkpoint_interval is None else self.checkpoint_interval
-        return Checkpoint(str(self.checkpoint), interval, keep=True)
-
-    def check(self) -> None:
-        """Raises what writing them would raise."""
-        if self.rows is not None:
-            check_result_path(self.rows)
-        elif self.values is not None:
-            check_writable(self.values)
-        if self.plot is not None:
-            check_plot_path(self.plot)
-        if self.kept is not None:
-            check_folder(self.kept.name)
-        if self.report is not None:
-            check_folder(str(self.report))
 
 
 @dataclass(frozen=True)
@@ -115,14 +39,14 @@ class Quantity:
         return {"mean": mean, "min": least, "max": largest}
 
 
-def open_inputs(inputs: Inputs, outputs: Outputs) -> tuple[kn.Trajectory, kn.Selection]:
+def open_inputs(inputs: Inputs, joining: Joining, outputs: Outputs) -> tuple[kn.Trajectory, kn.Selection]:
     """The trajectory and its atoms; where outputs cannot be written, that is said before anything is read."""
     outputs.check()
     trajectory = kn.open(
         [str(path) for path in inputs.trajectory],
         None if inputs.topology is None else str(inputs.topology),
-        overlap=inputs.overlap.value,
-        on_truncated=inputs.on_truncated.value,
+        overlap=joining.overlap.value,
+        on_truncated=joining.on_truncated.value,
     )
     if inputs.topology is not None:
         _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
@@ -146,7 +70,7 @@ def run(
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     search = runner.find_frames if isinstance(runner, CalledByAll) else None
-    trajectory.scan(workers=workers.number, progress=progress, search=search)
+    trajectory.scan(workers=workers.workers, progress=progress, search=search)
     notes = notes_on(trajectory)
     if not command.quiet:
         for note in notes:
@@ -155,7 +79,7 @@ def run(
     kept = outputs.kept
     analysis.run(
         **_frames(trajectory, window),
-        workers=workers.number,
+        workers=workers.workers,
         runner=runner,
         memory=workers.memory,
         progress=progress,
@@ -163,8 +87,8 @@ def run(
         out=outputs.rows,
         access=workers.access.value,
     )
-    if outputs.values is not None and outputs.rows is None:
-        analysis.save(outputs.values)
+    if outputs.output is not None and outputs.rows is None:
+        analysis.save(outputs.output)
     if outputs.plot is not None:
         analysis.plot(outputs.plot)
     if outputs.report is not None:
@@ -190,12 +114,12 @@ def notes_on(trajectory: kn.Trajectory) -> list[str]:
 
 def _frames(trajectory: kn.Trajectory, window: Window) -> dict[str, Any]:
     """The arguments of `run` that choose frames."""
-    by_time = any(value is not None for value in (window.begin, window.end, window.every))
+    by_time = any(value is not None for value in (window.begin, window.end, window.dt))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
     if by_time and by_number:
         raise ArgumentError("-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one")
     if by_time:
-        return {"frames": frames_between(trajectory, window.begin, window.end, window.every)}
+        return {"frames": frames_between(trajectory, window.begin, window.end, window.dt)}
     return {"start": window.start, "stop": window.stop, "step": window.step}
 
 
@@ -224,7 +148,7 @@ def _summary(
         "bytes_read": timings.bytes_read,
         "reads": timings.reads,
         "peak_memory": peak_memory(),
-        "outputs": [str(path) for path in outputs.written if path is not None],
+        "outputs": outputs.written,
     }
 
 
@@ -239,7 +163,5 @@ def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs:
     )
     if timings.frames_restored:
         print(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
-    written = [str(path) for path in outputs.written if path is not None]
-    print(
-        f"written: {', '.join(written)}" if written else "values are written with -o FILE, a picture with --plot FILE"
-    )
+    written = ", ".join(outputs.written)
+    print(f"written: {written}" if written else "values are written with -o FILE, a picture with --plot FILE")

@@ -58,13 +58,11 @@ def info(
 def _is_h5md(file: Path) -> bool:
     """Whether it is HDF5 with the structure of H5MD; what is wrong with a file is said by `kinema.open`."""
     from kinema.errors import Error
+    from kinema.files import is_hdf5
     from kinema.h5md import groups_of
 
-    with file.open("rb") if file.is_file() else open("/dev/null", "rb") as handle:
-        if handle.read(8) != b"\x89HDF\r\n\x1a\n":
-            return False
     try:
-        return bool(groups_of(file))
+        return is_hdf5(file) and bool(groups_of(file))
     except Error:
         return False
 

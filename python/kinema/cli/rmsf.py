@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import options
+from kinema.cli.analysis_options import Inputs, Joining, Outputs, Window, Workers, takes_groups
 
 
 class Align(StrEnum):
@@ -16,13 +17,14 @@ class Align(StrEnum):
     reference = "reference"
 
 
+@takes_groups
 def rmsf(
     context: typer.Context,
-    trajectory: options.Trajectories,
-    topology: options.Topology = None,
-    select: options.Select = None,
-    index_file: options.IndexFile = None,
-    group: options.Group = None,
+    inputs: Inputs,
+    window: Window,
+    workers: Workers,
+    joining: Joining,
+    outputs: Outputs,
     align: Annotated[
         Align,
         typer.Option("--align", help="Superpose frames on the average structure or on the reference first."),
@@ -33,39 +35,14 @@ def rmsf(
     ] = None,
     ref_frame: options.ReferenceFrame = None,
     reference: options.Reference = None,
-    begin: options.Begin = None,
-    end: options.End = None,
-    dt: options.Every = None,
-    start: options.Start = None,
-    stop: options.Stop = None,
-    step: options.Step = None,
-    workers: options.Workers = None,
-    runner: options.Runner = None,
-    memory: options.Memory = None,
-    access: options.AccessOption = options.Access.direct,
-    threads_per_worker: options.ThreadsPerWorker = None,
-    schedule: options.ScheduleOption = None,
-    oversubscribe: options.Oversubscribe = None,
-    gather: options.GatherOption = None,
-    scheduler: options.Scheduler = None,
-    overlap: options.OverlapOption = options.Overlap.last,
-    on_truncated: options.OnTruncatedOption = options.OnTruncated.error,
-    output: options.Output = None,
-    plot: options.Plot = None,
-    checkpoint: options.Checkpoint = None,
-    checkpoint_interval: options.CheckpointInterval = None,
-    report: options.Report = None,
 ) -> None:
     """Root-mean-square fluctuation of each atom."""
     import kinema as kn
-    from kinema.cli.analysis_run import Inputs, Outputs, Quantity, Window, open_inputs, run
+    from kinema.cli.analysis_run import Quantity, open_inputs, run
     from kinema.cli.reference import reference_arguments
-    from kinema.cli.runner_choice import Workers
     from kinema.errors import ArgumentError
 
-    inputs = Inputs(trajectory, topology, select, index_file, group, overlap, on_truncated)
-    outputs = Outputs(output, plot, checkpoint, checkpoint_interval, report=report)
-    traj, atoms = open_inputs(inputs, outputs)
+    traj, atoms = open_inputs(inputs, joining, outputs)
     if align is Align.none and (align_select, ref_frame, reference) != (None, None, None):
         raise ArgumentError("--align-select, --ref-frame and --reference need --align average or reference")
     analysis = kn.analysis.RMSF(
@@ -80,7 +57,7 @@ def rmsf(
         traj,
         analysis,
         Quantity(f"RMSF of {atoms.n_atoms} atoms", "angstrom"),
-        Window(begin, end, dt, start, stop, step),
+        window,
         outputs,
-        Workers(workers, memory, runner, threads_per_worker, schedule, oversubscribe, gather, scheduler, access),
+        workers,
     )

@@ -125,7 +125,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(word) for word in _words(text)))
-    except ValueError:
-        raise ArgumentError(f"{option} takes whole numbers with commas between, found {text!r}") from None
+    words = _words(text)
+    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ArgumentError(f"{option} takes whole numbers from 1 on, with commas between, found {text!r}")
+    return tuple(dict.fromkeys(map(int, words)))

@@ -6,16 +6,17 @@ It makes no files and starts nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 
 from kinema import _core
 from kinema.access import MPIO, check_access
 from kinema.errors import ArgumentError
 from kinema.resources import parse_memory
+from kinema.runners.base import options_of
 
-__all__ = ["CACHES", "FORMATS", "RUNNERS", "SOURCES", "Design", "Setting"]
+__all__ = ["CACHES", "FORMATS", "SOURCES", "Design", "Setting"]
 
-RUNNERS = ("serial", "threads", "processes", "dask", "mpi")
 CACHES = ("warm", "drop", "copy")
 SOURCES = ("file", "synthetic")
 # what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, the others as
@@ -37,6 +38,11 @@ class Setting:
     access: str
     oversubscribe: int = 0
 
+    @property
+    def as_given(self) -> bool:
+        """Whether the files are read that the user has named."""
+        return self.source == "file" and self.format == "as is"
+
 
 @dataclass(frozen=True)
 class Design:
@@ -46,7 +52,7 @@ class Design:
     ----------
     files, topology, select, start, stop, step : as `kinema.open`, `Trajectory.select` and `Analysis.run`
     workers : numbers of workers
-    runner : one of RUNNERS
+    runner : as `Analysis.run`, by name
     repeats : runs of each kind
     workloads : how many times the RMSD is computed for each frame that is read: R_comp/IO grows with it
     sources : "file"; "synthetic": as many atoms and frames of a random walk, in memory: the control without I/O
@@ -80,10 +86,11 @@ class Design:
     schedule: str = ""
     cache: str = "warm"
     ranks_per_node: int | None = None
-    unreadable: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        _among("runner", (self.runner,), RUNNERS)
+        pieces = next(filter(None, self.oversubscribes), None)
+        gather = next(filter(None, self.gathers), None)
+        options_of(self.runner, {"schedule": self.schedule or None, "oversubscribe": pieces, "gather": gather})
         _among("cache", (self.cache,), CACHES)
         _among("source", self.sources, SOURCES)
         _among("formats", self.formats, FORMATS)
@@ -96,45 +103,41 @@ class Design:
                 raise ArgumentError(f"access {access!r} is for the runner mpi, and this is {self.runner}")
         if self.memory is not None:
             parse_memory(self.memory)
-        pieces = (1,) if self.oversubscribes == (0,) else self.oversubscribes
         counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
-        for name, numbers in (counted | {"oversubscribe": pieces}).items():
+        if self.oversubscribes != (0,):
+            counted["oversubscribe"] = self.oversubscribes
+        for name, numbers in counted.items():
             if not numbers or min(numbers) < 1:
                 raise ArgumentError(
                     f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers)) or 'none'}"
                 )
         if not self.files:
             raise ArgumentError("an experiment needs a trajectory")
-        if self.runner != "mpi" and (self.gathers != ("",) or self.ranks_per_node is not None):
-            raise ArgumentError(f"gather and ranks per node are for the runner mpi, and this is {self.runner}")
+        if self.runner != "mpi" and self.ranks_per_node is not None:
+            raise ArgumentError(f"ranks per node are for the runner mpi, and this is {self.runner}")
         if self.ranks_per_node is not None and self.ranks_per_node < 1:
             raise ArgumentError(f"ranks per node must be at least 1, found {self.ranks_per_node}")
-        if self.runner not in ("processes", "mpi", "dask") and (self.schedule or self.oversubscribes != (0,)):
-            raise ArgumentError(
-                f"schedule and oversubscribe are for processes, mpi and dask, and this is {self.runner}"
-            )
         if self.runner == "serial" and self.workers != (1,):
             raise ArgumentError("the serial runner has one worker")
+        if len(self.unreadable) == len(self.formats):
+            raise ArgumentError(f"not read yet: {', '.join(self.unreadable)}; name another format")
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Those of `formats` that Kinema does not read yet, and that are left out."""
         read = {known["name"] for known in _core.formats() if known["reads"]}
         # of the publications' formats; NetCDF-4 is read as HDF5, AMBER's NetCDF-3 is not
         names = {"trr": "TRR", "nc": "NetCDF"}
-        missing = tuple(one for one in self.formats if one in names and names[one] not in read)
-        object.__setattr__(self, "unreadable", missing)
-        if len(missing) == len(self.formats):
-            raise ArgumentError(f"not read yet: {', '.join(missing)}; name another format")
+        return tuple(one for one in self.formats if one in names and names[one] not in read)
 
     def settings(self) -> Iterator[Setting]:
         """All series, of what Kinema reads. Synthetic data have one format: there is nothing to store."""
+        stored = [format for format in self.formats if format not in self.unreadable]
         for source in self.sources:
-            formats: Sequence[str] = [one for one in self.formats if one not in self.unreadable]
-            if source == "synthetic":
-                formats = ["as is"]
-            for format in formats:
-                for workload in self.workloads:
-                    for gather in self.gathers:
-                        for access in self.accesses:
-                            for pieces in self.oversubscribes:
-                                yield Setting(format, source, workload, gather, access, pieces)
+            formats = ["as is"] if source == "synthetic" else stored
+            varied = product(formats, [source], self.workloads, self.gathers, self.accesses, self.oversubscribes)
+            for values in varied:
+                yield Setting(*values)
 
 
 def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ def main(path: str) -> None:
     told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     options = {name: told[name] for name in ("schedule", "gather", "oversubscribe") if told[name]}
     if told["runner"] != "mpi":
-        _run(told, _runner(told["runner"], options))
+        _run(told, choose_runner(told["runner"], **options))
         return
     from kinema.runners.mpi.runner import MPIRunner
 
@@ -32,13 +32,7 @@ def main(path: str) -> None:
             _run(told, ranks)
 
 
-def _runner(name: str, options: dict[str, Any]) -> str | Runner:
-    if not options:
-        return name
-    return type(choose_runner(name))(**options)
-
-
-def _run(told: dict[str, Any], runner: str | Runner) -> None:
+def _run(told: dict[str, Any], runner: Runner) -> None:
     trajectory = open_trajectory(told["files"], told["topology"], overlap=told["overlap"])
     # the work multiplier: the same kernel so many times over each block that is read
     analyses = [RMSD(trajectory, told["select"]) for _ in range(told["workload"])]

@@ -128,7 +128,7 @@ class _Files:
 
     def of(self, setting: Setting, workers: int) -> list[str]:
         """The files of a run."""
-        if setting.source == "file" and setting.format == "as is":
+        if setting.as_given:
             return list(self._design.files)
         parts = {"subfiles": workers, "chain": max(self._design.workers)}.get(setting.format, 0)
         key = (setting.source, setting.format, parts)
@@ -167,7 +167,6 @@ def _one(
     launcher: Callable[[int], list[str]],
 ) -> Outcome:
     paths = made.of(setting, workers)
-    own = setting.source == "file" and setting.format == "as is"
     with _scratch(made.scratch) as folder:
         if design.cache == "copy":
             paths = files.copied(paths, Path(folder))
@@ -195,9 +194,9 @@ def _one(
             "access": setting.access,
             "memory": design.memory,
             "report": str(report),
-            "start": design.start if own else None,
-            "stop": design.stop if own else None,
-            "step": design.step if own else None,
+            "start": design.start if setting.as_given else None,
+            "stop": design.stop if setting.as_given else None,
+            "step": design.step if setting.as_given else None,
             "extra": _extra(design, setting, workers, repeat),
         }
         settings = Path(folder) / "settings.json"

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.frames import ResolvedFrames
-from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.frames import ResolvedFrames, compose, count, numbers
+from kinema.runners.timings import block_column
 
 __all__ = ["Place", "Places"]
-
-_WORKER, _LEAF, _FRAMES, _START = (BLOCK_COLUMNS.index(name) for name in ("worker", "leaf", "frames", "start"))
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ class Places:
         """(blocks,) the position in the selection at which each block begins; `blocks` are all of a round."""
         if not len(blocks):
             return np.empty(0, dtype=np.int64)
-        leaves, counts = blocks[:, _LEAF].astype(np.int64), blocks[:, _FRAMES].astype(np.int64)
-        order = np.lexsort((blocks[:, _START], leaves))
+        leaves, counts = (block_column(blocks, name).astype(np.int64) for name in ("leaf", "frames"))
+        order = np.lexsort((block_column(blocks, "start"), leaves))
         sums = np.cumsum(counts[order]) - counts[order]
         found = np.empty(len(blocks), dtype=np.int64)
-        if counts.sum() == self._count():
+        if counts.sum() == count(self._frames):
             # all frames are there: each block begins where those before it end, however many leaves it holds
             found[order] = sums
             return found
@@ -77,19 +75,15 @@ class Places:
         leaf_frames = int(np.bincount(leaves - leaves.min(), weights=counts).max())
         if len(np.unique(leaves)) == 1 and leaves[0] > 0:
             # one leaf alone, the last: what came before it is not known but for what the selection has
-            leaf_frames = (self._count() - int(counts.sum())) // int(leaves[0])
+            leaf_frames = (count(self._frames) - int(counts.sum())) // int(leaves[0])
         first_of_leaf = np.searchsorted(leaves[order], leaves[order], side="left")
         found[order] = leaves[order] * leaf_frames + sums - sums[first_of_leaf]
-        return found.clip(0, max(0, self._count() - 1))
+        return found.clip(0, max(0, count(self._frames) - 1))
 
     def parts(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) which of `paths` holds the frame at each position of the selection."""
-        if isinstance(self._frames, tuple):
-            start, step, _ = self._frames
-            numbers = start + step * positions
-        else:
-            numbers = self._frames[positions].astype(np.int64)
-        at: NDArray[np.int64] = self._kept[np.searchsorted(self._firsts, numbers, side="right") - 1]
+        chosen = numbers(compose(self._frames, positions.astype(np.uint64))).astype(np.int64)
+        at: NDArray[np.int64] = self._kept[np.searchsorted(self._firsts, chosen, side="right") - 1]
         return at
 
     def place(self, position: int, n_frames: int, times: float | None) -> Place:
@@ -111,10 +105,4 @@ class Places:
         return Place(path, min(first, last), max(first, last), begin, end - begin, exact, times)
 
     def _number(self, position: int) -> int:
-        if isinstance(self._frames, tuple):
-            start, step, _ = self._frames
-            return start + step * position
-        return int(self._frames[position])
-
-    def _count(self) -> int:
-        return self._frames[2] if isinstance(self._frames, tuple) else len(self._frames)
+        return int(numbers(compose(self._frames, (position, 1, 1)))[0])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.output import write_whole
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.runners.timings import PHASES, UNACCOUNTED, counted
+from kinema.runners.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,16 +41,21 @@ _COLOURS = {
     "close": "#7A5195",
     UNACCOUNTED: "#5A5A5A",
 }
-_NAMES = {
-    "start": "start",
-    "open": "open",
-    "io": "I/O",
-    "decode": "decode",
-    "compute": "compute",
-    "wait": "wait",
-    "communicate": "communicate",
-    "close": "close",
-    UNACCOUNTED: "unaccounted",
+# phases that are called otherwise in pictures
+_NAMES = {"io": "I/O", "frames": "more work"}
+# the publications' names
+_PUBLISHED = {
+    "t_init_top": "start",
+    "t_init": "open",
+    "t_init_traj": "open",
+    "t_io": "io",
+    "t_IO": "io",
+    "t_comp": "compute",
+    "t_rmsd": "compute",
+    "t_wait": "wait",
+    "t_comm": "communicate",
+    "t_close_traj": "close",
+    "t_end_loop": "close",
 }
 _SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vP*"
@@ -79,7 +84,7 @@ def draw_bars(report: Report) -> Figure:
     for worker in report.timings.workers:
         for phase, values in sums.items():
             values[worker.worker] += max(0.0, getattr(worker, phase))
-    marked = [(one.worker, _NAMES.get(one.phase, "more work")) for one in report.stragglers]
+    marked = [(one.worker, _NAMES.get(one.phase, one.phase)) for one in report.stragglers]
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
     axes = figure.subplots()
@@ -131,12 +136,9 @@ def _published_sums(
     """(ranks,) seconds by phase, and the stragglers with their phases."""
     run = published.run(n_ranks, repeat)
     marked = [(straggler.rank, straggler.phase) for straggler in published.stragglers(n_ranks, repeat)]
-    names = {"open_topology": "start", "open_trajectory": "open", "t_init": "open", "t_io": "io", "t_IO": "io"}
-    names |= {"t_comp": "compute", "t_rmsd": "compute", "t_wait": "wait", "t_comm": "communicate"}
-    names |= {"t_init_top": "start", "t_init_traj": "open", "t_close_traj": "close", "t_end_loop": "close"}
     sums = {phase: np.zeros(n_ranks) for phase in (*PHASES, UNACCOUNTED)}
     for name in published.phases:
-        sums[names[name]] += run[name]
+        sums[_PUBLISHED[name]] += run[name]
     sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
     return sums, marked
 
@@ -149,7 +151,7 @@ def _stack(
     total = sum(values.sum() for values in sums.values())
     for phase, values in sums.items():
         if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
-            label = _NAMES[phase]
+            label = _NAMES.get(phase, phase)
             # without gaps where a bar has few pixels: gaps of a pixel or none would make patterns
             width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
@@ -217,20 +219,22 @@ def draw_timeline(report: Report) -> Figure:
     )  # fmt: skip
     _plain(axes)
     axes.grid(visible=False, axis="y")
-    handles = [Patch(color=_COLOURS[phase], label=_NAMES[phase]) for phase in _COLOURS if phase in shown]
+    handles = [Patch(color=_COLOURS[phase], label=_NAMES.get(phase, phase)) for phase in _COLOURS if phase in shown]
     figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=9)
     return figure
 
 
 def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dict[int, list[tuple[float, float]]]]:
     """(begin, length) of each phase of each block, by phase and worker."""
-    found: dict[str, dict[int, list[tuple[float, float]]]] = {"io": {}, "decode": {}, "compute": {}}
-    for worker in np.unique(blocks[:, 0]):
-        rows = blocks[blocks[:, 0] == worker]
-        begin = rows[:, 3] + offset
-        for column, phase in ((4, "io"), (5, "decode"), (6, "compute")):
-            found[phase][int(worker)] = list(zip(begin.tolist(), rows[:, column].tolist(), strict=True))
-            begin = begin + rows[:, column]
+    found: dict[str, dict[int, list[tuple[float, float]]]] = {phase: {} for phase in BLOCK_PHASES}
+    workers = block_column(blocks, "worker")
+    for worker in np.unique(workers):
+        rows = blocks[workers == worker]
+        begin = block_column(rows, "start") + offset
+        for phase in BLOCK_PHASES:
+            seconds = block_column(rows, phase)
+            found[phase][int(worker)] = list(zip(begin.tolist(), seconds.tolist(), strict=True))
+            begin = begin + seconds
     return found
 
 

@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.profile.scaling import ScalingPoint, scaling_points
+from kinema.profile.scaling import ScalingPoint, mean_and_deviation, scaling_points
 from kinema.profile.stragglers import THRESHOLD
 
 __all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
@@ -90,8 +90,7 @@ class Published:
 
     def mean(self, name: str, n_ranks: int) -> tuple[float, float]:
         """Mean and deviation (n - 1) of all ranks of all repeats together."""
-        values = self._all(name, n_ranks)
-        return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        return mean_and_deviation(self._all(name, n_ranks).tolist())
 
     def largest(self, name: str, n_ranks: int) -> float:
         """Of all ranks of all repeats."""
@@ -102,7 +101,7 @@ class Published:
         if each not in ("mean", "max"):
             raise ArgumentError(f"each must be 'mean' or 'max', found {each!r}")
         values = [float(getattr(self.runs[n_ranks, repeat][name], each)()) for repeat in self.repeats(n_ranks)]
-        return fmean(values), stdev(values) if len(values) > 1 else 0.0
+        return mean_and_deviation(values)
 
     def scaling(self) -> tuple[ScalingPoint, ...]:
         """S and E of the slowest rank of each run."""
@@ -112,19 +111,17 @@ class Published:
     def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
         """Ranks that took `threshold` times the fast group's time or more, slowest first.
 
-        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 62 of 72 were once, the
+        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 63 of 72 were once, the
         median is one of the slow. Waiting is no work, and left out where the tables have it apart.
         """
         run = self.run(n_ranks, repeat)
         own = run[self.total] - run.get("t_wait", 0.0)
-        fast = own[own <= THRESHOLD * own.min()]
-        usual = median(fast.tolist())
+        fast = own <= THRESHOLD * own.min()
+        usual = median(own[fast].tolist())
+        work = {name: (run[name], median(run[name][fast].tolist())) for name in self.phases if name != "t_wait"}
         found = []
         for rank in np.flatnonzero(own >= threshold * usual):
-            inside = own <= THRESHOLD * own.min()
-            excess = {
-                name: run[name][rank] - median(run[name][inside].tolist()) for name in self.phases if name != "t_wait"
-            }
+            excess = {name: values[rank] - of_the_fast for name, (values, of_the_fast) in work.items()}
             phase = max(excess, key=lambda name: float(excess[name]))
             found.append(
                 PublishedStraggler(n_ranks, repeat, int(rank), float(own[rank]), float(own[rank] / usual), phase)

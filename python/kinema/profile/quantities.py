@@ -7,10 +7,11 @@ that of a run with one worker, and an estimate otherwise. It gives no advice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kinema.runners.timings import Timings
+from kinema.runners.timings import Timings, WorkerTimings
 
 __all__ = ["Quantities", "quantities_of"]
 
@@ -91,7 +92,7 @@ def quantities_of(timings: Timings) -> Quantities:
     )
 
 
-def _threads(wall: float, workers: Any) -> int:
+def _threads(wall: float, workers: Sequence[WorkerTimings]) -> int:
     """Threads of a worker, whose seconds add up."""
     return round(workers[0].total / wall) if workers and wall > 0 else 1
 

@@ -190,7 +190,7 @@ def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
         paths=tuple(trajectory.paths),
         cores=default_workers(),
         runner=timings.runner,
-        one_sided="one-sided gathering" in first.plan,
+        one_sided=timings.gather == "one-sided",
         access=timings.access,
         # packed frames are read whole
         bytes_wanted=0 if trajectory.format == "XTC" else n_read,

@@ -26,7 +26,7 @@ from kinema.errors import ArgumentError, CorruptFileError
 from kinema.profile.places import Place
 from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
 from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, Timings, WorkerTimings
+from kinema.runners.timings import BLOCK_COLUMNS, BLOCK_PHASES, RoundTimings, Timings, WorkerTimings, block_column
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report
@@ -71,20 +71,28 @@ def report_as_dict(report: Report) -> dict[str, Any]:
 def block_summary(timings: Timings) -> dict[str, dict[str, float]]:
     """Seconds of a block by phase: count, mean, median, p95, max. "between" is what passes until the worker's next one:
     merging, waiting, asking for work; not told of workers with several threads. Empty without blocks."""
-    found: dict[str, list[NDArray[np.float64]]] = {"io": [], "decode": [], "compute": [], "between": []}
+    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in (*BLOCK_PHASES, "between")}
     for one in timings.rounds:
-        for name in ("io", "decode", "compute"):
-            found[name].append(one.blocks[:, BLOCK_COLUMNS.index(name)])
-        found["between"] += [_between(one.blocks[one.blocks[:, 0] == w.worker]) for w in one.workers]
+        for name in BLOCK_PHASES:
+            found[name].append(block_column(one.blocks, name))
+        workers = block_column(one.blocks, "worker")
+        found["between"] += [_between(one.blocks[workers == worker.worker]) for worker in one.workers]
     joined = {name: np.concatenate(values) for name, values in found.items() if values}
     return {name: _summary(values) for name, values in joined.items() if len(values)}
 
 
 def _between(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    rows = rows[np.argsort(rows[:, 3], kind="stable")]
-    gaps = rows[1:, 3] - (rows[:-1, 3] + rows[:-1, 4:7].sum(axis=1))
+    rows = rows[np.argsort(block_column(rows, "start"), kind="stable")]
+    begun = block_column(rows, "start")
+    gaps = begun[1:] - (begun + _seconds(rows))[:-1]
     # blocks of one worker that overlap are those of its threads
     return gaps.clip(min=0.0) if (gaps > -1e-3).all() else np.empty(0)
+
+
+def _seconds(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(blocks,) of all phases together."""
+    total: NDArray[np.float64] = np.sum([block_column(blocks, name) for name in BLOCK_PHASES], axis=0)
+    return total
 
 
 def _summary(values: NDArray[np.float64]) -> dict[str, float]:
@@ -98,7 +106,7 @@ def _summary(values: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _round(one: RoundTimings) -> dict[str, Any]:
-    kept = np.sort(np.argsort(-one.blocks[:, 4:7].sum(axis=1), kind="stable")[:MOST_BLOCKS])
+    kept = np.sort(np.argsort(-_seconds(one.blocks), kind="stable")[:MOST_BLOCKS])
     return {
         "wall": one.wall,
         "frames": one.frames,

@@ -7,7 +7,7 @@ no reason beyond what the clocks tell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.profile.places import Place, Places
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
+from kinema.runners.timings import RoundTimings, WorkerTimings, block_column
 
 __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
 
@@ -89,11 +89,6 @@ class Straggler:
         """For JSON."""
         return asdict(self)
 
-    @staticmethod
-    def from_dict(found: Mapping[str, Any]) -> Straggler:
-        """What `as_dict` gave."""
-        return Straggler(**{**found, "places": tuple(Place(**place) for place in found["places"])})
-
 
 @dataclass(frozen=True)
 class SlowFile:
@@ -111,22 +106,18 @@ class SlowFile:
         )
 
 
-def find_stragglers(
-    rounds: Sequence[RoundTimings], places: Places | None = None, threshold: float = THRESHOLD
-) -> tuple[Straggler, ...]:
+def find_stragglers(rounds: Sequence[RoundTimings], places: Places | None = None) -> tuple[Straggler, ...]:
     """All stragglers, worst first; `places` tells where slow blocks lie."""
     found = [
         straggler
         for number, one in enumerate(rounds)
         for worker in one.workers
-        if (straggler := _judge(number, one, worker, places, threshold)) is not None
+        if (straggler := _judge(number, one, worker, places)) is not None
     ]
     return tuple(sorted(found, key=lambda one: -(one.seconds - one.usual)))
 
 
-def _judge(
-    number: int, one: RoundTimings, worker: WorkerTimings, places: Places | None, threshold: float
-) -> Straggler | None:
+def _judge(number: int, one: RoundTimings, worker: WorkerTimings, places: Places | None) -> Straggler | None:
     others = [other for other in one.workers if other.worker != worker.worker]
     if not others or worker.busy <= 0:
         return None
@@ -135,8 +126,8 @@ def _judge(
     worth = max(_WORTH * worker.total, _JUDGED)
     lost = {name: getattr(worker, name) - usual[name] for name in (*_PER_FRAME, *_ONCE)}
     pace, usual_pace = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
-    slow = [name for name in _ONCE if getattr(worker, name) >= threshold * usual[name] and lost[name] >= worth]
-    if pace >= threshold * usual_pace > 0 and pace - usual_pace >= worth:
+    slow = [name for name in _ONCE if getattr(worker, name) >= THRESHOLD * usual[name] and lost[name] >= worth]
+    if pace >= THRESHOLD * usual_pace > 0 and pace - usual_pace >= worth:
         slow.append(max(_PER_FRAME, key=lambda name: lost[name]))
     if slow:
         # where it is slow in several ways, that which costs most
@@ -146,9 +137,9 @@ def _judge(
             times = seconds / expected if expected > 0 else None
             return Straggler(number, worker.worker, worker.node, times, phase, seconds, expected)
         made = Straggler(number, worker.worker, worker.node, pace / usual_pace, phase, seconds, expected)
-        return made if places is None else _located(made, one, places, threshold)
+        return made if places is None else _located(made, one, places)
     busy = median(other.busy for other in others)
-    if busy > 0 and worker.busy >= threshold * busy and worker.busy - busy >= worth:
+    if busy > 0 and worker.busy >= THRESHOLD * busy and worker.busy - busy >= worth:
         return Straggler(number, worker.worker, worker.node, worker.busy / busy, "frames", worker.busy, busy)
     return None
 
@@ -163,32 +154,27 @@ def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, 
     return usual
 
 
-def _located(made: Straggler, one: RoundTimings, places: Places, threshold: float) -> Straggler:
+def _located(made: Straggler, one: RoundTimings, places: Places) -> Straggler:
     """With the blocks that were slow."""
-    column = BLOCK_COLUMNS.index(_COLUMNS[made.phase])
-    own = one.blocks[:, 0] == made.worker
-    cost = one.blocks[:, column] / np.maximum(one.blocks[:, 2], 1)
+    own = block_column(one.blocks, "worker") == made.worker
+    frames = block_column(one.blocks, "frames")
+    cost = block_column(one.blocks, _COLUMNS[made.phase]) / np.maximum(frames, 1)
     if not own.any() or own.all():
         return made
     usual = float(np.median(cost[~own]))
-    slow = np.flatnonzero(own & (cost >= threshold * usual) & (cost > 0))
+    slow = np.flatnonzero(own & (cost >= THRESHOLD * usual) & (cost > 0))
     if not len(slow):
         return made
     worst = slow[np.argsort(-cost[slow], kind="stable")][:_PLACES]
     positions = places.positions(one.blocks)
     located = tuple(
-        places.place(int(positions[at]), int(one.blocks[at, 2]), float(cost[at] / usual) if usual > 0 else None)
+        places.place(int(positions[at]), int(frames[at]), float(cost[at] / usual) if usual > 0 else None)
         for at in worst
     )
-    return Straggler(
-        made.round, made.worker, made.node, made.times, made.phase, made.seconds, made.usual,
-        slow_blocks=len(slow), blocks=int(own.sum()), places=located,
-    )  # fmt: skip
+    return replace(made, slow_blocks=len(slow), blocks=int(own.sum()), places=located)
 
 
-def find_slow_files(
-    rounds: Sequence[RoundTimings], places: Places, threshold: float = THRESHOLD
-) -> tuple[SlowFile, ...]:
+def find_slow_files(rounds: Sequence[RoundTimings], places: Places) -> tuple[SlowFile, ...]:
     """Files of a trajectory of several whose frames take longer to read or decode, worst first.
 
     With dynamic hand-out a slow file need not make a worker slow: each gets some of it.
@@ -198,14 +184,14 @@ def find_slow_files(
         parts = places.parts(places.positions(one.blocks))
         total = sum(worker.total for worker in one.workers)
         for phase in ("io", "decode"):
-            seconds = _by_file(parts, one.blocks[:, BLOCK_COLUMNS.index(phase)])
-            frames = _by_file(parts, one.blocks[:, BLOCK_COLUMNS.index("frames")])
+            seconds = _by_file(parts, block_column(one.blocks, phase))
+            frames = _by_file(parts, block_column(one.blocks, "frames"))
             pace = {part: seconds[part] / frames[part] for part in seconds if frames[part]}
             for part, own in pace.items():
                 others = [other for number, other in pace.items() if number != part]
                 usual = median(others) if others else own
                 more = (own - usual) * frames[part]
-                if usual > 0 and own >= threshold * usual and more >= _WORTH * total:
+                if usual > 0 and own >= THRESHOLD * usual and more >= _WORTH * total:
                     found.append(SlowFile(places.paths[part], phase, own / usual, more))
     return tuple(sorted(found, key=lambda one: -one.seconds))
 

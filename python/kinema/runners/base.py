@@ -184,7 +184,15 @@ class CalledByAll(Protocol):
 
 @runtime_checkable
 class SpreadsRows(Protocol):
-    """A runner called by all whose processes may put results per frame where each of them reads any."""
+    """A runner called by all whose processes may put results per frame where each of them reads any.
+
+    Attributes
+    ----------
+    gather : str
+        How results come together, as in `RunnerOptions`.
+    """
+
+    gather: str
 
     def run_together(self, work: Callable[[], T]) -> T | None:
         """As `together`, for a whole run: arrays in what `work` gives may still be spread over the processes."""

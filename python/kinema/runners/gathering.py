@@ -5,17 +5,20 @@ It runs nothing and saves nothing; runners fill the tree, and say now and then t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report
 
-__all__ = ["Gathering", "Leaves", "PieceLimit", "missing_leaves"]
+__all__ = ["Gathering", "Leaves", "PackedNode", "PieceLimit", "frames_in", "in_words", "insert_nodes", "pack_nodes"]
 
 # of a piece of work: its first leaf, and the first that is not part of it
 Leaves = tuple[int, int]
+
+# level and index in the merge tree, and a partial of each job as bytes
+PackedNode = tuple[int, int, list[bytes]]
 
 # of any tree: leaves are counted in 64 bits
 _LEVELS = 63
@@ -70,13 +73,11 @@ class Gathering:
         self.tree = _core.MergeTree(plan.n_leaves, kernels, rows)
         self.limit = limit
         self.n_frames = plan.n_frames
-        self.missing = missing_leaves(plan.n_leaves, [(level, index) for level, index, _ in done])
-        running = sum(plan.leaf(stop - 1)[1] - plan.leaf(start)[0] for start, stop in self.missing)
-        self.restored = plan.n_frames - running
+        self.missing = _missing_leaves(plan.n_leaves, [(level, index) for level, index, _ in done])
+        self.restored = plan.n_frames - sum(frames_in(plan, leaves) for leaves in self.missing)
         self._look = look
         for level, index, packed in done:
-            partials = [kernel.from_bytes(data) for kernel, data in zip(kernels, packed, strict=True)]
-            self.tree.restore(level, index, partials)
+            self.tree.restore(level, index, _unpacked(kernels, packed))
 
     def look(self) -> None:
         """To be called about ten times a second, by the thread that has called the runner."""
@@ -103,7 +104,36 @@ class Gathering:
         return nodes[0][2]
 
 
-def missing_leaves(n_leaves: int, nodes: Sequence[tuple[int, int]]) -> list[Leaves]:
+def in_words(leaves: Leaves) -> str:
+    """As in "leaves 0 to 7"."""
+    return f"leaves {leaves[0]} to {leaves[1] - 1}"
+
+
+def frames_in(plan: _core.Plan, leaves: Leaves) -> int:
+    """How many frames they have."""
+    start, stop = leaves
+    return plan.leaf(stop - 1)[1] - plan.leaf(start)[0]
+
+
+def pack_nodes(nodes: Sequence[_core.Node]) -> list[PackedNode]:
+    """Nodes as they travel; their partials stay as they are."""
+    return [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+
+
+def insert_nodes(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], nodes: Iterable[PackedNode]) -> int:
+    """Puts nodes that came as bytes into a tree; gives their size in bytes. ValueError for those of other kernels."""
+    size = 0
+    for level, index, packed in nodes:
+        tree.insert(level, index, _unpacked(kernels, packed))
+        size += sum(map(len, packed))
+    return size
+
+
+def _unpacked(kernels: Sequence[_core.Kernel], packed: Sequence[bytes]) -> list[_core.Partial]:
+    return [kernel.from_bytes(data) for kernel, data in zip(kernels, packed, strict=True)]
+
+
+def _missing_leaves(n_leaves: int, nodes: Sequence[tuple[int, int]]) -> list[Leaves]:
     """The leaves that no node (level, index) covers, as ranges; ValueError for nodes that overlap or are not there."""
     found: list[Leaves] = []
     at = 0

@@ -1,49 +1,37 @@
-"""Which leaves which worker gets, and what became of them: pieces, their sizes, sums of their timings.
+"""How a round is divided: what each worker plans with, and which leaves it gets, in pieces of which size.
 
 It sends nothing and waits for nobody: a runner asks for pieces and tells what they cost.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kinema import _core
 from kinema.access import Access
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, InternalError
+from kinema.frames import ResolvedFrames
+from kinema.runners.base import Job, RoundRequest
 from kinema.runners.gathering import Gathering, Leaves, PieceLimit
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings, WorkerTimings
 
 __all__ = [
     "DEFAULT_PIECES",
     "Dealing",
+    "Division",
     "HandOut",
     "Pace",
-    "PackedNode",
     "Schedule",
-    "Tally",
-    "aligned_piece",
-    "insert_nodes",
-    "round_timings",
 ]
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
 Schedule = Literal["dynamic", "static"]
 
-# level and index in the merge tree, and a partial of each job as bytes
-PackedNode = tuple[int, int, list[bytes]]
-
 # pieces a worker gets at the least where each has the same speed
 DEFAULT_PIECES = 4
-# counts and times that add up over the pieces of a worker
-_SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
 
 
 class Dealing:
@@ -78,6 +66,104 @@ class Dealing:
         if self._oversubscribe is None:
             return 1 if access == "in-memory" else DEFAULT_PIECES
         return self._oversubscribe
+
+    def divide(
+        self, request: RoundRequest, *, workers: int, threads: int, memory: int, access: Access | None = None
+    ) -> tuple[Division, _core.Plan, Gathering]:
+        """A round for so many workers at the most, who have `memory` bytes together; the plan of all, and the tree.
+
+        `access`: what plans are told where frames come in another way than asked for.
+        """
+        schedule, oversubscribe = self.schedule(request.access), self.oversubscribe(request.access)
+        way = request.access if access is None else access
+        n_pieces = workers * threads * oversubscribe
+        plan = request.plan(memory=memory, workers=workers * threads, access=way, pieces=n_pieces)
+        used = max(1, plan.workers // threads)
+        gathering = request.gathering or Gathering(plan, request.kernels)
+        division = Division(
+            frames=request.frames,
+            n_leaves=plan.n_leaves,
+            missing=gathering.missing,
+            workers=used,
+            threads=threads,
+            memory=memory // used,
+            access=way,
+            n_pieces=n_pieces,
+            schedule=schedule,
+            oversubscribe=oversubscribe,
+        )
+        return division, plan, gathering
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """What every worker of a round knows of how it is divided, so that all plan alike. No handle is in it.
+
+    Attributes
+    ----------
+    frames : the frames of the round
+    n_leaves : int
+    missing : list of (start, stop)
+        Leaves that are to be run.
+    workers, threads : int
+        Workers that get some, and the threads of each.
+    memory : int
+        Bytes of one worker.
+    access : str
+        What plans are told of it (`kinema.access`).
+    n_pieces : int
+        Pieces of all threads of the workers that were asked for; what "in-memory" loads at a time follows from it.
+    schedule, oversubscribe : as `HandOut` has them
+    """
+
+    frames: ResolvedFrames
+    n_leaves: int
+    missing: list[Leaves]
+    workers: int
+    threads: int
+    memory: int
+    access: Access
+    n_pieces: int
+    schedule: Schedule
+    oversubscribe: int
+
+    @property
+    def loads(self) -> bool:
+        """Whether pieces are loaded into memory at once, and so never cut."""
+        return self.access == "in-memory"
+
+    def plan(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> _core.Plan:
+        """The plan of one worker; InternalError where it has other leaves than that of all."""
+        plan = _core.Plan(
+            trajectory,
+            self.frames,
+            jobs,
+            memory=self.memory,
+            workers=self.threads,
+            access=self.access,
+            pieces=self.n_pieces,
+        )
+        if plan.n_leaves != self.n_leaves:
+            raise InternalError(f"a worker plans otherwise, expected {self.n_leaves} leaves, found {plan.n_leaves}")
+        return plan
+
+    def hand_out(
+        self, cuts: _core.Cuts, *, ahead: int = 1, limit: PieceLimit | None = None, least_seconds: float = 0.0
+    ) -> HandOut:
+        """The pieces; without a limit, and of no least duration, they are the same wherever they are reckoned."""
+        return HandOut(
+            self.n_leaves,
+            self.missing,
+            self.workers,
+            schedule=self.schedule,
+            oversubscribe=self.oversubscribe,
+            ahead=ahead,
+            limit=limit,
+            least_seconds=0.0 if self.loads else least_seconds,
+            cuts=cuts,
+            threads=self.threads,
+            whole=self.loads,
+        )
 
 
 class HandOut:
@@ -189,7 +275,7 @@ class HandOut:
         """
         first, end = leaves
         if self._cuts.are_alike:
-            return aligned_piece(first, end, min(share, longest or share), self._n_leaves)
+            return _aligned_piece(first, end, min(share, longest or share), self._n_leaves)
         left = self._fair if self._static else self.left // self._n_workers
         return first, self._cuts.end_of_piece(
             leaves, share=share, most=longest, fair=self._fair, left=left, threads=self._threads
@@ -243,7 +329,7 @@ class Pace:
         return int(max(1, min(by_time, by_size, 1 << 62)))
 
 
-def aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
+def _aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
     """The largest subtree of the merge tree that begins with a leaf, has `most` leaves or fewer and ends by `end`."""
     size = 1 << (max(1, most).bit_length() - 1)
     if first:
@@ -277,103 +363,3 @@ def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Cu
                 queue.append((first, last))
         before += stop - start
     return queues
-
-
-def insert_nodes(gathering: Gathering, kernels: Sequence[_core.Kernel], nodes: Iterable[PackedNode]) -> int:
-    """Puts nodes that came as bytes into the tree; gives their size. ValueError for bytes of other kernels."""
-    size = 0
-    for level, index, packed in nodes:
-        partials = [kernel.from_bytes(data) for kernel, data in zip(kernels, packed, strict=True)]
-        gathering.tree.insert(level, index, partials)
-        size += sum(map(len, packed))
-    return size
-
-
-def round_timings(tallies: Sequence[Tally], wall: float, n_frames: int, restored: int) -> RoundTimings:
-    """Where the time of all workers of a round went; `restored`: frames that were done earlier."""
-    blocks = [rows for tally in tallies for rows in tally.blocks]
-    return RoundTimings(
-        wall,
-        n_frames,
-        tuple(tally.timings(wall) for tally in tallies),
-        np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
-        restored,
-    )
-
-
-class Tally:
-    """Where the time of one worker of a round went, summed over its pieces.
-
-    A worker with several threads counts seconds of threads: all of its times are up to `threads` times the wall time.
-
-    Attributes
-    ----------
-    start : float or None
-        Seconds from the beginning of the round until the worker was ready.
-    waited : float or None
-        Seconds in which it waited, where it has a clock for that; what no clock saw is then told as such. None where
-        others decide what it does besides its pieces: all of that is waiting.
-    done_at : float or None
-        Seconds from the beginning of the round from which on it has but waited for others.
-    """
-
-    def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
-        self.worker = worker
-        self.threads = threads
-        self.node = node
-        self.start: float | None = None
-        self.waited: float | None = None
-        self.done_at: float | None = None
-        self.close = 0.0
-        self.communicate = 0.0
-        self.cpu = 0.0
-        self.blocks: list[NDArray[np.float64]] = []
-        self._sums = dict.fromkeys(_SUMS, 0.0)
-        self._busy = 0.0
-
-    def add(self, timings: _core.RunTimings) -> None:
-        """Adds what the core measured of a piece; block rows get this worker's number."""
-        for found in timings["workers"]:
-            for name in _SUMS:
-                self._sums[name] += found[name]  # type: ignore[literal-required]
-        self._busy += timings["wall"]
-        blocks = timings["blocks"]
-        blocks[:, BLOCK_COLUMNS.index("worker")] = self.worker
-        self.blocks.append(blocks)
-
-    @contextmanager
-    def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:
-        """The time of the block counts as that."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            setattr(self, what, (getattr(self, what) or 0.0) + time.monotonic() - began)
-
-    def timings(self, wall: float) -> WorkerTimings:
-        """Where its time went, in a round of `wall` seconds. A worker that was never ready has but started."""
-        start = wall if self.start is None else min(self.start, wall)
-        sums = self._sums
-        rest = max(0.0, wall - start - self._busy - self.communicate - self.close)
-        idle = rest
-        if self.waited is not None:
-            at_the_end = 0.0 if self.done_at is None else wall - self.done_at
-            idle = min(rest, max(0.0, self.waited + at_the_end))
-        return WorkerTimings(
-            worker=self.worker,
-            open=sums["open"],
-            io=sums["io"],
-            decode=sums["decode"],
-            compute=sums["compute"],
-            wait=sums["wait"] + idle * self.threads,
-            total=wall * self.threads,
-            cpu=self.cpu,
-            frames=int(sums["frames"]),
-            blocks=int(sums["blocks"]),
-            bytes_read=int(sums["bytes_read"]),
-            reads=int(sums["reads"]),
-            start=start * self.threads,
-            communicate=self.communicate * self.threads,
-            close=self.close * self.threads,
-            node=self.node,
-        )

@@ -15,13 +15,14 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
-from kinema.errors import Error, InternalError
+from kinema.errors import says_enough
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Schedule, insert_nodes, round_timings
+from kinema.runners.gathering import Gathering, Leaves, frames_in, insert_nodes
+from kinema.runners.hand_out import Dealing, Division, HandOut
 from kinema.runners.pickling import pack
+from kinema.runners.tally import round_timings
 from kinema.runners.team import Member, Team
 from kinema.runners.worker import Account, Calls, Done, Failed, Progress, Ready, Returned, Setup
 
@@ -75,44 +76,23 @@ class ProcessesRunner:
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
         began = time.monotonic()
-        limit = request.memory or _DEFAULT_MEMORY
-        threads = self._wanted(request.workers) * self._threads
-        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
-        pieces = threads * oversubscribe
-        plan = request.plan(memory=limit, workers=threads, pieces=pieces)
-        used = max(1, plan.workers // self._threads)
-        gathering = request.gathering or Gathering(plan, request.kernels)
-        with self._team() as team, team.round(used) as shift:
+        division, plan, gathering = self._dealing.divide(
+            request,
+            workers=self._wanted(request.workers),
+            threads=self._threads,
+            memory=request.memory or _DEFAULT_MEMORY,
+        )
+        with self._team() as team, team.round(division.workers) as shift:
             request.trajectory.store_indices(shift.folder)
-            Setup(
-                recipe=request.trajectory.recipe(),
-                frames=request.frames,
-                jobs=[(kernel, tuple(transforms)) for kernel, transforms in request.jobs],
-                fingerprints=plan.fingerprints,
-                n_leaves=plan.n_leaves,
-                memory=limit // used,
-                threads=self._threads,
-                began=began,
-                access=request.access,
-                n_pieces=pieces,
-            ).store(shift.folder)
+            recipe = request.trajectory.recipe()
+            Setup(recipe, request.jobs, plan.fingerprints, division, began).store(shift.folder)
             shift.begin()
-            hand_out = HandOut(
-                plan.n_leaves,
-                gathering.missing,
-                used,
-                schedule=schedule,
-                oversubscribe=oversubscribe,
-                ahead=_PIECES_AHEAD,
-                limit=gathering.limit,
-                cuts=plan.cuts(request.trajectory),
-                threads=self._threads,
-                whole=request.access == "in-memory",
-            )
+            cuts = plan.cuts(request.trajectory)
+            hand_out = division.hand_out(cuts, ahead=_PIECES_AHEAD, limit=gathering.limit)
             _Round(plan, request.kernels, shift.members, gathering, hand_out).run(request.progress)
             tallies = [member.tally for member in shift.members]
         timings = round_timings(tallies, time.monotonic() - began, plan.n_frames, gathering.restored)
-        words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {self._in_words(used, schedule)}"
+        words = f"{plan.explain(hand_out.decoded_twice)}\nnote: {_in_words(division)}"
         return Outcome(gathering.partials(), timings, words)
 
     @contextmanager
@@ -140,10 +120,6 @@ class ProcessesRunner:
         """Processes; those that the caller does not count share the cores with their threads."""
         return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
 
-    def _in_words(self, used: int, schedule: Schedule) -> str:
-        threads = "one thread" if self._threads == 1 else f"{self._threads} threads"
-        return f"each worker is a process with {threads}, {used} of them, {schedule} schedule"
-
     def concurrency(self, workers: int | None) -> int:
         """See `TaskRunner.concurrency`: as many as this process may run at once, or as asked for."""
         return worker_count(workers)
@@ -165,6 +141,11 @@ class ProcessesRunner:
             Calls(pack(function), [pack(one) for one in computations], self._threads).store(shift.folder)
             shift.begin()
             return mapping.run(shift.members)
+
+
+def _in_words(division: Division) -> str:
+    threads = "one thread" if division.threads == 1 else f"{division.threads} threads"
+    return f"each worker is a process with {threads}, {division.workers} of them, {division.schedule} schedule"
 
 
 class _Mapping:
@@ -269,8 +250,7 @@ class _Round:
                 self._merge(member, message)
             case Failed(packed, text):
                 error: BaseException = pickle.loads(packed)
-                # a defect, and what could not travel, is found by its traceback only
-                if not isinstance(error, Error) or isinstance(error, InternalError):
+                if not says_enough(error):
                     error.add_note(f"{member}:\n{text}")
                 raise error
 
@@ -281,11 +261,11 @@ class _Round:
             member.order(piece)
 
     def _merge(self, member: Member, done: Done) -> None:
-        size = insert_nodes(self._gathering, self._kernels, done.nodes)
-        first, stop = member.pieces.popleft()
+        size = insert_nodes(self._gathering.tree, self._kernels, done.nodes)
+        first, stop = piece = member.pieces.popleft()
         member.running = 0
         self._leaves_done += stop - first
-        frames = self._plan.leaf(stop - 1)[1] - self._plan.leaf(first)[0]
+        frames = frames_in(self._plan, piece)
         member.frames += frames
         self._frames_done += frames
         self._hand_out.account(stop - first, done.timings["wall"], size)

@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import Self
 
 from kinema.errors import Error, InternalError, WorkerError, from_os
-from kinema.runners.gathering import Leaves
-from kinema.runners.hand_out import Tally
+from kinema.runners.gathering import Leaves, in_words
 from kinema.runners.interpreter import start_interpreter
+from kinema.runners.tally import Tally
 from kinema.runners.worker import Account, Begin, Message, Ready
 
 __all__ = ["Member", "Shift", "Team"]
@@ -33,13 +33,8 @@ __all__ = ["Member", "Shift", "Team"]
 # seconds until a killed process is given up: it may hang in a call to a file server that does not answer
 _PATIENCE = 10.0
 
-
 # numbers of pieces that a worker holds, the last one not included, in words
 Naming = Callable[[Leaves], str]
-
-
-def _leaves(numbers: Leaves) -> str:
-    return f"leaves {numbers[0]} to {numbers[1] - 1}"
 
 
 class Member:
@@ -51,7 +46,7 @@ class Member:
             descriptor = other_end.fileno()
             call = f"from kinema.runners.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
             self.process = start_interpreter(call, descriptor, "a worker process")
-        self._work: Naming = _leaves
+        self._work: Naming = in_words
         self._folder = ""
         self.prepare(number, threads)
 
@@ -182,7 +177,7 @@ class Team:
             self._folder.cleanup()
 
     @contextmanager
-    def round(self, n_workers: int, work: Naming = _leaves) -> Iterator[Shift]:
+    def round(self, n_workers: int, work: Naming = in_words) -> Iterator[Shift]:
         """`n_workers` processes for a round, those of the round before first; `work` as in `Member.begin`.
 
         They start while the caller prepares what they need. An exception ends all, as they may be at work.

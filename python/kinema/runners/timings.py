@@ -17,17 +17,21 @@ from kinema.runners.task_times import TaskTimes
 
 __all__ = [
     "BLOCK_COLUMNS",
+    "BLOCK_PHASES",
     "PHASES",
     "UNACCOUNTED",
     "RoundTimings",
     "Timings",
     "WorkerTimings",
+    "block_column",
     "counted",
     "digits_for",
     "told_seconds",
 ]
 
-BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", "io", "decode", "compute")
+# what the time of a block goes to, one after the other
+BLOCK_PHASES = ("io", "decode", "compute")
+BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", *BLOCK_PHASES)
 # what a worker's time goes to, in the order of a run; what no clock saw comes after them
 PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
@@ -35,6 +39,11 @@ _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 _WIDTH = 11  # of a column of seconds
 # seconds below which thousandths of them tell too little
 _SHORT = 0.1
+
+
+def block_column(blocks: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """(blocks,) one of BLOCK_COLUMNS, as a view."""
+    return blocks[:, BLOCK_COLUMNS.index(name)]
 
 
 def counted(n_workers: int) -> str:
@@ -135,6 +144,8 @@ class Timings:
         Name of the runner; "" where there was none.
     access : str
         How frames were read (`kinema.access`).
+    gather : str
+        How results of MPI ranks came together (`kinema.runners.RunnerOptions`); "" for other runners.
     """
 
     rounds: tuple[RoundTimings, ...]
@@ -142,6 +153,7 @@ class Timings:
     opening: Mapping[str, float] = field(default_factory=dict)
     runner: str = ""
     access: str = "direct"
+    gather: str = ""
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import threading
 import time
 import traceback
@@ -20,17 +19,16 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.access import Access
 from kinema.errors import CorruptFileError, InternalError, from_os
-from kinema.frames import ResolvedFrames
 from kinema.resources import share_of_machine
 from kinema.runners.base import Job
-from kinema.runners.gathering import Leaves
+from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
+from kinema.runners.hand_out import Division
+from kinema.runners.interpreter import leave_signals_to_the_parent
 from kinema.runners.pickling import pack, pack_error
-from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.runners.timings import block_column
 
 __all__ = [
-    "PARENTS_SIGNALS",
     "Account",
     "Begin",
     "Calls",
@@ -43,12 +41,8 @@ __all__ = [
     "Setup",
     "call",
     "main",
-    "open_and_plan",
-    "planned",
 ]
 
-# Ctrl-C and what a batch system sends reach every process of a group; what follows from them the parent decides
-PARENTS_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 # seconds that a process waits for the end of a parent that has closed its connection
 _PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"
@@ -58,32 +52,18 @@ _SETUP_NAME = "setup.pickle"
 class Setup:
     """What all workers of a round need to know, in a file of their folder. No handle and no index is in it.
 
-    `memory` in bytes and `threads` are those of one worker; `began` is the round's beginning on the clock
-    `time.monotonic`, which all processes of a machine share; `n_pieces` counts those of all workers together.
+    `began` is the round's beginning on the clock `time.monotonic`, which all processes of a machine share.
     """
 
     recipe: dict[str, Any]
-    frames: ResolvedFrames
     jobs: Sequence[Job]
     fingerprints: list[str]
-    n_leaves: int
-    memory: int
-    threads: int
+    division: Division
     began: float
-    access: Access = "direct"
-    n_pieces: int = 0
 
     def store(self, folder: str) -> None:
         """Writes it for the workers of `folder`; FileIOError where the disk is full."""
         _store(self, folder)
-
-    @staticmethod
-    def load(folder: str) -> Setup:
-        """What the parent has stored."""
-        found = _load(folder)
-        if not isinstance(found, Setup):
-            raise InternalError(f"the setup of a worker is none, found {type(found).__name__}")
-        return found
 
     def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
         """Opens and plans, says so, and gives what runs leaves; `cpu` as in `_Worker`."""
@@ -159,7 +139,7 @@ class Account:
 class Done:
     """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the round began."""
 
-    nodes: list[tuple[int, int, list[bytes]]]
+    nodes: list[PackedNode]
     timings: _core.RunTimings
     cpu: float
 
@@ -187,10 +167,7 @@ def main(descriptor: int, folder: str, parent: int) -> None:
 
     `folder` is the parent's, in which the folders of its rounds are.
     """
-    for number in PARENTS_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    # blocked by the parent from before this process began
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
+    leave_signals_to_the_parent()
     connection = Connection(descriptor)
     orders: SimpleQueue[Begin | Leaves] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
@@ -244,7 +221,7 @@ class _Worker:
         self._cpu = cpu
         self._jobs = setup.jobs
         self._began = setup.began
-        self._trajectory, self._plan = open_and_plan(setup, folder)
+        self._trajectory, self._plan = _open_and_plan(setup, folder)
         self._free = time.monotonic()
         connection.send(Ready(self._free - self._began, folder))
 
@@ -256,10 +233,9 @@ class _Worker:
             self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
         )
         run = time.monotonic()
-        timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun - self._began
-        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+        block_column(timings["blocks"], "start")[:] += begun - self._began
         # bytes by now: that takes time as well
-        message = pickle.dumps(Done(packed, timings, time.process_time() - self._cpu))
+        message = pickle.dumps(Done(pack_nodes(nodes), timings, time.process_time() - self._cpu))
         self._free = time.monotonic()
         self._connection.send(Account(between, self._free - run, self._free - self._began))
         self._connection.send_bytes(message)
@@ -294,7 +270,7 @@ def call(function: bytes, argument: bytes, threads: int) -> bytes:
         return pack(pickle.loads(function)(pickle.loads(argument)))
 
 
-def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
+def _open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
     """The trajectory, opened anew, and the same plan as the parent's.
 
     `folder` holds the indices. CorruptFileError for a file that is not the one that the parent has opened.
@@ -303,23 +279,7 @@ def open_and_plan(setup: Setup, folder: str) -> tuple[_core.Trajectory, _core.Pl
     trajectory = _core.Trajectory(**setup.recipe, index_folder=folder)
     trajectory.scan(workers=1)
     _refuse_changed_files(trajectory, setup.fingerprints)
-    return trajectory, planned(trajectory, setup)
-
-
-def planned(trajectory: _core.Trajectory, setup: Setup) -> _core.Plan:
-    """The same plan as the parent's for one worker, of a trajectory that it has opened."""
-    plan = _core.Plan(
-        trajectory,
-        setup.frames,
-        setup.jobs,
-        memory=setup.memory,
-        workers=setup.threads,
-        access=setup.access,
-        pieces=setup.n_pieces,
-    )
-    if plan.n_leaves != setup.n_leaves:
-        raise InternalError(f"a worker plans otherwise, expected {setup.n_leaves} leaves, found {plan.n_leaves}")
-    return plan
+    return trajectory, setup.division.plan(trajectory, setup.jobs)
 
 
 def _refuse_changed_files(trajectory: _core.Trajectory, expected: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from kinema.checkpoint.file import load
 from kinema.progress import Report
 from kinema.result_file import StoredArray, StoredTable
 from kinema.runners import Runner, choose_runner
+from kinema.runners.timings import block_column
 from kinema.testing.synthetic import random_walk, write_dcd, write_xtc
 
 __all__ = ["RunnerTests"]
@@ -238,7 +239,7 @@ class RunnerTests:
                     phases = [getattr(worker, name) for name in timings.totals if name != "unaccounted"]
                     assert min(phases) >= 0.0
                     assert sum(phases) <= worker.total + 1e-6
-                    rows = one.blocks[one.blocks[:, 0] == worker.worker]
+                    rows = one.blocks[block_column(one.blocks, "worker") == worker.worker]
                     assert rows[:, 2].sum() == worker.frames
                     assert rows[:, 6].sum() <= worker.compute + 1e-6
                     assert (rows[:, 3:] >= 0.0).all()

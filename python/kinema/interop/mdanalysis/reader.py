@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
-import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +19,9 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
+from kinema.blocks import VECTOR_FIELDS
 from kinema.errors import ArgumentError
-from kinema.files import file_names
+from kinema.files import file_names, is_hdf5
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.opening import open as open_trajectory
@@ -33,8 +33,6 @@ __all__ = ["KinemaReader"]
 
 # what `kinema.open` calls a unit -> what MDAnalysis calls it
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
-_VECTOR_FIELDS = ("positions", "velocities", "forces")
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # where a file has no units and none are wanted, any will do
 _ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
 
@@ -118,6 +116,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             raise ArgumentError(f"{self.filename}: has no frames, MDAnalysis needs at least one", path=self.filename)
         self._atoms = None if sub is None else trajectory.select(sub).indices
         self.n_atoms = trajectory.n_atoms if self._atoms is None else len(self._atoms)
+        self._fields = tuple(name for name in VECTOR_FIELDS if name in trajectory.fields)
         self._frame = -1
         first = self._first_times()
         # as MDAnalysis' XTC reader has it, no time passes in a single frame
@@ -128,9 +127,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         if dt is not None:
             self._ts_kwargs["dt"] = dt
         self._with_recorded = observables and self.format == "H5MD" and len(self.filenames) == 1
-        self._fields = tuple(name for name in _VECTOR_FIELDS if name in trajectory.fields)
         self.ts = self._Timestep(
-            self.n_atoms, **{name: name in self._fields for name in _VECTOR_FIELDS}, **self._ts_kwargs
+            self.n_atoms, **{name: name in self._fields for name in VECTOR_FIELDS}, **self._ts_kwargs
         )
         self.ts.dt = between if dt is None else dt
         self._read_next_timestep()
@@ -160,7 +158,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     def _first_opened(self) -> Trajectory:
         """The trajectory, and `_options` as they have to be for it."""
-        if any(_is_hdf5(path) for path in file_names(self._paths)):
+        if any(is_hdf5(path) for path in file_names(self._paths)):
             self._options.setdefault("absent", "nan")
             if not self.convert_units and "units" not in self._options:
                 try:
@@ -242,12 +240,11 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     def _read_ahead(self) -> ReadAhead:
         if self._ahead is None:
-            trajectory = self.kinema_trajectory
             self._ahead = ReadAhead(
-                trajectory.core,
+                self.kinema_trajectory.core,
                 self.n_frames,
                 self._atoms,
-                tuple(name for name in _VECTOR_FIELDS if name in trajectory.fields),
+                self._fields,
                 native=not self.convert_units,
                 workers=self._workers,
                 memory=self._memory,
@@ -358,20 +355,6 @@ def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, conti
         options.setdefault("index", "rebuild")
     options.setdefault("overlap", "last" if continuous else "all")
     return options
-
-
-def _is_hdf5(path: str) -> bool:
-    """Whether a file has the signature of HDF5 at one of its places (HDF5 file format, II.A: 0, 512, 1024, ...)."""
-    if not os.path.isfile(path):
-        return False  # whatever it is, `kinema.open` says what is wrong with it
-    with open(path, "rb") as file:
-        place, size = 0, os.path.getsize(path)
-        while place < size:
-            file.seek(place)
-            if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
-                return True
-            place = max(512, 2 * place)
-    return False
 
 
 def _units(name: str) -> dict[str, str | None]:

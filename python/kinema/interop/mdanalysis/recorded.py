@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from kinema.h5md.observables import Observable
 
-__all__ = ["RecordedValues"]
+__all__ = ["OWN_DATA", "RecordedValues"]
 
 # an observable of up to this many bytes is read once and kept
 _KEPT_BYTES = 16 << 20
 # what MDAnalysis keeps of its own in `ts.data`
-_TAKEN = frozenset({"time", "step", "dt", "time_offset"})
+OWN_DATA = frozenset({"time", "step", "dt", "time_offset"})
 
 
 class RecordedValues:
@@ -34,7 +34,7 @@ class RecordedValues:
 
     def __init__(self, observables: Mapping[str, Observable], steps: NDArray[np.int64]) -> None:
         self._known = [
-            _Recorded(name, observable, steps) for name, observable in observables.items() if name not in _TAKEN
+            _Recorded(name, observable, steps) for name, observable in observables.items() if name not in OWN_DATA
         ]
 
     def at(self, frame: int) -> Iterator[tuple[str, Any]]:

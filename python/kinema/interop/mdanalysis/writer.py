@@ -14,15 +14,13 @@ import numpy as np
 from MDAnalysis.coordinates.base import WriterBase
 from numpy.typing import NDArray
 
-from kinema.blocks import frame_bytes
+from kinema.blocks import VECTOR_FIELDS, frame_bytes
 from kinema.errors import ArgumentError
+from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.writer import Writer
 
 __all__ = ["KinemaWriter"]
 
-_VECTOR_FIELDS = ("positions", "velocities", "forces")
-# what MDAnalysis keeps of its own in `ts.data`
-_NO_OBSERVABLES = frozenset({"step", "time", "dt", "time_offset"})
 # frames that are handed on together
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
@@ -127,7 +125,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
 
     def _begin(self, atoms: Any, ts: Any) -> None:
         """Makes the file, with what the first frame has."""
-        fields = tuple(name for name in _VECTOR_FIELDS if self._is_written(name, ts))
+        fields = tuple(name for name in VECTOR_FIELDS if self._is_written(name, ts))
         if not fields:
             raise ArgumentError("the frame has no positions, velocities or forces to write")
         self._writer = Writer(
@@ -151,7 +149,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         names = []
         for name, value in data.items():
             array = np.asarray(value)
-            if name not in _NO_OBSERVABLES and array.dtype.kind in "biuf":
+            if name not in OWN_DATA and array.dtype.kind in "biuf":
                 writer.add_observable(name, shape=array.shape, dtype=array.dtype)
                 names.append(name)
         return tuple(names)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import subprocess
 import tempfile
 import threading
@@ -21,8 +20,7 @@ from typing import Self
 from distributed import Client, Scheduler, SpecCluster, Worker
 
 from kinema.errors import WorkerError, from_os
-from kinema.runners.interpreter import start_interpreter
-from kinema.runners.worker import PARENTS_SIGNALS
+from kinema.runners.interpreter import leave_signals_to_the_parent, start_interpreter
 
 __all__ = ["OwnCluster", "work_for"]
 
@@ -136,10 +134,7 @@ _QUIET = _Quiet()
 
 def work_for(scheduler: str, folder: str, watched: int) -> None:
     """What a worker process does: it works for the scheduler until the process that holds the pipe is gone."""
-    for number in PARENTS_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    # blocked by the parent from before this process began
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
+    leave_signals_to_the_parent()
     _LOGGER.setLevel(logging.ERROR)
     threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
     asyncio.run(_work(scheduler, folder))

@@ -21,12 +21,13 @@ from kinema.errors import ArgumentError
 from kinema.progress import Report, tell_slowest
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering, Leaves
-from kinema.runners.hand_out import Dealing, HandOut, Tally, insert_nodes, round_timings
+from kinema.runners.gathering import Gathering, Leaves, in_words, insert_nodes
+from kinema.runners.hand_out import Dealing, HandOut
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
+from kinema.runners.tally import Tally, round_timings
 from kinema.runners.task_times import TaskTimes, by_worker, processed_again
-from kinema.runners.timings import BLOCK_COLUMNS, RoundTimings
+from kinema.runners.timings import RoundTimings, block_column
 from kinema.runners.worker import Setup
 
 try:
@@ -39,7 +40,7 @@ except ImportError as missing:
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.flight import Flight
 from kinema.runners.dask.progress import FramesUnderway
-from kinema.runners.dask.tasks import Called, Failed, Run, Shared, call_one, run_piece, told
+from kinema.runners.dask.tasks import Failed, Run, Shared, call_one, run_piece, told
 from kinema.runners.dask.team import Team, await_workers, connection, current_client, team_of
 from kinema.runners.dask.transitions import Recording, transitions_since
 
@@ -107,70 +108,53 @@ class Dask:
         if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
             raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
         self._patience = patience
-        # of each thread that has a run under way, by its number
-        self._sessions: dict[int, _Session] = {}
+        # of the session that a thread is in
+        self._lasting = threading.local()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """While it lasts, a cluster of our own stays for the next round of this thread; it ends with the context."""
-        if threading.get_ident() in self._sessions:
+        if self._session is not None:
             yield
             return
         with contextlib.ExitStack() as stack:
-            self._sessions[threading.get_ident()] = _Session(stack)
+            self._lasting.session = _Session(stack)
             try:
                 yield
             finally:
-                del self._sessions[threading.get_ident()]
+                self._lasting.session = None
+
+    @property
+    def _session(self) -> _Session | None:
+        session: _Session | None = getattr(self._lasting, "session", None)
+        return session
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
         began = time.time()
         wanted = None if request.workers is None else worker_count(request.workers)
-        # before anything is started: what cannot be sent, and a limit that is too small
+        # before anything is started or waited for: frames that are not there, a limit that is too small
         request.plan(memory=request.memory, workers=1, access="direct")
-        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
         with self._connected(wanted) as team:
-            limit = request.memory or _DEFAULT_MEMORY * team.size * self._threads
-            threads = team.size * self._threads
-            pieces = threads * oversubscribe
-            plan = request.plan(memory=limit, workers=threads, pieces=pieces)
-            team = team.of_size(max(1, plan.workers // self._threads))
-            gathering = request.gathering or Gathering(plan, request.kernels)
-            setup = Setup(
-                recipe=request.trajectory.recipe(),
-                frames=request.frames,
-                jobs=[(kernel, tuple(transforms)) for kernel, transforms in request.jobs],
-                fingerprints=plan.fingerprints,
-                n_leaves=plan.n_leaves,
-                memory=limit // team.size,
+            division, plan, gathering = self._dealing.divide(
+                request,
+                workers=team.size,
                 threads=self._threads,
-                began=0.0,
-                access=request.access,
-                n_pieces=pieces,
+                memory=request.memory or _DEFAULT_MEMORY * team.size * self._threads,
             )
+            team = team.of_size(division.workers)
+            setup = Setup(request.trajectory.recipe(), request.jobs, plan.fingerprints, division, began=0.0)
             files = self._known_files(request)
             shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
-            hand_out = HandOut(
-                plan.n_leaves,
-                gathering.missing,
-                team.size,
-                schedule=schedule,
-                oversubscribe=oversubscribe,
-                ahead=_AHEAD,
-                limit=gathering.limit,
-                least_seconds=0.0 if request.access == "in-memory" else _LEAST_SECONDS,
-                cuts=plan.cuts(request.trajectory),
-                threads=self._threads,
-                whole=request.access == "in-memory",
-            )
+            cuts = plan.cuts(request.trajectory)
+            hand_out = division.hand_out(cuts, ahead=_AHEAD, limit=gathering.limit, least_seconds=_LEAST_SECONDS)
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
                 with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
                     underway = FramesUnderway(team.client, prefix)
                     one = _Round(plan, request.kernels, gathering, hand_out, team, flight, underway, began)
-                    one.run(request.progress, schedule == "static")
+                    one.run(request.progress, division.schedule == "static")
             except BaseException:
                 recording.abandon()
                 raise
@@ -218,8 +202,7 @@ class Dask:
                 for (number, _), answer in flight.landed(_TICK):
                     if isinstance(answer, Failed):
                         raise told(answer, f"part {number + 1} of {len(packed)}")
-                    assert isinstance(answer, Called)  # what `call_one` returns
-                    found[number] = pickle.loads(answer.value)
+                    found[number] = pickle.loads(answer)
                     if progress is not None:
                         progress(number)
         return [found[number] for number in range(len(packed))]
@@ -241,7 +224,7 @@ class Dask:
 
     def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
         """A cluster for a round, or that of the session, which the next round finds again."""
-        session = self._sessions.get(threading.get_ident())
+        session = self._session
         if session is None:
             return OwnCluster(workers)
         if session.own is None or session.own[0] != workers:
@@ -250,7 +233,7 @@ class Dask:
 
     def _known_files(self, request: RoundRequest) -> bytes:
         """What is known of the files, packed; once for all rounds of a run."""
-        session = self._sessions.get(threading.get_ident())
+        session = self._session
         if session is not None and session.files is not None and session.files[0] is request.run:
             return session.files[1]
         # workers have working folders of their own
@@ -330,18 +313,18 @@ class _Round:
         if not self._team.limited:
             size = max(size, len(self._flight.threads))
         while len(self._flight) < size * _AHEAD and (piece := self._hand_out.take(0)) is not None:
-            self._flight.send(piece, _told(piece))
+            self._flight.send(piece, in_words(piece))
 
     def _fill_each(self) -> None:
         """Sends all pieces at once, each to the worker whose share it is of; to others only if that is gone."""
         for number, (address, _) in enumerate(self._slots):
             while (piece := self._hand_out.take(number)) is not None:
-                self._flight.send(piece, _told(piece), [address])
+                self._flight.send(piece, in_words(piece), [address])
 
     def _take(self, piece: Leaves, answer: Run | Failed) -> None:
         if isinstance(answer, Failed):
-            raise told(answer, f"at {_told(piece)}")
-        size = insert_nodes(self._gathering, self._kernels, answer.nodes)
+            raise told(answer, f"at {in_words(piece)}")
+        size = insert_nodes(self._gathering.tree, self._kernels, answer.nodes)
         found = answer.timings
         frames = sum(worker["frames"] for worker in found["workers"])
         self._hand_out.account(piece[1] - piece[0], answer.seconds, size)
@@ -355,7 +338,7 @@ class _Round:
             tally.start = begun
         tally.communicate += max(0.0, answer.seconds - answer.opening - found["wall"])
         tally.cpu += sum(worker["cpu"] for worker in found["workers"])
-        found["blocks"][:, BLOCK_COLUMNS.index("start")] += begun + answer.opening
+        block_column(found["blocks"], "start")[:] += begun + answer.opening
         found["workers"][0]["open"] += answer.opening
         found["wall"] += answer.opening
         tally.add(found)
@@ -382,7 +365,3 @@ class _Round:
         )
         found = round_timings(list(self._tallies.values()), wall, self._plan.n_frames, self._gathering.restored)
         return replace(found, tasks=times)
-
-
-def _told(piece: Leaves) -> str:
-    return f"leaves {piece[0]} to {piece[1] - 1}"

@@ -18,14 +18,22 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.errors import ArgumentError, CancelledError, Error, FileAccessError, FileNotFound, InternalError
+from kinema.errors import (
+    ArgumentError,
+    CancelledError,
+    Error,
+    FileAccessError,
+    FileNotFound,
+    InternalError,
+    says_enough,
+)
 from kinema.runners.base import Job
 from kinema.runners.dask.progress import telling
-from kinema.runners.gathering import Leaves
+from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack_error
-from kinema.runners.worker import Setup, call, planned
+from kinema.runners.worker import Setup, call
 
-__all__ = ["Answer", "Called", "Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
+__all__ = ["Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,7 @@ class Run:
     (with `opening`) as they passed.
     """
 
-    nodes: list[tuple[int, int, list[bytes]]]
+    nodes: list[PackedNode]
     timings: _core.RunTimings
     worker: str
     slot: int
@@ -52,17 +60,6 @@ class Failed:
     error: bytes
     text: str
     worker: str
-
-
-@dataclass(frozen=True, eq=False)
-class Called:
-    """What a function returned, as bytes, and where it ran."""
-
-    value: bytes
-    worker: str
-
-
-Answer = Run | Failed
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +139,7 @@ class Shared:
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             known, data = pickle.loads(files)
             trajectory = known.open(data)
-            self._opened = _Opened(trajectory, planned(trajectory, setup), setup.jobs)
+            self._opened = _Opened(trajectory, setup.division.plan(trajectory, setup.jobs), setup.jobs)
             return self._opened, time.monotonic() - begun
 
 
@@ -151,7 +148,7 @@ def slots_of(threads: int, threads_a_task: int) -> int:
     return max(1, threads // threads_a_task)
 
 
-def run_piece(shared: Shared, piece: Leaves) -> Answer:
+def run_piece(shared: Shared, piece: Leaves) -> Run | Failed:
     """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
     from distributed import get_worker
 
@@ -170,8 +167,7 @@ def run_piece(shared: Shared, piece: Leaves) -> Answer:
             nodes, timings = _core.run_leaves(
                 opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker, tell)
             )
-        packed = [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-        return Run(packed, timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+        return Run(pack_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock)
     except (FileNotFound, FileAccessError) as error:
         return _failed(_unseen(error, worker.address), worker.address)
     except BaseException as error:
@@ -186,16 +182,15 @@ def other_version(whose: str, host: str, expected: str, found: str) -> str:
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
-def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> Called | Failed:
-    """Calls a pickled function of so many threads with a pickled argument, whose number only the client needs."""
+def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> bytes | Failed:
+    """What a pickled function of so many threads gives of a pickled argument, whose number only the client needs."""
     from distributed import get_worker
 
-    address = get_worker().address
     try:
-        return Called(call(function[0], numbered[1], function[1]), address)
+        return call(function[0], numbered[1], function[1])
     except BaseException as error:
         # see `run_piece`
-        return _failed(error, address)
+        return _failed(error, get_worker().address)
 
 
 def _unseen(error: Error, address: str) -> Error:
@@ -231,6 +226,5 @@ def told(failed: Failed, doing: str) -> BaseException:
     """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
     error: BaseException = pickle.loads(failed.error)
     note = f"on worker {failed.worker}, {doing}"
-    expected = isinstance(error, Error) and not isinstance(error, InternalError)
-    error.add_note(note if expected else f"{note}:\n{failed.text}")
+    error.add_note(note if says_enough(error) else f"{note}:\n{failed.text}")
     return error

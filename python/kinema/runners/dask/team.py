@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,22 @@ def _answering(client: Client) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """The workers of a round: tasks at a time by address, whether others are left out, machines, threads a task."""
+    """The workers of a round.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    slots : dict of str to int
+        Tasks that a worker runs at a time, by its address.
+    limited : bool
+        Whether others of the cluster are left out, also those that join later.
+    hosts : dict of str to str
+        Names of machines by address.
+    threads : int
+        Of a task.
+    told : str
+        What the cluster is called in words.
+    """
 
     client: Client
     slots: dict[str, int]
@@ -170,14 +185,17 @@ class Team:
 
     @property
     def size(self) -> int:
+        """Tasks at a time."""
         return sum(self.slots.values())
 
     @property
     def addresses(self) -> list[str] | None:
+        """Workers that are used; None: all."""
         return list(self.slots) if self.limited else None
 
     @property
     def limits(self) -> dict[str, int]:
+        """Tasks at a time of workers that may not run as many as they have threads for."""
         return self.slots if self.limited else {}
 
     def of_size(self, size: int) -> Team:
@@ -188,7 +206,7 @@ class Team:
         for address, number in self.slots.items():
             if left := min(number, size - sum(slots.values())):
                 slots[address] = left
-        return Team(self.client, slots, True, self.hosts, self.threads, self.told)
+        return replace(self, slots=slots, limited=True)
 
 
 def team_of(client: Client, wanted: int | None, threads: int, told: str, patience: float) -> Team:

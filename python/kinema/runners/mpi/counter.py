@@ -17,6 +17,8 @@ from kinema.errors import ArgumentError
 
 __all__ = ["Counter"]
 
+# of no message
+_NO_TAG = 32_000
 # seconds between two looks of the thread that serves other nodes: what they wait for a number, at the most
 _TICK = 0.0005
 
@@ -73,7 +75,7 @@ class Counter:
 
         def serve() -> None:
             while not ended.is_set():
-                # any call makes progress; there are no messages of this tag
+                # any call makes progress
                 self._comm.Iprobe(source=0, tag=_NO_TAG)
                 time.sleep(_TICK)
 
@@ -89,6 +91,3 @@ class Counter:
         """Gives the window back; called by all ranks together."""
         self._window.Unlock_all()
         self._window.Free()
-
-
-_NO_TAG = 32_000

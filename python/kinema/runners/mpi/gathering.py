@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.runners.hand_out import PackedNode, Tally
+from kinema.runners.gathering import PackedNode, insert_nodes, pack_nodes
 from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.mpi.round import RankAtWork, Setup
 from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.tally import Tally
 
-__all__ = ["bring_together", "finish_round"]
+__all__ = ["finish_round"]
 
 # tags of messages between ranks that merge: that one is ready for them, nodes
 _READY, _TREE = 3, 4
@@ -44,8 +45,11 @@ def finish_round(
     found: dict[int, _core.Found] = {}
     try:
         if not setup.streamed:
-            bring_together(ranks, setup.tree_from, setup.n_leaves, kernels, own, into, tally)
+            _bring_together(ranks, setup.tree_from, setup.division.n_leaves, kernels, own, into, tally)
     except Exception as error:
+        if not ranks.leads:
+            # what could be told was told: this ends all ranks
+            raise
         # the others go on to the next step, and so must this one
         failed = error
     try:
@@ -59,7 +63,7 @@ def finish_round(
             failed = error
     # what is left of the round is waiting for those who come later
     tally.done_at = at_work.seconds()
-    told = ranks.comm.gather(tally if ranks.rank < setup.workers else None, 0)
+    told = ranks.comm.gather(tally if ranks.rank < setup.division.workers else None, 0)
     if setup.rows and setup.keep_rows and ranks.comm.bcast(failed is None):
         found = put.keep()
     if failed is not None and ranks.leads:
@@ -67,7 +71,7 @@ def finish_round(
     return [one for one in told or [] if one is not None], found
 
 
-def bring_together(
+def _bring_together(
     ranks: Ranks,
     tree_from: int,
     n_leaves: int,
@@ -104,7 +108,7 @@ def bring_together(
     try:
         with tally.counting("communicate"):
             nodes = [] if own is None else own.take_nodes()
-            packed = _pack(nodes)
+            packed = pack_nodes(nodes)
             data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         failed = Travelling.of(error, ranks.rank)
@@ -141,27 +145,19 @@ def _all_well(ranks: Ranks, failed: Travelling | None, into: _core.MergeTree | N
     return True
 
 
-def _pack(nodes: Sequence[_core.Node]) -> list[PackedNode]:
-    return [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
-
-
 def _shrink(nodes: Sequence[PackedNode], kernels: Sequence[_core.Kernel]) -> bool:
     """Whether two merged nodes need fewer bytes than the two: sums and averages do, values per frame do not."""
-    for _, _, packed in nodes[:1]:
-        before = after = 0
-        for kernel, data in zip(kernels, packed, strict=True):
-            merged = kernel.from_bytes(data)
-            merged.merge(kernel.from_bytes(data))
-            before += 2 * len(data)
-            after += len(merged.to_bytes())
-        return 4 * after < 3 * before
-    # a rank without nodes is no hindrance
-    return True
-
-
-def _insert(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], data: bytes | memoryview) -> None:
-    for level, index, packed in pickle.loads(data):
-        tree.insert(level, index, [kernel.from_bytes(one) for kernel, one in zip(kernels, packed, strict=True)])
+    if not nodes:
+        # a rank without nodes is no hindrance
+        return True
+    _, _, packed = nodes[0]
+    before = after = 0
+    for kernel, data in zip(kernels, packed, strict=True):
+        merged = kernel.from_bytes(data)
+        merged.merge(kernel.from_bytes(data))
+        before += 2 * len(data)
+        after += len(merged.to_bytes())
+    return 4 * after < 3 * before
 
 
 def _gatherv(
@@ -196,7 +192,7 @@ def _gatherv(
         at = 0
         for size in sizes:
             if size:
-                _insert(into, kernels, room[at : at + size].data)
+                insert_nodes(into, kernels, pickle.loads(room[at : at + size].data))
             at += size
 
 
@@ -222,13 +218,14 @@ def _on_a_tree(
     distance = 1
     while distance < ranks.size:
         if ranks.rank & distance:
-            found: list[PackedNode] | Travelling = []
+            packed: list[PackedNode] = []
             try:
-                with tally.counting("communicate"):
-                    found = failed if failed is not None else _pack(tree.take_nodes()) if tree is not None else []
+                if failed is None and tree is not None:
+                    with tally.counting("communicate"):
+                        packed = pack_nodes(tree.take_nodes())
             except BaseException as error:
-                found = Travelling.of(error, ranks.rank)
-            _send(ranks, found, ranks.rank - distance, tally)
+                failed = Travelling.of(error, ranks.rank)
+            _send(ranks, packed if failed is None else failed, ranks.rank - distance, tally)
             return
         if ranks.rank + distance < ranks.size:
             arrived = _receive(ranks, ranks.rank + distance, tally)
@@ -237,9 +234,7 @@ def _on_a_tree(
             elif failed is None and tree is not None:
                 try:
                     with tally.counting("communicate"):
-                        for level, index, packed in arrived:
-                            partials = [kernel.from_bytes(one) for kernel, one in zip(kernels, packed, strict=True)]
-                            tree.insert(level, index, partials)
+                        insert_nodes(tree, kernels, arrived)
                 except BaseException as error:
                     failed = Travelling.of(error, ranks.rank)
         distance *= 2

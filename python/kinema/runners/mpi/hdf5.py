@@ -46,7 +46,7 @@ class MpioReads(RankReads):
         self._fixed: dict[MpioSet, NDArray[Any]] = {}
 
     @property
-    def ended_by_another(self) -> bool:  # type: ignore[override]
+    def ended_by_another(self) -> bool:
         """See `RankReads`."""
         return self._turns is not None and self._turns.ended_by_another
 

@@ -15,8 +15,7 @@ from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report, tell_slowest
 from kinema.runners.base import Job
-from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import insert_nodes
+from kinema.runners.gathering import Gathering, insert_nodes
 from kinema.runners.mpi.ranks import Ranks, note_rank
 from kinema.runners.mpi.reading import RankReads
 from kinema.runners.mpi.round import NEWS, PAUSE, VERDICT, Frames, Last, Nodes, RankAtWork, Setup, Stopped
@@ -69,7 +68,7 @@ class LeadingRank(RankAtWork):
 
     def run(self, files: FilesOfRun, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces and waits for the others; where anything fails all of them end their round."""
-        serving = self.ranks.counter.serving() if self.setup.schedule == "dynamic" else nullcontext()
+        serving = self.ranks.counter.serving() if self.setup.division.schedule == "dynamic" else nullcontext()
         try:
             with serving:
                 self._run_own(files, jobs)
@@ -98,7 +97,7 @@ class LeadingRank(RankAtWork):
         try:
             trajectory = self.reads.open(files.known, files.data.array)
             with suppress(Stopped):  # the rank that has ended the reading says why
-                self.run_pieces(trajectory, self.setup.plan(trajectory, jobs), jobs)
+                self.run_pieces(trajectory, self.setup.division.plan(trajectory, jobs), jobs)
         except Exception as error:
             if error is not self._between and self.ranks.size > 1:
                 note_rank(error, 0)
@@ -128,7 +127,7 @@ class LeadingRank(RankAtWork):
         if self._progress is not None:
             self._frames_of[0] = self._frames + running
             self._progress(self._gathering.restored + sum(self._frames_of), self._gathering.n_frames)
-            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.workers)}
+            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.division.workers)}
             tell_slowest(self._progress, frames, self.seconds())
 
     def _hear(self) -> None:
@@ -143,7 +142,7 @@ class LeadingRank(RankAtWork):
             case Frames(frames):
                 self._frames_of[rank] = frames
             case Nodes(nodes, frames):
-                insert_nodes(self._gathering, self._kernels, nodes)
+                insert_nodes(self._gathering.tree, self._kernels, nodes)
                 self._frames_of[rank] = frames
             case Last(frames, failed):
                 self._at_work.discard(rank)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mpi4py import MPI
 
-from kinema.errors import ArgumentError, CancelledError, Error
+from kinema.errors import ArgumentError, CancelledError, says_enough
 from kinema.runners.mpi.counter import Counter
 from kinema.runners.mpi.launch import launched
 from kinema.runners.pickling import pack_error
@@ -42,7 +42,7 @@ class Travelling:
         here = _place(rank)
         notes = tuple(note for note in getattr(error, "__notes__", ()) if note != here)
         if not isinstance(error, Exception) or not any(map(_is_place, notes)):
-            text = "" if isinstance(error, Error) else ":\n" + "".join(traceback.format_exception(error))
+            text = "" if says_enough(error) else ":\n" + "".join(traceback.format_exception(error))
             notes = (*notes, f"{here}{text}")
         if not isinstance(error, Exception):
             # Ctrl-C and its like end one process; for the others it is the run that ended

@@ -58,18 +58,15 @@ def reading(ranks: Ranks, access: Access, n_ranks: int, own: _core.Trajectory | 
 
 
 class RankReads:
-    """Each rank reads by itself, and opens what it needs when it needs it.
-
-    Attributes
-    ----------
-    ended_by_another : bool
-        Whether another rank has failed, so that this one may read no more. That rank says why.
-    """
-
-    ended_by_another = False
+    """Each rank reads by itself, and opens what it needs when it needs it."""
 
     def __init__(self, own: _core.Trajectory | None = None) -> None:
         self._own = own
+
+    @property
+    def ended_by_another(self) -> bool:
+        """Whether another rank has failed, so that this one may read no more. That rank says why."""
+        return False
 
     def open(self, files: KnownFiles, data: NDArray[np.uint8]) -> _core.Trajectory:
         """The trajectory; called by all ranks that take part before the first of them reads."""

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from mpi4py import MPI
 
 from kinema import _core
-from kinema.access import MPIO, Access
-from kinema.errors import Error, InternalError
-from kinema.frames import ResolvedFrames
+from kinema.access import Access
+from kinema.errors import Error
 from kinema.runners.base import Job, Rows
-from kinema.runners.gathering import Leaves, PieceLimit
-from kinema.runners.hand_out import HandOut, Pace, PackedNode, Schedule, Tally
+from kinema.runners.gathering import Leaves, PackedNode, PieceLimit, frames_in, pack_nodes
+from kinema.runners.hand_out import Division, HandOut, Pace
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.mpi.ranks import Ranks, Travelling
 from kinema.runners.mpi.reading import RankReads
 from kinema.runners.mpi.rows import RowsOfRound
 from kinema.runners.mpi.sharing import FilesOfRun
-from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.runners.tally import Tally
+from kinema.runners.timings import block_column
 
 __all__ = ["NEWS", "PAUSE", "VERDICT", "Frames", "Last", "Nodes", "RankAtWork", "Setup", "Stopped", "WorkingRank"]
 
@@ -41,26 +41,17 @@ _REPORT = 0.25
 class Setup:
     """What all ranks need to know of a round. No handle is in it.
 
-    `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `memory` in bytes is
-    that of one rank, `n_pieces` counts those of all threads of all ranks, `before` the seconds that rank 0 has spent
-    before it told the others.
+    `jobs` are packed by themselves: what cannot be unpacked elsewhere is an error of the round. `access` is how files
+    are read; `before` the seconds that rank 0 has spent before it told the others.
     `files` None: what came with an earlier round of the run. `streamed`: nodes are sent as they come, since rank 0
     saves them; otherwise all of them at the end, on a tree of ranks from `tree_from` bytes on. `rows`: which jobs have
     rows that are put in their place as they come; empty for none. `keep_rows`: they stay there after the round.
     """
 
     files: KnownFiles | None
-    frames: ResolvedFrames
     jobs: bytes
-    n_leaves: int
-    missing: list[Leaves]
-    workers: int
-    threads: int
-    memory: int
-    schedule: Schedule
-    oversubscribe: int
+    division: Division
     access: Access
-    n_pieces: int
     limit: PieceLimit | None
     streamed: bool
     reported: bool
@@ -68,37 +59,6 @@ class Setup:
     rows: list[Rows | None]
     keep_rows: bool
     before: float
-
-    def pieces(self, cuts: _core.Cuts) -> HandOut:
-        """The hand-out: the same on every rank, as each finds the same `cuts` of its plan."""
-        return HandOut(
-            self.n_leaves,
-            self.missing,
-            self.workers,
-            schedule=self.schedule,
-            oversubscribe=self.oversubscribe,
-            cuts=cuts,
-            threads=self.threads,
-            whole=self.loads,
-        )
-
-    @property
-    def loads(self) -> bool:
-        """Whether pieces are loaded into memory at once, and so never cut."""
-        return self.access == "in-memory"
-
-    def plan(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> _core.Plan:
-        """The plan of one rank, with its memory and threads."""
-        return _core.Plan(
-            trajectory,
-            self.frames,
-            jobs,
-            memory=self.memory,
-            workers=self.threads,
-            # a matter of the reader, not of the plan
-            access="direct" if self.access in MPIO else self.access,
-            pieces=self.n_pieces,
-        )
 
 
 @dataclass(frozen=True)
@@ -142,7 +102,7 @@ class RankAtWork(ABC):
         self.setup = setup
         self.reads = reads
         self._rows = rows
-        self.tally = Tally(ranks.rank, setup.threads, ranks.name)
+        self.tally = Tally(ranks.rank, setup.division.threads, ranks.name)
         self.tally.waited = 0.0
         self._pace = Pace(setup.limit)
         self._began = began
@@ -166,11 +126,11 @@ class RankAtWork(ABC):
         """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
         kernels = [kernel for kernel, _ in jobs]
         self.tally.start = self.seconds()
-        hand_out = self.setup.pieces(plan.cuts(trajectory))
+        hand_out = self.setup.division.hand_out(plan.cuts(trajectory))
         for first, stop in self._pieces(hand_out):
             while first < stop:
                 until = stop
-                if not self.setup.loads:
+                if not self.setup.division.loads:
                     # in parts where not all of it may be held
                     longest = self._pace.longest()
                     _, until = hand_out.cut((first, stop), longest or stop - first, longest)
@@ -181,9 +141,9 @@ class RankAtWork(ABC):
                     if self.reads.ended_by_another:
                         raise Stopped from None
                     raise
-                timings["blocks"][:, BLOCK_COLUMNS.index("start")] += begun
+                block_column(timings["blocks"], "start")[:] += begun
                 self.tally.add(timings)
-                self._frames += plan.leaf(until - 1)[1] - plan.leaf(first)[0]
+                self._frames += frames_in(plan, (first, until))
                 with self.tally.counting("communicate"):
                     size = self._take(self._rows.put(plan, kernels, nodes))
                 self._pace.account(until - first, timings["wall"], size)
@@ -191,7 +151,7 @@ class RankAtWork(ABC):
 
     def _pieces(self, hand_out: HandOut) -> Iterator[Leaves]:
         """The pieces of this rank, each when the last is done."""
-        if self.setup.schedule == "static":
+        if self.setup.division.schedule == "static":
             while (piece := hand_out.take(self.ranks.rank)) is not None:
                 yield piece
             return
@@ -235,7 +195,7 @@ class WorkingRank(RankAtWork):
     @property
     def takes_part(self) -> bool:
         """Whether this rank is given leaves."""
-        return self.ranks.rank < self.setup.workers
+        return self.ranks.rank < self.setup.division.workers
 
     def run(self, files: FilesOfRun) -> bool:
         """All that this rank does until rank 0 says how the round ended: well or not."""
@@ -244,7 +204,7 @@ class WorkingRank(RankAtWork):
             if self.takes_part:
                 trajectory = self.reads.open(files.known, files.data.array)
                 jobs = pickle.loads(self.setup.jobs)
-                self._check_and_run(trajectory, jobs)
+                self._run_pieces(trajectory, jobs)
                 self.reads.finish()
                 with self.tally.counting("waited"):
                     self.reads.wait()
@@ -267,12 +227,8 @@ class WorkingRank(RankAtWork):
         self.tally.cpu = self.cpu_seconds()
         return self._verdict
 
-    def _check_and_run(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
-        plan = self.setup.plan(trajectory, jobs)
-        if plan.n_leaves != self.setup.n_leaves:
-            raise InternalError(
-                f"rank {self.ranks.rank} plans otherwise, expected {self.setup.n_leaves} leaves, found {plan.n_leaves}"
-            )
+    def _run_pieces(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
+        plan = self.setup.division.plan(trajectory, jobs)
         self.kernels = [kernel for kernel, _ in jobs]
         if not self.setup.streamed:
             self.tree = _core.MergeTree(plan.n_leaves, self.kernels)
@@ -281,7 +237,7 @@ class WorkingRank(RankAtWork):
     def _take(self, nodes: list[_core.Node]) -> int:
         size = 0
         if self.tree is None:
-            packed = [(level, index, [partial.to_bytes() for partial in found]) for level, index, found in nodes]
+            packed = pack_nodes(nodes)
             size = sum(len(data) for _, _, one in packed for data in one)
             self._post(Nodes(packed, self._frames))
         else:

@@ -16,9 +16,9 @@ from kinema import _core
 from kinema.errors import ArgumentError, InternalError
 from kinema.frames import ResolvedFrames
 from kinema.runners.base import Rows
-from kinema.runners.hand_out import Tally
 from kinema.runners.mpi.arrays import GlobalArray, GlobalRows, Name
 from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.tally import Tally
 
 __all__ = ["RowsOfRound"]
 

@@ -23,9 +23,10 @@ from kinema.errors import ArgumentError, InternalError
 from kinema.opening import open
 from kinema.resources import worker_count
 from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.gathering import Gathering
-from kinema.runners.hand_out import Dealing, round_timings
+from kinema.runners.hand_out import Dealing
+from kinema.runners.interpreter import SIGNALS_OF_A_JOB
 from kinema.runners.pickling import pack
+from kinema.runners.tally import round_timings
 from kinema.trajectory import Trajectory
 
 try:
@@ -59,8 +60,6 @@ Where = Literal["root", "all", "spread"]
 _DEFAULT_MEMORY = 64 << 20
 # bytes of all ranks from which on they merge on a tree of ranks
 _TREE_FROM = 8 << 20
-# what reaches every rank of a job, and is for rank 0 to decide on
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class MPIRunner:
@@ -132,7 +131,7 @@ class MPIRunner:
             found = "MPI.COMM_NULL" if isinstance(comm, _MPI.Comm) and comm == _MPI.COMM_NULL else repr(comm)
             raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
         self._dealing = Dealing(schedule, oversubscribe)
-        self._gather = gather
+        self.gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._comm = _MPI.COMM_WORLD if comm is None else comm
@@ -325,51 +324,43 @@ class MPIRunner:
             raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
         began = time.monotonic()
         wanted = self.concurrency(request.workers)
-        limit = request.memory or _DEFAULT_MEMORY
         if request.access in MPIO:
             check_mpio(request.trajectory, request.access)
-        schedule, oversubscribe = self._dealing.schedule(request.access), self._dealing.oversubscribe(request.access)
-        threads = wanted * self._threads
-        pieces = threads * oversubscribe
-        way = "direct" if request.access in MPIO else request.access
-        plan = request.plan(memory=limit, workers=threads, access=way, pieces=pieces)
-        used = max(1, plan.workers // self._threads)
+        division, plan, gathering = self._dealing.divide(
+            request,
+            workers=wanted,
+            threads=self._threads,
+            memory=request.memory or _DEFAULT_MEMORY,
+            # how files are read through MPI-IO is a matter of the reader, not of the plan
+            access="direct" if request.access in MPIO else None,
+        )
         kernels = request.kernels
-        gathering = request.gathering or Gathering(plan, kernels)
         known = data = None
         if ranks.files is None or ranks.files.run is not request.run:
             known, data = KnownFiles.of(request.trajectory, described_for(request.access))
-        ranks.counter.reset(used=schedule == "dynamic")
+        ranks.counter.reset(used=division.schedule == "dynamic")
         setup = Setup(
             files=known,
-            frames=request.frames,
-            jobs=pickle.dumps([(kernel, tuple(transforms)) for kernel, transforms in request.jobs]),
-            n_leaves=plan.n_leaves,
-            missing=gathering.missing,
-            workers=used,
-            threads=self._threads,
-            memory=limit // used,
-            schedule=schedule,
-            oversubscribe=oversubscribe,
+            jobs=pickle.dumps(request.jobs),
+            division=division,
             access=request.access,
-            n_pieces=pieces,
             limit=gathering.limit,
             streamed=request.gathering is not None,
             reported=request.progress is not None,
             tree_from=self._tree_from,
-            rows=list(request.rows) if self._gather == "one-sided" and request.gathering is None else [],
+            rows=list(request.rows) if self.gather == "one-sided" and request.gathering is None else [],
             keep_rows=self._keeps_rows,
             before=time.monotonic() - began,
         )
         ranks.broadcast(setup)
         with RowsOfRound(ranks, request.frames, setup.rows) as put:
             files = files_of_round(ranks, known, request.run, data)
-            with reading(ranks, request.access, setup.workers, request.trajectory) as reads:
+            with reading(ranks, request.access, division.workers, request.trajectory) as reads:
                 leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, request.progress, began)
                 leading.run(files, request.jobs)
             tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading)
         timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
-        hand_out = setup.pieces(plan.cuts(request.trajectory))
+        hand_out = division.hand_out(plan.cuts(request.trajectory))
         hand_out.all_pieces()
         # through libhdf5 shares are not cut where chunks end
         twice = None if request.access in MPIO else hand_out.decoded_twice
@@ -403,8 +394,8 @@ class MPIRunner:
     def _in_words(self, ranks: Ranks, setup: Setup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         words = (
-            f"each worker is an MPI rank with {threads}, {setup.workers} of {ranks.size} ranks, "
-            f"{setup.schedule} schedule, {self._gather} gathering"
+            f"each worker is an MPI rank with {threads}, {setup.division.workers} of {ranks.size} ranks, "
+            f"{setup.division.schedule} schedule, {self.gather} gathering"
         )
         if setup.access in MPIO:
             words += f'; whole frames through libhdf5 and MPI-IO (access "{setup.access}")'
@@ -412,9 +403,9 @@ class MPIRunner:
 
     def _work(self, ranks: Ranks, setup: Setup) -> None:
         """A round on a rank other than 0."""
-        with RowsOfRound(ranks, setup.frames, setup.rows) as put:
+        with RowsOfRound(ranks, setup.division.frames, setup.rows) as put:
             files = files_of_round(ranks, setup.files)
-            with reading(ranks, setup.access, setup.workers) as reads:
+            with reading(ranks, setup.access, setup.division.workers) as reads:
                 working = WorkingRank(ranks, setup, put, reads)
                 well = working.run(files)
             if well:
@@ -427,7 +418,7 @@ def _heedless() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS_OF_A_JOB}
     try:
         yield
     finally:
