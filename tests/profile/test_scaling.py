@@ -22,7 +22,7 @@ from kinema.experiments import Design, files, run_design
 from kinema.profile import Report, plotting, scaling_of
 from kinema.profile.scaling import scaling_points
 from kinema.runners import RoundTimings, Timings, WorkerTimings
-from kinema.testing import random_walk, write_xtc
+from kinema.testing import random_walk, write_dcd, write_xtc
 
 
 def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:
@@ -353,7 +353,21 @@ def test_each_access_is_a_series(walk: Path, tmp_path: Path) -> None:
 
 def test_a_run_that_fails_says_why(walk: Path, tmp_path: Path) -> None:
     design = Design(files=(str(walk),), select="name CA", workers=(1,), repeats=1)
-    with pytest.raises(WorkerError, match="topology"):
+    with pytest.raises(WorkerError, match=r"failed \(exit 1\): .*topology") as told:
+        list(run_design(design, tmp_path / "out", lambda text: None))
+    assert "ArgumentError" not in str(told.value)
+    # nothing was measured, and so nothing is kept
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize(("runner", "place"), [("processes", ""), ("mpi", "; on rank 1"), ("dask", "; on worker tcp:")])
+def test_a_run_that_fails_names_the_frame_and_the_worker(tmp_path: Path, runner: str, place: str) -> None:
+    walk = random_walk(400, 30)
+    walk[390, 7, 1] = np.nan
+    path = tmp_path / "nan.dcd"
+    write_dcd(path, walk)
+    design = Design(files=(str(path),), workers=(2,), repeats=1, runner=runner, schedule="static")
+    with pytest.raises(WorkerError, match=f"frame 390: position of atom 7 is not finite.*{place}"):
         list(run_design(design, tmp_path / "out", lambda text: None))
 
 

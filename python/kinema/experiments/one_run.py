@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.analysis import RMSD, run
+from kinema.errors import Error, says_enough
 from kinema.opening import open as open_trajectory
 from kinema.profile import report_of
 from kinema.runners import Runner, choose_runner
@@ -44,4 +45,10 @@ def _run(told: dict[str, Any], runner: Runner) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    try:
+        main(sys.argv[1])
+    except Error as error:
+        if not says_enough(error):
+            raise
+        # one line, which is passed on to whoever runs the experiment
+        sys.exit("; ".join([str(error), *getattr(error, "__notes__", ())]))

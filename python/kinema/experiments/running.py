@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,10 @@ class _Results:
         self._place = place
         self._path = place / "results.jsonl"
         self._number = 0
+        reports = place / "reports"
+        self._made = [folder for folder in (reports, place) if not folder.exists()]
         try:
-            (place / "reports").mkdir(parents=True, exist_ok=True)
+            reports.mkdir(parents=True, exist_ok=True)
             if self._path.exists() and self._path.stat().st_size > 0:
                 raise ArgumentError(
                     f"{self._path}: holds the results of another experiment; name another folder, or move them away"
@@ -92,9 +94,19 @@ class _Results:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and self._number:
+        if self._number == 0:
+            self._leave_nothing_empty()
+        elif error is not None:
             runs = "1 run is" if self._number == 1 else f"{self._number} runs are"
             error.add_note(f"{runs} kept in {self._path}, with reports in {self._place / 'reports'}")
+
+    def _leave_nothing_empty(self) -> None:
+        # what is left after all is no harm, and hides no error
+        with suppress(OSError):
+            if self._path.stat().st_size == 0:
+                self._path.unlink()
+            for folder in self._made:
+                folder.rmdir()
 
     def add(self, outcome: Outcome) -> None:
         """Writes the line of a run; it is there when this returns."""
