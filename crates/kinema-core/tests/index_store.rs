@@ -168,8 +168,7 @@ fn an_index_lies_beside_its_file_under_a_name_made_of_it() {
     let at = save(&places(&path, None), &index, &fingerprint, "XTC", N_ATOMS).unwrap();
     assert_eq!(at, folder.join(".md.xtc.kinema-index"));
     assert_eq!(places(&path, None)[0], at);
-    let uniform =
-        UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, steps: None, times: None };
+    let uniform = UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, spacing: None };
     assert!(
         save(&places(&path, None), &Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS).is_err(),
         "arithmetic is not stored"

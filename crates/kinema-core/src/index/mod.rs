@@ -32,10 +32,31 @@ pub struct UniformIndex {
     pub first: Extent,
     /// Size of every later frame; they follow frame 0 without gaps.
     pub stride: u64,
-    /// Step of frame 0 and distance between frames, where the file states them.
-    pub steps: Option<(i64, i64)>,
-    /// Time of frame 0 and distance between frames, in the file's own unit, where the file states them.
-    pub times: Option<(f64, f64)>,
+    /// Their steps and times, where the file states them.
+    pub spacing: Option<Spacing>,
+}
+
+/// Steps and times of frames that are evenly spaced, as the header of a file states them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spacing {
+    /// Step of frame 0.
+    pub first_step: i64,
+    /// Steps between frames, at least 1.
+    pub steps: i64,
+    /// Time between frames in the file's own unit, where it is a number.
+    pub time: Option<f64>,
+}
+
+impl Spacing {
+    /// Step of a frame.
+    pub fn step(&self, frame: u64) -> i64 {
+        self.first_step.wrapping_add(self.steps.wrapping_mul(frame as i64))
+    }
+
+    /// Time of a frame: reckoned from its step, so that a part of a trajectory has the times of the whole to the bit.
+    pub fn time(&self, frame: u64) -> Option<f64> {
+        self.time.map(|between| self.step(frame) as f64 / self.steps as f64 * between)
+    }
 }
 
 impl Index {
@@ -86,9 +107,7 @@ impl Index {
     /// Step of a frame, where the index knows it.
     pub fn step(&self, frame: u64) -> Option<i64> {
         match self {
-            Self::Uniform(uniform) => {
-                uniform.steps.map(|(first, by)| first.wrapping_add(by.wrapping_mul(frame as i64)))
-            }
+            Self::Uniform(uniform) => uniform.spacing.map(|spacing| spacing.step(frame)),
             Self::Table(table) => Some(table.step(frame)),
             Self::Chunked(chunked) => chunked.steps.as_ref()?.get(frame as usize).copied(),
         }
@@ -97,7 +116,7 @@ impl Index {
     /// Time of a frame in the file's own unit, where the index knows it.
     pub fn time(&self, frame: u64) -> Option<f64> {
         match self {
-            Self::Uniform(uniform) => uniform.times.map(|(first, by)| first + by * frame as f64),
+            Self::Uniform(uniform) => uniform.spacing?.time(frame),
             Self::Table(table) => Some(table.time(frame)),
             Self::Chunked(chunked) => chunked.times.as_ref()?.get(frame as usize).copied(),
         }

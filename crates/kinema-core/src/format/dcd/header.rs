@@ -3,6 +3,7 @@
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
+use crate::index::Spacing;
 use crate::source::{Extent, Source};
 
 use super::super::Header;
@@ -31,12 +32,8 @@ pub struct DcdHeader {
     pub velocities: bool,
     /// Frames that the header claims.
     pub claimed_frames: i32,
-    /// Step of frame 0.
-    pub first_step: i64,
-    /// Steps between frames.
-    pub stride: i64,
-    /// Time of frame 0 and between frames, ps; `None` where the header's time step is not finite.
-    pub times: Option<(f64, f64)>,
+    /// Steps and times, ps; no times where the header's time step is not finite.
+    pub spacing: Spacing,
     /// Atoms.
     pub n_atoms: u32,
     /// Atoms that move, where some are fixed: later frames hold only these.
@@ -201,24 +198,20 @@ impl DcdHeader {
             0 => None,
             fixed => Some(free_atoms(fixed, n_atoms, &mut records)?),
         };
-        let stride = i64::from(word(2)).max(1);
+        let steps = i64::from(word(2)).max(1);
         if word(2) < 1 {
             warnings.push(format!("the header says {} steps between frames, taken as 1", word(2)));
         }
         let delta = time_step(layout, version, [word(9), word(10)]);
-        let dt = delta * stride as f64 * AKMA_PS;
-        let first = f64::from(word(1)) / stride as f64 * dt;
-        let times = (first.is_finite() && dt.is_finite()).then_some((first, dt));
-        if times.is_none() {
+        let time = Some(delta * steps as f64 * AKMA_PS).filter(|time| time.is_finite());
+        if time.is_none() {
             warnings.push(format!("the header says a time step of {delta}, so the frames have no times"));
         }
         Ok(Self {
             layout,
             velocities,
             claimed_frames: word(0),
-            first_step: i64::from(word(1)),
-            stride,
-            times,
+            spacing: Spacing { first_step: i64::from(word(1)), steps, time },
             n_atoms,
             free,
             // any number but 0 is "yes", as in the programs that write it
@@ -280,7 +273,7 @@ impl DcdHeader {
         }
         Header {
             n_atoms: self.n_atoms,
-            fields: vectors | cell | Fields::STEP | self.times.map_or(Fields::NONE, |_| Fields::TIME),
+            fields: vectors | cell | Fields::STEP | self.spacing.time.map_or(Fields::NONE, |_| Fields::TIME),
             remarks: self.remarks.clone(),
             variant: variant.join(", "),
             warnings,

@@ -76,8 +76,7 @@ fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
         Some(behind) => (1 + behind / stride, behind % stride),
         None => (0, size.saturating_sub(first.offset)),
     };
-    let steps = Some((dcd.first_step, dcd.stride));
-    (UniformIndex { n_frames, first, stride, steps, times: dcd.times }, rest)
+    (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing) }, rest)
 }
 
 /// Coordinates of the atoms that later frames leave out.
@@ -329,9 +328,8 @@ impl<'a> FrameBytes<'a> {
         }
         self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;
         out.cells[row] = cell;
-        out.steps[row] = dcd.first_step.wrapping_add(dcd.stride.wrapping_mul(self.frame as i64));
-        let time = dcd.times.map_or(f64::NAN, |(first, by)| first + by * self.frame as f64);
-        out.times[row] = time * request.scales.time;
+        out.steps[row] = dcd.spacing.step(self.frame);
+        out.times[row] = dcd.spacing.time(self.frame).unwrap_or(f64::NAN) * request.scales.time;
         Ok(())
     }
 
