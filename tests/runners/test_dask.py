@@ -26,7 +26,7 @@ from kinema.analysis import Analysis
 from kinema.runners import RoundRequest, Runner, TaskRunner, choose_runner
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
-from kinema.runners.dask.tasks import Shared
+from kinema.runners.dask.tasks import Files, Shared
 from kinema.runners.hand_out import Dealing
 from kinema.runners.known_files import KnownFiles
 from kinema.runners.pickling import pack
@@ -217,18 +217,42 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     setup = Setup(traj.core.recipe(), jobs, plan.fingerprints, division, 0.0)
     known, data = KnownFiles.of(traj.core)
     known.recipe["record_reads"] = True
-    shared = pickle.loads(pickle.dumps(Shared(pack(setup), pack((known, data)), 1, {})))
-    opened, seconds = shared.opened()
+    files, shared = pickle.loads(pickle.dumps((Files(pack((known, data))), Shared(pack(setup), 1, {}))))
+    planned, seconds = shared.planned(files)
     assert seconds > 0.0
-    assert shared.opened() == (opened, 0.0)
-    assert opened.trajectory.take_opens() == []
-    _core.run_leaves(opened.trajectory, opened.plan, opened.jobs, 0, 1)
-    assert opened.trajectory.take_opens() == [str(names[0])]
-    assert sys.getsizeof(shared) > len(data)
-    # only what it was made of travels
-    assert pickle.loads(pickle.dumps(shared))._opened is None
+    assert shared.planned(files) == (planned, 0.0)
+    assert planned.trajectory is files.opened()
+    assert planned.trajectory.take_opens() == []
+    _core.run_leaves(planned.trajectory, planned.plan, planned.jobs, 0, 1)
+    assert planned.trajectory.take_opens() == [str(names[0])]
+    assert sys.getsizeof(files) > len(data)
+    # only what they were made of travels
+    files, shared = pickle.loads(pickle.dumps((files, shared)))
+    assert (files._trajectory, shared._planned) == (None, None)
     with pytest.raises(kn.InternalError, match="setup of a worker is none"):
-        Shared(pack("something else"), pack((known, data)), 1, {}).opened()
+        Shared(pack("something else"), 1, {}).planned(files)
+
+
+@pytest.mark.parametrize("where", ["client", "address", "own"])
+def test_what_is_known_of_files_goes_to_workers_once_for_all_rounds(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    write_xtc(tmp_path / "md.xtc", random_walk(300, 20))
+    scattered: list[str] = []
+    scatter = Client.scatter
+
+    def watched(self: Client, data: list[object], **options: object) -> object:
+        scattered.extend(type(one).__name__ for one in data)
+        return scatter(self, data, **options)
+
+    monkeypatch.setattr(Client, "scatter", watched)
+    runner = Dask({"client": client, "address": client.scheduler.address, "own": None}[where])
+    # an average structure first, and then how far atoms are from it
+    analysis = kn.analysis.RMSF(kn.open(tmp_path / "md.xtc"), align="average").run(runner=runner, workers=2)
+    assert len(analysis.timings.rounds) == 2
+    assert scattered == ["Files", "Shared", "Shared"]
+    expected = kn.analysis.RMSF(kn.open(tmp_path / "md.xtc"), align="average").run(runner="serial").results.rmsf
+    assert analysis.results.rmsf.tobytes() == expected.tobytes()
 
 
 def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from distributed import Client, Future, KilledWorker
 
 from kinema.errors import WorkerError
 
-__all__ = ["Flight", "beckon"]
+__all__ = ["Flight", "Scattered", "beckon"]
 
 # seconds between two questions whether the cluster is still there
 _ASKING = 1.0
@@ -42,10 +42,31 @@ class _Task:
     attempt: int = 1
 
 
-class Flight:
-    """Tasks `function(shared, argument)`, where `shared` is scattered once to all workers.
+class Scattered:
+    """What tasks share: once on each worker, and again when it was lost with the last worker that had it."""
 
-    Leaving the context cancels what has not come back, and releases what was scattered.
+    def __init__(self, content: Any) -> None:
+        self._content = content
+        self._future: Future | None = None
+
+    def future_for(self, client: Client) -> Future | None:
+        """What tasks take; None where it has to be put on workers first."""
+        future = self._future
+        return future if future is not None and future.client is client and future.status == "finished" else None
+
+    def put(self, client: Client, workers: list[str] | None) -> None:
+        """Puts it on these workers, or on all; what Dask raises where they are not there."""
+        self._future = None
+        # in a list, as Dask would take a collection for as many things
+        (self._future,) = client.scatter(
+            [self._content], broadcast=True, hash=False, workers=workers, timeout=_SCATTERING
+        )
+
+
+class Flight:
+    """Tasks `function(*lasting, shared, argument)`, where what is shared is scattered once to all workers.
+
+    Leaving the context cancels what has not come back, and releases `shared`.
 
     Parameters
     ----------
@@ -55,6 +76,8 @@ class Flight:
     function : callable
         Of a module that workers can import.
     shared : object
+    lasting : sequence of Scattered
+        What tasks share beyond this flight.
     addresses : list of str or None
         Workers that are to be used as long as any of them is there; None: all, also those that join later.
     patience : float
@@ -72,20 +95,21 @@ class Flight:
         self,
         client: Client,
         prefix: str,
-        function: Callable[[Any, Any], Any],
+        function: Callable[..., Any],
         shared: Any,
         addresses: Sequence[str] | None,
         patience: float,
+        *,
+        lasting: Sequence[Scattered] = (),
     ) -> None:
         self.redone = 0
         self.threads: dict[str, int] = {}
         self._client = client
         self._prefix = prefix
         self._function = function
-        self._content = shared
+        self._shared = [*lasting, Scattered(shared)]
         self._addresses = None if addresses is None else list(addresses)
         self._patience = patience
-        self._shared: Future | None = None
         self._beckoning: Future | None = None
         self._flying: dict[Future, _Task] = {}
         # lost with the data that they need, to be sent again when there is a worker
@@ -111,7 +135,8 @@ class Flight:
         self._flying.clear()
         self._fetching.clear()
         self._grounded.clear()
-        self._shared = self._beckoning = None
+        self._shared.clear()
+        self._beckoning = None
 
     def __len__(self) -> int:
         return len(self._flying) + len(self._grounded)
@@ -126,7 +151,8 @@ class Flight:
         self._send(_Task(argument, doing, where))
 
     def _send(self, task: _Task) -> None:
-        if self._shared is None:
+        shared = [one.future_for(self._client) for one in self._shared]
+        if None in shared:
             self._grounded.append(task)
             return
         addresses = self._addresses if task.where is None else task.where
@@ -134,7 +160,7 @@ class Flight:
         try:
             future = self._client.submit(
                 self._function,
-                self._shared,
+                *shared,
                 task.argument,
                 key=f"{self._prefix}-{self._sent}",
                 pure=False,
@@ -170,9 +196,7 @@ class Flight:
 
     def _send_again(self) -> None:
         """Sends what was lost, with the data that it needs."""
-        if self._shared is None or self._shared.status != "finished":
-            self._scatter()
-        if self._shared is None:
+        if not self._scatter():
             return
         grounded, self._grounded = self._grounded, []
         for task in grounded:
@@ -225,18 +249,18 @@ class Flight:
                 found.append((self._flying.pop(future).argument, answer))
         return found
 
-    def _scatter(self) -> None:
-        """Gives all workers what they share; to nobody where those that were there a moment ago are not."""
-        self._shared = None
+    def _scatter(self) -> bool:
+        """Gives all workers what they share and lack; False where those that were there a moment ago are not."""
         try:
-            self._shared = self._client.scatter(
-                self._content, broadcast=True, hash=False, workers=self._present(), timeout=_SCATTERING
-            )
+            for one in self._shared:
+                if one.future_for(self._client) is None:
+                    one.put(self._client, self._present())
         except (TimeoutError, KeyError):
             # none that takes any, or one that has left between the two questions: `_ask` says for how long
-            return
+            return False
         except OSError:
             raise self._gone() from None
+        return True
 
     def _present(self) -> list[str] | None:
         """Those of the chosen workers that are there; None where none is, or none was chosen."""

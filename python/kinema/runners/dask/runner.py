@@ -38,9 +38,9 @@ except ImportError as missing:
     ) from None
 
 from kinema.runners.dask.cluster import OwnCluster
-from kinema.runners.dask.flight import Flight
+from kinema.runners.dask.flight import Flight, Scattered
 from kinema.runners.dask.progress import FramesUnderway
-from kinema.runners.dask.tasks import Failed, Run, Shared, call_one, run_piece, told
+from kinema.runners.dask.tasks import Failed, Files, Run, Shared, call_one, run_piece, told
 from kinema.runners.dask.team import Team, await_workers, connection, current_client, team_of
 from kinema.runners.dask.transitions import Recording, transitions_since
 
@@ -113,21 +113,22 @@ class Dask:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """While it lasts, a cluster of our own stays for the next round of this thread; it ends with the context."""
-        if self._session is not None:
+        """While it lasts, the next round of this thread finds the cluster, the connection and what workers have."""
+        with self._in_session():
             yield
+
+    @contextlib.contextmanager
+    def _in_session(self) -> Iterator[_Session]:
+        lasting: _Session | None = getattr(self._lasting, "session", None)
+        if lasting is not None:
+            yield lasting
             return
         with contextlib.ExitStack() as stack:
-            self._lasting.session = _Session(stack)
+            session = self._lasting.session = _Session(stack)
             try:
-                yield
+                yield session
             finally:
-                self._lasting.session = None
-
-    @property
-    def _session(self) -> _Session | None:
-        session: _Session | None = getattr(self._lasting, "session", None)
-        return session
+                self._lasting.session = session.files = None
 
     def map_reduce(self, request: RoundRequest) -> Outcome:
         """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
@@ -135,7 +136,7 @@ class Dask:
         wanted = None if request.workers is None else worker_count(request.workers)
         # before anything is started or waited for: frames that are not there, a limit that is too small
         request.plan(memory=request.memory, workers=1, access="direct")
-        with self._connected(wanted) as team:
+        with self._in_session() as session, self._connected(wanted) as team:
             division, plan, gathering = self._dealing.divide(
                 request,
                 workers=team.size,
@@ -144,14 +145,16 @@ class Dask:
             )
             team = team.of_size(division.workers)
             setup = Setup(request.trajectory.recipe(), request.jobs, plan.fingerprints, division, began=0.0)
-            files = self._known_files(request)
-            shared = Shared(pack(setup), files, self._threads, team.limits, heard=request.progress is not None)
+            files = session.files_of(request)
+            shared = Shared(pack(setup), self._threads, team.limits, heard=request.progress is not None)
             cuts = plan.cuts(request.trajectory)
             hand_out = division.hand_out(cuts, ahead=_AHEAD, limit=gathering.limit, least_seconds=_LEAST_SECONDS)
             prefix = f"kinema-{uuid.uuid4().hex}"
             recording = Recording(team.client, prefix)
             try:
-                with Flight(team.client, prefix, run_piece, shared, team.addresses, self._patience) as flight:
+                with Flight(
+                    team.client, prefix, run_piece, shared, team.addresses, self._patience, lasting=[files]
+                ) as flight:
                     underway = FramesUnderway(team.client, prefix)
                     one = _Round(plan, request.kernels, gathering, hand_out, team, flight, underway, began)
                     one.run(request.progress, division.schedule == "static")
@@ -209,47 +212,47 @@ class Dask:
 
     @contextlib.contextmanager
     def _connected(self, wanted: int | None) -> Iterator[Team]:
-        """The cluster while the context lasts; one of our own is ended with it, one that is given is left."""
+        """The cluster while the context lasts; one of our own is ended with the session, one that is given is left."""
         cluster = current_client() if self._cluster is None else self._cluster
-        if cluster is None:
-            with self._own_cluster(worker_count(wanted)) as own:
-                yield team_of(own.client, None, self._threads, "Dask cluster of this run's own", self._patience)
-        elif isinstance(cluster, Client):
-            await_workers(cluster, self._patience)
-            yield team_of(cluster, wanted, self._threads, f"Dask cluster {cluster.scheduler.address}", self._patience)
-        else:
-            with connection(cluster) as client:
-                await_workers(client, self._patience)
-                yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}", self._patience)
-
-    def _own_cluster(self, workers: int) -> contextlib.AbstractContextManager[OwnCluster]:
-        """A cluster for a round, or that of the session, which the next round finds again."""
-        session = self._session
-        if session is None:
-            return OwnCluster(workers)
-        if session.own is None or session.own[0] != workers:
-            session.own = workers, session.stack.enter_context(OwnCluster(workers))
-        return contextlib.nullcontext(session.own[1])
-
-    def _known_files(self, request: RoundRequest) -> bytes:
-        """What is known of the files, packed; once for all rounds of a run."""
-        session = self._session
-        if session is not None and session.files is not None and session.files[0] is request.run:
-            return session.files[1]
-        # workers have working folders of their own
-        packed = pack(KnownFiles.of(request.trajectory, absolute=True))
-        if session is not None:
-            session.files = request.run, packed
-        return packed
+        with self._in_session() as session:
+            if cluster is None:
+                own = session.own_client(worker_count(wanted))
+                yield team_of(own, None, self._threads, "Dask cluster of this run's own", self._patience)
+                return
+            client = cluster if isinstance(cluster, Client) else session.client_of(cluster)
+            await_workers(client, self._patience)
+            yield team_of(client, wanted, self._threads, f"Dask cluster {client.scheduler.address}", self._patience)
 
 
 @dataclass(eq=False)
 class _Session:
-    """What lasts for all rounds of a run: a cluster of our own for so many workers, what is known of whose files."""
+    """What lasts for all rounds of a run: a cluster of our own for so many workers, or a connection to another; what
+    workers were given of whose files.
+    """
 
     stack: contextlib.ExitStack
     own: tuple[int, OwnCluster] | None = None
-    files: tuple[object, bytes] | None = None
+    client: Client | None = None
+    files: tuple[object, Scattered] | None = None
+
+    def own_client(self, workers: int) -> Client:
+        """That of a cluster of our own, which is started for the first round."""
+        if self.own is None or self.own[0] != workers:
+            self.own = workers, self.stack.enter_context(OwnCluster(workers))
+        return self.own[1].client
+
+    def client_of(self, cluster: str) -> Client:
+        """One that is connected to the scheduler at an address; what `connection` raises."""
+        if self.client is None or self.client.status != "running":
+            self.client = self.stack.enter_context(connection(cluster))
+        return self.client
+
+    def files_of(self, request: RoundRequest) -> Scattered:
+        """What is known of the files, which reaches workers once for all rounds of a run."""
+        if self.files is None or self.files[0] is not request.run:
+            # workers have working folders of their own
+            self.files = request.run, Scattered(Files(pack(KnownFiles.of(request.trajectory, absolute=True))))
+        return self.files[1]
 
 
 class _Round:

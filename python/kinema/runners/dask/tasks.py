@@ -33,7 +33,7 @@ from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
 from kinema.runners.pickling import pack_error
 from kinema.runners.worker import Setup, call
 
-__all__ = ["Failed", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
+__all__ = ["Failed", "Files", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,27 +63,54 @@ class Failed:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
-    """The trajectory, opened anew, and the same plan as the client's."""
+class _Planned:
+    """The same plan as the client's, of the trajectory that was opened anew."""
 
     trajectory: _core.Trajectory
     plan: _core.Plan
     jobs: Sequence[Job]
 
 
-class Shared:
-    """What all tasks of a round need, scattered once: a recipe and what the client knows of the files, as bytes.
+class Files:
+    """What the client knows of the files, which all tasks of all rounds of a run need, scattered once.
 
-    It lies among the worker's data. The first task opens what it says, without touching a file, and the others find
-    that opened; when the round ends, or the client dies, the scheduler releases it, and what was opened goes with it.
+    It lies among the worker's data. The first task opens the trajectory, without touching a file, and the others find
+    it opened; when the run ends, or the client dies, the scheduler releases it, and what was opened goes with it.
     Workers that are threads of one process have the same one.
+
+    Parameters
+    ----------
+    known : bytes
+        Pickled `KnownFiles`, with the bytes for it.
+    """
+
+    def __init__(self, known: bytes) -> None:
+        self._known = known
+        self._lock = threading.Lock()
+        self._trajectory: _core.Trajectory | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Files, (self._known,)
+
+    def __sizeof__(self) -> int:
+        return len(self._known)
+
+    def opened(self) -> _core.Trajectory:
+        """The trajectory, opened by the first call."""
+        with self._lock:
+            if self._trajectory is None:
+                known, data = pickle.loads(self._known)
+                self._trajectory = known.open(data)
+            return self._trajectory
+
+
+class Shared:
+    """What all tasks of a round need, scattered once; it lies among the worker's data as `Files` do, for a round.
 
     Parameters
     ----------
     payload : bytes
         A pickled `Setup`. It is unpickled by tasks, where an error can be reported.
-    files : bytes
-        Pickled `KnownFiles`, with the bytes for it.
     threads : int
         Threads of a task.
     limits : dict of str to int
@@ -97,7 +124,6 @@ class Shared:
     def __init__(
         self,
         payload: bytes,
-        files: bytes,
         threads: int,
         limits: dict[str, int],
         heard: bool = False,
@@ -105,42 +131,39 @@ class Shared:
     ) -> None:
         self.heard = heard
         self.version = version
-        self._content = (payload, files, threads, limits, heard, version)
+        self._content = (payload, threads, limits, heard, version)
         self._lock = threading.Lock()
-        self._opened: _Opened | None = None
+        self._planned: _Planned | None = None
         self._slots: dict[str, SimpleQueue[int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Shared, self._content
 
     def __sizeof__(self) -> int:
-        payload, files, *_ = self._content
-        return len(payload) + len(files)
+        return len(self._content[0])
 
     def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
         """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
         with self._lock:
             if worker not in self._slots:
                 self._slots[worker] = SimpleQueue()
-                _, _, of_a_task, limits, *_ = self._content
+                _, of_a_task, limits, *_ = self._content
                 for number in range(limits.get(worker, slots_of(threads, of_a_task))):
                     self._slots[worker].put(number)
             return self._slots[worker]
 
-    def opened(self) -> tuple[_Opened, float]:
-        """What the recipe opens, and the seconds that it took if it was opened by this call."""
+    def planned(self, files: Files) -> tuple[_Planned, float]:
+        """The plan, and the seconds that opening and planning took if it was done by this call."""
         with self._lock:
-            if self._opened is not None:
-                return self._opened, 0.0
+            if self._planned is not None:
+                return self._planned, 0.0
             begun = time.monotonic()
-            payload, files, *_ = self._content
-            setup = pickle.loads(payload)
+            setup = pickle.loads(self._content[0])
             if not isinstance(setup, Setup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
-            known, data = pickle.loads(files)
-            trajectory = known.open(data)
-            self._opened = _Opened(trajectory, setup.division.plan(trajectory, setup.jobs), setup.jobs)
-            return self._opened, time.monotonic() - begun
+            trajectory = files.opened()
+            self._planned = _Planned(trajectory, setup.division.plan(trajectory, setup.jobs), setup.jobs)
+            return self._planned, time.monotonic() - begun
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:
@@ -148,7 +171,7 @@ def slots_of(threads: int, threads_a_task: int) -> int:
     return max(1, threads // threads_a_task)
 
 
-def run_piece(shared: Shared, piece: Leaves) -> Run | Failed:
+def run_piece(files: Files, shared: Shared, piece: Leaves) -> Run | Failed:
     """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
     from distributed import get_worker
 
@@ -162,10 +185,10 @@ def run_piece(shared: Shared, piece: Leaves) -> Run | Failed:
             raise ArgumentError(
                 other_version(f"worker {worker.address}", socket.gethostname(), shared.version, _core.__version__)
             )
-        opened, opening = shared.opened()
+        planned, opening = shared.planned(files)
         with telling(worker) if shared.heard else contextlib.nullcontext() as tell:
             nodes, timings = _core.run_leaves(
-                opened.trajectory, opened.plan, opened.jobs, *piece, progress=_until_cancelled(worker, tell)
+                planned.trajectory, planned.plan, planned.jobs, *piece, progress=_until_cancelled(worker, tell)
             )
         return Run(pack_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock)
     except (FileNotFound, FileAccessError) as error:
