@@ -89,6 +89,14 @@ class MPI:
     begin = BEGIN
 
     @staticmethod
+    def of_mpich() -> bool:
+        """Whether the launcher is MPICH's, and so are variables and options that only that knows."""
+        return (
+            MPIEXEC is not None
+            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
+        )
+
+    @staticmethod
     def environment(**more: str) -> dict[str, str]:
         package = str(Path(kn.__file__).parent.parent)
         more = OPEN_MPI | more

@@ -97,15 +97,14 @@ def _ip(*words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Two nodes; skipped where they cannot be made."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("network namespaces need root on Linux")
     missing = [name for name in ("ip", "unshare", "hostname") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} here, which make nodes of network namespaces")
-    said = "" if MPIEXEC is None else subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
-    if "HYDRA" not in said:
+    if not mpi.of_mpich():
         pytest.skip("the launcher is not that of MPICH, which can be told how to reach a node")
     found = Nodes(tmp_path_factory.mktemp("nodes"))
     try:
