@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,58 @@ with kn.runners.MPI() as mpi:
 """
     whole_frames = 100 * N_ATOMS * 12
     assert mpi.script(2, text, folder).split() == [str(whole_frames)] * 2
+
+
+# stands before the MPI library and counts how bytes are asked for
+COUNTING = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static long together, alone;
+
+int MPI_File_read_at_all(MPI_File f, MPI_Offset at, void *to, int n, MPI_Datatype type, MPI_Status *status) {
+    together++;
+    return PMPI_File_read_at_all(f, at, to, n, type, status);
+}
+
+int MPI_File_read_at(MPI_File f, MPI_Offset at, void *to, int n, MPI_Datatype type, MPI_Status *status) {
+    alone++;
+    return PMPI_File_read_at(f, at, to, n, type, status);
+}
+
+__attribute__((destructor)) static void tell(void) {
+    char name[32];
+    snprintf(name, sizeof name, "calls-%d", (int)getpid());
+    FILE *file = fopen(name, "w");
+    fprintf(file, "%ld %ld\n", together, alone);
+    fclose(file);
+}
+"""
+
+READ = """
+with kn.runners.MPI() as mpi:
+    if mpi.leads:
+        traj = kn.open("contiguous.h5md")
+        kn.run([kn.analysis.RMSD(traj)], runner=mpi, access=ACCESS)
+        say("done")
+"""
+
+
+def test_ranks_read_together_or_each_by_itself_as_asked_for(mpi: Any, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "counting.c").write_text(COUNTING)
+    subprocess.run(["mpicc.openmpi", "-shared", "-fPIC", "-o", "counting.so", "counting.c"], cwd=tmp_path, check=True)
+    (tmp_path / "contiguous.h5md").symlink_to(folder / "contiguous.h5md")
+    found = {}
+    for access in ("hdf5-mpio-independent", "hdf5-mpio-collective"):
+        script = f"ACCESS = {access!r}\n{READ}"
+        assert mpi.script(2, script, tmp_path, LD_PRELOAD=str(tmp_path / "counting.so")) == "done\n"
+        calls = [tuple(map(int, path.read_text().split())) for path in tmp_path.glob("calls-*")]
+        found[access] = tuple(map(sum, zip(*calls, strict=True)))
+        for path in tmp_path.glob("calls-*"):
+            path.unlink()
+    together, alone = zip(*(found[access] for access in sorted(found)), strict=True)
+    # of two ranks each reads as often as the other where they read together; what opening reads is the same for both
+    assert together[1] == 0 < together[0], found
+    assert together[0] % 2 == 0, found
+    assert alone[0] < alone[1], found
