@@ -17,6 +17,7 @@ from kinema.errors import ArgumentError
 from kinema.peak_memory import peak_memory
 from kinema.result_file import StoredArray
 from kinema.runners import CalledByAll
+from kinema.runners.timings import counted
 from kinema.time_window import frames_between
 
 
@@ -159,7 +160,7 @@ def _tell(trajectory: kn.Trajectory, analysis: Any, quantity: Quantity, outputs:
     print(f"{quantity.name}: mean {found['mean']:.4f}, min {found['min']:.4f}, max {found['max']:.4f} {quantity.unit}")
     print(
         f"{timings.frames:,} frames of {trajectory.n_atoms:,} atoms ({trajectory.format}) in {timings.wall:.2f} s, "
-        f"{timings.frames_per_second:,.0f} frames/s on {timings.n_workers} workers"
+        f"{timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers)}"
     )
     if timings.frames_restored:
         print(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
