@@ -87,6 +87,10 @@ FIGURES: dict[str, tuple[str, Goal | None]] = {
     "start-up of kinema rmsd from indices": ("s", Goal(0.3, at_least=False)),
 }
 
+# beside warp-md on DCD: analysis -> programs of peers.py, how many times its speed; or the share of a plain read
+BESIDE_WARP_MD = {"RMSD": ("kinema", "warp-md", 2.0), "RMSF": ("kinema-rmsf", "warp-md-rmsf", 1.5)}
+SHARE_OF_PLAIN_READ = 0.85
+
 
 def selected_atoms(kind: str, n_atoms: int, c_alpha: NDArray[np.int64]) -> NDArray[np.int64]:
     """The 214 atoms of a case, (214,) rising, from the C-alphas of the protein that comes first."""

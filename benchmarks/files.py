@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cases import LARGE_ATOMS, Files
 from kinema.demo import make_case
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
-from kinema.index_file import read_group
+from kinema.selection.gromacs_index import read_group
 
 
 def make_files(folder: Path, small_frames: int, large_frames: int) -> Files:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.runners import RoundTimings, Runner, choose_runner, session
+from kinema.runners import PassTimings, Runner, choose_runner
 
 # leaves of the empty rounds: as many as a plan makes of so many frames
 _LEAVES = 256
@@ -61,7 +61,7 @@ def made_runner(name: str, workers: int, **options: Any) -> Iterator[Runner | No
     """A runner of that name; None on the ranks that do not lead. "dask-running" has a cluster that runs already."""
     if name == "mpi":
         with kn.runners.MPI(**options) as ranks:
-            yield ranks if ranks.leads else None
+            yield ranks if ranks.is_root else None
     elif name == "dask-running":
         from kinema.runners.dask.cluster import OwnCluster
 
@@ -103,13 +103,13 @@ def overhead(runner: str, path: str, workers: str, tries: str) -> dict[str, Any]
                 "Rust kernel of one atom": lambda t=trajectory: kn.analysis.RadiusOfGyration(t, [0], weights=None),
             }
             number = 1 if runner == "serial" else int(workers)
-            with session(made):
+            with made.session():
                 for kernel, make in kernels.items():
                     for turn in range(_ROUNDS_A_TRY * int(tries) + 1):
                         for what, stop in (("one leaf", 1), ("leaves", None)):
                             analysis = make().run(stop=stop, workers=number, runner=made, progress=False)
                             if turn:  # not while workers may still be starting
-                                wall = analysis.timings.rounds[0].wall
+                                wall = analysis.timings.passes[0].wall
                                 found.setdefault(f"{kernel}, {pieces} pieces, {what}", []).append(wall)
     if not found:
         return None
@@ -197,10 +197,27 @@ def rmsd(runner: str, path: str, atoms: str, workers: str, repeats: str, tries: 
         return {"frames": len(trajectory), "seconds": seconds} | _accounts(best, [one for _, one in runs])
 
 
+def decoded(runner: str, path: str, workers: str) -> dict[str, Any] | None:
+    """Bytes of compressed chunks that a run over all frames of an H5MD file reads and decodes, and that are stored."""
+    import h5py
+
+    with made_runner(runner, int(workers)) as made:
+        if made is None:
+            return None
+        trajectory = kn.open(path)
+        trajectory.scan()
+        number = 1 if runner == "serial" else int(workers)
+        analysis = kn.analysis.RMSD(trajectory).run(workers=number, runner=made, progress=False)
+        read = sum(worker.bytes_read for worker in analysis.timings.workers)
+    with h5py.File(path, "r") as file:
+        stored = file["particles/all/position/value"].id.get_storage_size()
+    return {"read": read, "stored": stored}
+
+
 def _accounts(best: Any, all_runs: Sequence[Any]) -> dict[str, Any]:
     """What the clocks of a run say, and cost."""
     timings = best.timings
-    one = timings.rounds[0]
+    one = timings.passes[0]
     busy = sum(worker.busy for worker in timings.workers)
     began = time.perf_counter()
     report = best.report()
@@ -216,7 +233,7 @@ def _accounts(best: Any, all_runs: Sequence[Any]) -> dict[str, Any]:
         "report": made,
         "report_bytes": len(json.dumps(report.as_dict())),
         "tasks": None if one.tasks is None else {n: getattr(one.tasks, n) for n in ("function", "task", "job")},
-        "hand_out": None if one.tasks is None else _gaps(one),
+        "piece_scheduler": None if one.tasks is None else _gaps(one),
     }
 
 
@@ -228,7 +245,7 @@ def _seconds_of_a_look(n: int = 200_000) -> float:
     return (time.perf_counter() - began) / n
 
 
-def _gaps(one: RoundTimings) -> dict[str, float] | None:
+def _gaps(one: PassTimings) -> dict[str, float] | None:
     """Between two tasks of a Dask worker, from the end of one to the beginning of the next, by its own account."""
     spans: dict[str, list[tuple[float, float]]] = {}
     assert one.tasks is not None
@@ -298,10 +315,10 @@ def counter(kind: str) -> dict[str, Any] | None:
 
     from mpi4py import MPI
 
-    from kinema.runners.mpi.ranks import Ranks
+    from kinema.runners.mpi.communicator import Ranks
 
     ranks = Ranks(MPI.COMM_WORLD)
-    if ranks.leads:
+    if ranks.is_root:
         ranks.counter.reset()
     ranks.comm.Barrier()
     waited: list[float] = []
@@ -309,7 +326,7 @@ def counter(kind: str) -> dict[str, Any] | None:
         until = time.monotonic() + _COUNTER_SECONDS
         matrix = np.ones((400, 400))
         while time.monotonic() < until:
-            if ranks.leads:
+            if ranks.is_root:
                 matrix @ matrix
             else:
                 begun = time.perf_counter()
@@ -318,10 +335,10 @@ def counter(kind: str) -> dict[str, Any] | None:
                 time.sleep(0.001)
         ranks.comm.Barrier()
     # ranks of the owner's node are told apart: they share memory with it
-    near = ranks.node.bcast(ranks.leads if ranks.node.Get_rank() == 0 else None)
+    near = ranks.node.bcast(ranks.is_root if ranks.node.Get_rank() == 0 else None)
     everyone = ranks.comm.gather((near, waited))
     told = None
-    if ranks.leads and everyone is not None:
+    if ranks.is_root and everyone is not None:
         told = {}
         for where, wanted in (("on its node", True), ("on another node", False)):
             found = [one for near, some in everyone if near == wanted for one in some]
@@ -361,6 +378,7 @@ _MEASUREMENTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "overhead": overhead,
     "empty-tasks": empty_tasks,
     "rmsd": rmsd,
+    "decoded": decoded,
     "mdanalysis": mdanalysis,
     "counter": counter,
     "first-frame": first_frame,

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.peak_memory import peak_memory
+from kinema.resources import peak_memory
 
 _CHUNK = 200  # frames that mdtraj reads at a time; more are no faster
+_WARP_CHUNK = 64  # frames that warp-md reads at a time; from its default to 4096 nothing is faster beyond noise
 
 
 class _Stopwatch:
@@ -43,6 +44,18 @@ def kinema(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
     return watch.stop(frames)
 
 
+def kinema_rmsf(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`kinema.analysis.RMSF` without superposition on one core; frames are found beforehand."""
+    import kinema as kn
+
+    trajectory = kn.open(path)
+    trajectory.scan()
+    analysis = kn.analysis.RMSF(trajectory, select=atoms)
+    watch = _Stopwatch()
+    analysis.run(stop=frames, workers=1, progress=False)
+    return watch.stop(frames)
+
+
 def kinema_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
     """All atoms of all frames into one array, frame by frame of a few; the file's frames repeated up to `frames`."""
     import kinema as kn
@@ -53,11 +66,11 @@ def kinema_decode(path: str, _atoms: NDArray[np.int64], frames: int) -> dict[str
     )  # about the second-level cache, as one frame of a peer
     out = np.empty((there, trajectory.n_atoms, 3), dtype=np.float32)
     trajectory.read(frames=slice(0, there), out=out, workers=1)
-    rounds = max(1, frames // there)
+    passes = max(1, frames // there)
     watch = _Stopwatch()
-    for _ in range(rounds):
+    for _ in range(passes):
         trajectory.read(frames=slice(0, there), out=out, workers=1)
-    return watch.stop(rounds * there)
+    return watch.stop(passes * there)
 
 
 def kinema_index(path: str, _atoms: NDArray[np.int64], _frames: int) -> dict[str, Any]:
@@ -196,6 +209,39 @@ def chemfiles(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any
     return watch.stop(frames)
 
 
+def warp_md_rmsd(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`warp_md.RmsdPlan` of all frames of a DCD file; it has no other length of run."""
+    import warp_md
+
+    return _warp_md(path, atoms, frames, lambda selection: warp_md.RmsdPlan(selection, "frame0", True))
+
+
+def warp_md_rmsf(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """`warp_md.RmsfPlan`, likewise; it superposes nothing."""
+    import warp_md
+
+    return _warp_md(path, atoms, frames, warp_md.RmsfPlan)
+
+
+def _warp_md(path: str, atoms: NDArray[np.int64], frames: int, plan: Callable[[Any], Any]) -> dict[str, Any]:
+    from warp_md import System, Trajectory
+
+    n_atoms = _n_atoms(path)
+    names = {"name": ["CA"] * n_atoms, "resname": ["ALA"] * n_atoms, "resid": [1] * n_atoms, "chain": ["A"] * n_atoms}
+    system = System.from_arrays(names | {"element": ["C"] * n_atoms, "mass": [12.0] * n_atoms})
+    analysis = plan(system.select_indices(atoms.tolist()))
+    trajectory = Trajectory.open_dcd(path, system)
+    watch = _Stopwatch()
+    analysis.run(trajectory, system, chunk_frames=_WARP_CHUNK, device="cpu")
+    return watch.stop(frames)
+
+
+def _n_atoms(path: str) -> int:
+    import kinema as kn
+
+    return kn.open(path).n_atoms
+
+
 def _universe(package: Any, path: str) -> Any:
     """A Universe of nameless atoms around a trajectory: no topology is needed for indices."""
     reader = package.coordinates.core.reader(path)
@@ -207,6 +253,7 @@ def _universe(package: Any, path: str) -> Any:
 
 PROGRAMS: dict[str, Callable[[str, NDArray[np.int64], int], dict[str, Any]]] = {
     "kinema": kinema,
+    "kinema-rmsf": kinema_rmsf,
     "kinema-decode": kinema_decode,
     "kinema-index": kinema_index,
     "interpreter": interpreter,
@@ -217,6 +264,8 @@ PROGRAMS: dict[str, Callable[[str, NDArray[np.int64], int], dict[str, Any]]] = {
     "h5py": h5py,
     "mdtraj": mdtraj,
     "chemfiles": chemfiles,
+    "warp-md": warp_md_rmsd,
+    "warp-md-rmsf": warp_md_rmsf,
 }
 
 

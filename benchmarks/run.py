@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import importlib.util
 import json
 import os
 import platform
@@ -23,10 +24,21 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
-from cases import FIGURES, RMSD_CASES, SELECTED, Files, RmsdCase, selected_atoms
+from cases import (
+    BESIDE_WARP_MD,
+    FIGURES,
+    RMSD_CASES,
+    SELECTED,
+    SHARE_OF_PLAIN_READ,
+    Files,
+    Goal,
+    RmsdCase,
+    selected_atoms,
+)
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
+from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
 
@@ -66,7 +78,7 @@ class Bench:
         words = ["-m", "kinema.demo.measure", "plain-read", str(path), str(buffer), "1"]
         return self.best([sys.executable, *words])
 
-    def tell(self, case: str, kind: str, program: str, **figures: Any) -> None:
+    def record(self, case: str, kind: str, program: str, **figures: Any) -> None:
         """Keeps and prints one row."""
         row = {"case": case, "format": kind, "program": program, **figures}
         self.rows.append(row)
@@ -75,6 +87,12 @@ class Bench:
         more = "" if goal is None else f"   goal {goal:g}: {'reached' if figures['reached'] else 'not reached'}"
         ratio = f"  {figures['ratio']:8.2f} x mdanalysis" if "ratio" in figures else ""
         print(f"{case:54} {kind:13} {program:24} {said} {unit}{ratio}{more}", flush=True)
+
+    def record_beside_goal(
+        self, case: str, kind: str, program: str, figure: float, goal: Goal, unit: str = "ratio"
+    ) -> None:
+        """Keeps and prints one row with its goal."""
+        self.record(case, kind, program, figure=figure, unit=unit, goal=goal.value, reached=goal.reached(figure))
 
 
 def rmsd_case(bench: Bench, case: RmsdCase) -> None:
@@ -102,12 +120,12 @@ def rmsd_case(bench: Bench, case: RmsdCase) -> None:
         if program == "kinema" and case.goal is not None and case.format == "xtc":
             extra |= {"goal": case.goal.value, "reached": case.goal.reached(rate)}
         name = f"{program} (reads only)" if program in ("molly", "chemfiles") else program
-        bench.tell(case.name, case.format, name, figure=rate, unit="frames/s", **extra)
+        bench.record(case.name, case.format, name, figure=rate, unit="frames/s", **extra)
     ratio = rates["kinema"] / rates["plain read"]
     extra = {}
     if case.goal is not None and case.format == "dcd":
         extra = {"goal": case.goal.value, "reached": case.goal.reached(ratio)}
-    bench.tell(case.name, case.format, "kinema/plain read", figure=ratio, unit="ratio", **extra)
+    bench.record(case.name, case.format, "kinema/plain read", figure=ratio, unit="ratio", **extra)
 
 
 def _peer(
@@ -145,6 +163,27 @@ def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[s
     return {"frames": frames - 1, "cpu": min(cpu(frames) - cpu(1) for _ in range(bench.tries))}
 
 
+def warp_md(bench: Bench) -> None:
+    """RMSD and RMSF on DCD beside warp-md; the goal is a multiple of its speed or a share of a plain read."""
+    if importlib.util.find_spec("warp_md") is None:
+        print("warp-md is left out: it is not installed (the extra 'bench' of pyproject.toml has it)")
+        bench.rows.append({"case": "warp-md", "program": "warp-md", "failed": "not installed"})
+        return
+    path, frames = bench.files.paths["small", "dcd"], bench.files.frames["small"]
+    atoms_file = bench.folder / "atoms.npy"
+    np.save(atoms_file, bench.files.c_alpha)
+    for analysis, (ours, theirs, times) in BESIDE_WARP_MD.items():
+        case = f"3341 atoms, C-alpha {analysis} beside warp-md"
+        found = bench.python(ours, path, atoms_file, frames)
+        peer = bench.python(theirs, path, atoms_file, frames)
+        plain = bench.plain_read(path, 1 << 19)
+        for program, one in (("kinema", found), ("warp-md", peer), ("plain read", plain)):
+            bench.record(case, "dcd", program, figure=frames / one["cpu"], unit="frames/s")
+        # whichever is lower
+        goal = Goal(min(times, SHARE_OF_PLAIN_READ * peer["cpu"] / plain["cpu"]), at_least=True, source="step 7")
+        bench.record_beside_goal(case, "dcd", "kinema/warp-md", peer["cpu"] / found["cpu"], goal)
+
+
 def figures(bench: Bench) -> None:
     """Decoding, index, QCP, memory, start-up."""
     small = bench.files.paths["small", "xtc"]
@@ -169,7 +208,7 @@ def _figure(bench: Bench, name: str, program: str, value: float) -> None:
     extra = {}
     if goal is not None and program == "kinema":
         extra = {"goal": goal.value, "reached": goal.reached(value)}
-    bench.tell(name, "", program, figure=value, unit=unit, **extra)
+    bench.record(name, "", program, figure=value, unit=unit, **extra)
 
 
 def _qcp(bench: Bench) -> None:
@@ -239,7 +278,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=HERE / "results", help="files and results")
     options = parser.parse_args()
     # one core for every program: threads that wait for each other would count as work
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["OMP_NUM_THREADS"] = os.environ["RAYON_NUM_THREADS"] = "1"
     facts = machine()
     print(
         f"{facts['processor']}, {facts['cores']} cores, load {facts['load']:.1f}; one core, CPU time, best of several"
@@ -247,7 +286,9 @@ def main() -> None:
     bench = Bench(options.folder, options.quick)
     for case in RMSD_CASES:
         rmsd_case(bench, case)
+    warp_md(bench)
     figures(bench)
+    pipeline(bench)
     serial_io(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)

@@ -1,4 +1,4 @@
-"""All runners in one run: what a leaf costs, the start of MPI, the accounts, RMSD beside MDAnalysis' own backends.
+"""All runners in one run: what a leaf costs, the start of MPI, what is decoded, accounts, RMSD beside MDAnalysis' own.
 
 Part of `make bench`; alone: `python benchmarks/runners.py [--quick]`. Every measurement is a process of its own
 (`one_runner.py`), wall time, best of several. It asserts nothing.
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kinema.demo import run_json
-from kinema.testing import random_walk, write_dcd
+from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 
 __all__ = ["runners"]
 
@@ -52,6 +52,8 @@ _PEERS = (
 # an empty task of the engine itself; a leaf; what is added if each leaf is a piece of its own; a round of one leaf
 _COSTS = ("an empty task", "a leaf", "a piece", "a round")
 _NO_FRAMES = 512  # two a leaf
+# of an H5MD file whose chunks are decoded whole
+_CHUNK, _CHUNKED_FRAMES, _CHUNKED_ATOMS = 333, 33_000, 30
 _MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
 
@@ -63,7 +65,7 @@ class _Rows:
         self.first = len(bench.rows)
         self.failed: list[str] = []
 
-    def tell(
+    def record(
         self,
         case: str,
         program: str,
@@ -132,6 +134,7 @@ def runners(bench: Any) -> None:
     _overheads(rows)
     _first_frame(rows)
     _counter(rows)
+    _decoded(rows)
     for kind in ("xtc", "dcd"):
         _throughput(rows, kind, atoms)
     Console(width=150).print(rows.table())
@@ -150,14 +153,14 @@ def _overheads(rows: _Rows) -> None:
         found = rows.run("overhead", runner, path, WORKERS, rows.bench.tries, ranks=ranks)
         if engine is None or found is None:
             continue
-        rows.tell(_COSTS[0], _ENGINES[runner], 1e6 * engine["task"], "us")
+        rows.record(_COSTS[0], _ENGINES[runner], 1e6 * engine["task"], "us")
         for kernel, cost in found.items():
             for what, named in zip(("leaf", "piece", "round"), _COSTS[1:], strict=True):
                 if what == "piece" and runner in ("serial", "threads"):
                     continue  # each leaf is
                 seconds, noise = cost[what]["seconds"], cost[what]["noise"]
                 beside = None if what == "round" else (_ENGINES[runner], seconds / engine["task"])
-                rows.tell(f"{named}: {kernel}", runner, 1e6 * seconds, "us", beside, 1e6 * noise)
+                rows.record(f"{named}: {kernel}", runner, 1e6 * seconds, "us", beside, 1e6 * noise)
     # runners side by side
     rows.group(rows.first, sorted({row["case"] for row in rows.bench.rows[rows.first :]}, key=_cost))
 
@@ -191,7 +194,7 @@ def _first_frame(rows: _Rows) -> None:
         found[name] = min(_until(program) for _ in range(rows.bench.tries))
     for name, seconds in found.items():
         beside = ("from mpi4py import MPI", seconds / found["from mpi4py import MPI"])
-        rows.tell(case, name, seconds, "s", None if name.startswith("from") else beside)
+        rows.record(case, name, seconds, "s", None if name.startswith("from") else beside)
 
 
 def _until(words: list[str]) -> float:
@@ -221,7 +224,20 @@ def _counter(rows: _Rows) -> None:
         for where, waited in (found or {}).items():
             name = f"{where}{', plain fetch-and-add' if kind == 'plain' else ''}"
             for share in ("p50", "p99"):
-                rows.tell(case, f"{name}, {share}", 1e6 * waited[share], "us")
+                rows.record(case, f"{name}, {share}", 1e6 * waited[share], "us")
+
+
+def _decoded(rows: _Rows) -> None:
+    """Bytes decoded for each useful byte: of compressed chunks whose ends are no ends of leaves."""
+    path = rows.bench.folder / "files" / f"chunks_of_{_CHUNK}.h5md"
+    if not path.exists():
+        made = synthetic(_CHUNKED_FRAMES, _CHUNKED_ATOMS, cell="none")
+        write_h5md(path, made, chunks=(_CHUNK, _CHUNKED_ATOMS, 3), compression="gzip", compression_opts=1)
+    for runner in RUNNERS:
+        found = rows.run("decoded", runner, path, WORKERS, ranks=WORKERS if runner == "mpi" else 0)
+        if found is not None:
+            case = f"bytes decoded per useful byte, gzip chunks of {_CHUNK} frames"
+            rows.record(case, runner, found["read"] / found["stored"], "ratio")
 
 
 def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:
@@ -241,12 +257,14 @@ def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:
             continue
         rate = found["frames"] / found["seconds"]
         name = {"dask-running": "Kinema, dask, a cluster that runs", "serial": "Kinema, serial, 1 worker"}
-        rows.tell(case, name.get(runner, f"Kinema, {runner}"), rate, "frames/s", (beside, rate / theirs))
+        rows.record(case, name.get(runner, f"Kinema, {runner}"), rate, "frames/s", (beside, rate / theirs))
         accounts[runner] = found | {"rate": rate}
-    rows.tell(case, "plain read, all bytes", limit, "frames/s", (beside, limit / theirs))
+    rows.record(case, "plain read, all bytes", limit, "frames/s", (beside, limit / theirs))
     for runner, found in accounts.items():
         rate = found["frames"] / (found["wall"] - found["start"])
-        rows.tell(f"{kind.upper()}: once started", f"Kinema, {runner}", rate, "frames/s", ("plain read", rate / limit))
+        rows.record(
+            f"{kind.upper()}: once started", f"Kinema, {runner}", rate, "frames/s", ("plain read", rate / limit)
+        )
     rows.group(first, list(dict.fromkeys(row["case"] for row in bench.rows[first:])))
     _accounts(rows, kind.upper(), accounts)
 
@@ -270,33 +288,33 @@ def _mdanalysis(rows: _Rows, kind: str, case: str, atoms: Path) -> tuple[str, fl
     beside = "MDAnalysis, multiprocessing"
     theirs = whole[beside]
     for name, rate in whole.items():
-        rows.tell(case, name, rate, "frames/s", (beside, rate / theirs))
+        rows.record(case, name, rate, "frames/s", (beside, rate / theirs))
     for name, rate in running.items():
-        rows.tell(f"{kind.upper()}: once started", name, rate, "frames/s", (beside, rate / theirs))
+        rows.record(f"{kind.upper()}: once started", name, rate, "frames/s", (beside, rate / theirs))
     for name, seconds in start.items():
-        rows.tell(f"{kind.upper()}: start of workers", name, seconds, "s")
+        rows.record(f"{kind.upper()}: start of workers", name, seconds, "s")
     return beside, theirs
 
 
 def _accounts(rows: _Rows, kind: str, accounts: dict[str, dict[str, Any]]) -> None:
     """What clocks say of the runs, and cost; Dask's times side by side."""
     for runner, found in accounts.items():
-        rows.tell(f"{kind}: unaccounted", runner, 100 * found["unaccounted"], "% of workers' time")
+        rows.record(f"{kind}: unaccounted", runner, 100 * found["unaccounted"], "% of workers' time")
     for runner, found in accounts.items():
-        rows.tell(f"{kind}: looking at clocks", runner, 100 * found["clocks"], "% of workers' time")
+        rows.record(f"{kind}: looking at clocks", runner, 100 * found["clocks"], "% of workers' time")
     for runner, found in accounts.items():
         share = found["report"] / found["seconds"]
-        rows.tell(f"{kind}: making a report", runner, 1e3 * found["report"], "ms", ("the run", share))
+        rows.record(f"{kind}: making a report", runner, 1e3 * found["report"], "ms", ("the run", share))
     by_dask = {runner: found for runner, found in accounts.items() if found["tasks"] is not None}
     for runner, found in by_dask.items():
         for name, seconds in found["tasks"].items():
             beside = ("job", seconds / found["tasks"]["job"])
-            rows.tell(f"{kind}: Dask's times", f"{runner}, {name}", seconds, "s", beside)
+            rows.record(f"{kind}: Dask's times", f"{runner}, {name}", seconds, "s", beside)
     for runner, found in by_dask.items():
         for share in ("p50", "p99"):
-            if found["hand_out"] is not None:
+            if found["piece_scheduler"] is not None:
                 name = f"{runner}, from task to task, {share}"
-                rows.tell(f"{kind}: Dask's times", name, 1e6 * found["hand_out"][share], "us")
+                rows.record(f"{kind}: Dask's times", name, 1e6 * found["piece_scheduler"][share], "us")
 
 
 def main() -> None:

@@ -119,7 +119,7 @@ def drop_pages(path: Path) -> None:
 
 
 def serial_io(bench: Any) -> None:
-    """All files, all atoms read and RMSD of C-alpha, by Kinema, MDAnalysis and h5py; told through `bench`."""
+    """All files, all atoms read and RMSD of C-alpha, by Kinema, MDAnalysis and h5py; recorded through `bench`."""
     atoms_file = bench.folder / "c-alpha.npy"
     np.save(atoms_file, bench.files.c_alpha)
     for case in _cases(bench.files, bench.folder / "files", bench.quick):
@@ -129,7 +129,7 @@ def serial_io(bench: Any) -> None:
             name = f"serial I/O, {'3341' if case.system == 'small' else '111,815'} atoms, {atoms}"
             for program, rate in rates.items():
                 extra = {"ratio": rate / rates["mdanalysis"]} if "mdanalysis" in rates else {}
-                bench.tell(name, case.layout, program, figure=rate, unit="frames/s", **extra)
+                bench.record(name, case.layout, program, figure=rate, unit="frames/s", **extra)
             if work == "rmsd" and "kinema" in rates:
                 _goals(bench, name, case, rates)
         _cold(bench, case, atoms_file)
@@ -170,7 +170,7 @@ def _goals(bench: Any, name: str, case: _Case, rates: dict[str, float]) -> None:
     for program, figure, goal in aims:
         unit = "ratio" if "/" in program else "frames/s"
         reached = goal.reached(figure)
-        bench.tell(name, case.layout, program, figure=figure, unit=unit, goal=goal.value, reached=reached)
+        bench.record(name, case.layout, program, figure=figure, unit=unit, goal=goal.value, reached=reached)
 
 
 def _cold(bench: Any, case: _Case, atoms_file: Path) -> None:
@@ -184,7 +184,7 @@ def _cold(bench: Any, case: _Case, atoms_file: Path) -> None:
         found = run_json([bench.interpreter, *words])
         system = "3341" if case.system == "small" else "111,815"
         name = f"serial I/O, cold, {system} atoms, C-alpha RMSD"
-        bench.tell(name, case.layout, program, figure=frames / found["wall"], unit="frames/s wall")
+        bench.record(name, case.layout, program, figure=frames / found["wall"], unit="frames/s wall")
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

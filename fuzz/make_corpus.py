@@ -261,33 +261,6 @@ def hdf5_raw_seeds():
         yield f"empty_{way}", bytes([way])
 
 
-def twin_seeds():
-    """Zlib streams by zlib, sound and damaged, of every kind of block, and raw bytes."""
-    random = np.random.default_rng(6)
-    floats = random.uniform(-45, 45, 120).astype("<f4").tobytes()
-    skewed = np.minimum(random.geometric(0.4, 300), 40).astype("u1").tobytes()
-    text = b"alpha carbon, beta carbon, " * 6
-
-    def seed(*streams):
-        return b"".join(struct.pack("<BHH", kind, size, len(data)) + data for kind, size, data in streams)
-
-    def body(data, level, strategy=zlib.Z_DEFAULT_STRATEGY):
-        deflate = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy)
-        return deflate.compress(data) + deflate.flush()
-
-    samples = [floats, skewed, text]
-    for name, options in {"stored": (0,), "dynamic": (9,), "fixed": (9, zlib.Z_FIXED), "literals": (6, 2)}.items():
-        yield f"bodies_{name}", seed(*((1, 600, body(data, *options)) for data in samples))
-    streams = [(0, len(data), zlib.compress(data)) for data in samples]
-    yield "streams", seed(*streams, *streams, *streams)
-    yield (
-        "short_and_long",
-        seed(*((kind, size + 1 - 2 * (i % 2), data) for i, (kind, size, data) in enumerate(streams))),
-    )
-    yield "cut", seed(*((kind, size, data[:-3]) for kind, size, data in streams), *streams)
-    yield "raw", seed(*((2 | level << 2, 0, data) for level in (1, 9) for data in [*samples, b"", b"a"]))
-
-
 def chunk_map_seeds():
     """Chunk maps of six frames of five atoms, with the bytes that they point into."""
 
@@ -342,8 +315,6 @@ def main():
         put(("decode_hdf5_chunks",), name, data)
     for name, data in hdf5_raw_seeds():
         put(("roundtrip_hdf5_filters",), name, data)
-    for name, data in twin_seeds():
-        put(("inflate_twins",), name, data)
     print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")
 
 

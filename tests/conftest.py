@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,25 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.children import end_children, restore_sigint, start_child
+
+
+def pytest_configure() -> None:
+    """Tests send SIGINT, also where they run in the background."""
+    restore_sigint()
+
+
+@pytest.fixture(autouse=True)
+def own_cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what another has stored, or what is the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def no_children_left() -> Iterator[None]:
+    """What a test has started ends with it."""
+    yield
+    end_children()
 
 
 class System(NamedTuple):
@@ -93,7 +113,7 @@ class MPI:
         """Whether the launcher is MPICH's, and so are variables and options that only that knows."""
         return (
             MPIEXEC is not None
-            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
+            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, timeout=60).stdout
         )
 
     @staticmethod
@@ -106,22 +126,13 @@ class MPI:
         self, n_ranks: int, words: list[str], folder: Path, *, program: str = sys.executable, **more: str
     ) -> subprocess.Popen[str]:
         assert MPIEXEC is not None, "no mpiexec: pip install kinema[mpi-local]"
-        return subprocess.Popen(
-            [MPIEXEC, "-n", str(n_ranks), program, *words],
-            cwd=folder,
-            env=self.environment(**more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return start_child([MPIEXEC, "-n", str(n_ranks), program, *words], cwd=folder, env=self.environment(**more))
 
     def run(self, words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         """A program of one process, which no launcher has started."""
         words = [sys.executable, *words]
-        return subprocess.run(
-            words, cwd=folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        process = start_child(words, cwd=folder, env=self.environment())
+        return subprocess.CompletedProcess(words, *self.ended(process))
 
     @staticmethod
     def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -1,10 +1,9 @@
-"""Checks that dependencies point one way: between crates, modules of the core, Python packages.
+"""Checks that dependencies of the Rust half point one way: between crates, and between modules of the core.
 
 It does not look at tests, benches or examples: these may use whatever they like.
 The tables below are the architecture; a module without a row is an error: a new one is placed on purpose.
 """
 
-import ast
 import re
 import sys
 import tomllib
@@ -18,85 +17,22 @@ CRATES: dict[str, set[str]] = {
 }
 
 # What every module of the core may use.
-CORE_COMMON = {"error", "selection", "frame", "units"}
+CORE_COMMON = {"error", "frame", "named", "selection"}
 CORE_MODULES: dict[str, set[str]] = {
     "error": set(),
-    "units": set(),
+    "named": set(),
     "selection": set(),
     "frame": set(),
     "source": set(),
     "container": {"source"},
     "index": {"source", "container"},
     "format": {"container", "source", "index"},
-    "kernel": set(),
-    "timing": set(),
-    "merge": {"kernel"},
-    "join": {"index"},
-    "trajectory": {"source", "index", "format", "join"},
-    "reader": {"format", "source", "timing", "trajectory"},
-    "cuts": {"trajectory"},
-    "plan": {"cuts", "format", "index", "kernel", "reader", "trajectory"},
-    "engine": {"cuts", "plan", "kernel", "merge", "reader", "timing", "trajectory"},
-    "bulk": {"engine", "plan", "reader", "trajectory"},
+    "reduce": set(),
+    "clock": set(),
+    "trajectory": {"source", "index", "format"},
+    "plan": {"format", "index", "reduce", "trajectory"},
+    "pipeline": {"clock", "format", "plan", "reduce", "source", "trajectory"},
 }
-
-# What every module of the package may use: nouns without any dependency of their own.
-PYTHON_COMMON = {"_core", "errors"}
-PYTHON_MODULES: dict[str, set[str]] = {
-    "_core": set(),
-    "errors": set(),
-    # what is asked of the machine, and small things of one purpose
-    "resources": set(),
-    "access": set(),
-    "progress": set(),
-    "peak_memory": set(),
-    "registry": set(),
-    "provenance": set(),
-    # atoms and frames
-    "topology": set(),
-    "h5md": set(),
-    "index_file": set(),
-    "files": set(),
-    "selection": {"topology"},
-    "frames": set(),
-    "blocks": set(),
-    "trajectory": {"blocks", "frames", "h5md", "index_file", "progress", "resources", "selection", "topology"},
-    "opening": {"files", "h5md", "topology", "trajectory"},
-    "time_window": {"trajectory"},
-    "writer": {"blocks", "h5md", "resources", "topology"},
-    # H5MD files written anew from others
-    "rewriting": {"h5md", "output", "progress"},
-    "repacking": {"h5md", "opening", "progress", "resources", "rewriting", "selection", "trajectory"},
-    "splitting": {"h5md", "opening", "progress", "resources", "rewriting", "trajectory"},
-    "joining": {"blocks", "files", "h5md", "opening", "progress", "repacking", "resources", "rewriting", "trajectory"},
-    "layout": {"h5md", "rewriting"},
-    # work on them
-    "runners": {"h5md", "access", "frames", "opening", "progress", "resources", "trajectory"},
-    "output": {"provenance"},
-    "checkpoint": {"output"},
-    "result_file": {"frames", "output"},
-    "profile": {"frames", "layout", "output", "resources", "runners"},
-    "analysis": {
-        "access", "blocks", "checkpoint", "frames", "opening", "output", "profile", "progress", "provenance",
-        "resources", "result_file", "runners", "selection", "topology", "trajectory",
-    },
-    "experiments": {
-        "__init__", "access", "analysis", "blocks", "opening", "profile", "resources", "runners", "trajectory",
-        "writer",
-    },
-    "checking": {"opening", "progress", "trajectory"},
-    # other packages' interfaces over ours; nothing of Kinema uses them
-    "interop": {"blocks", "files", "opening", "progress", "registry", "resources", "runners", "trajectory", "writer"},
-    "demo": {"peak_memory", "progress", "resources", "runners"},
-    "testing": {
-        "analysis", "blocks", "checkpoint", "frames", "output", "progress", "result_file", "runners", "selection",
-        "topology", "trajectory",
-    },
-}  # fmt: skip
-PYTHON_MODULES["__init__"] = set(PYTHON_MODULES) - {"testing", "demo", "experiments", "interop"}
-PYTHON_MODULES["__main__"] = {"cli"}
-# The command line may use whatever is public, but nothing may use the command line.
-PYTHON_MODULES["cli"] = set(PYTHON_MODULES) - {"testing", "__main__", "interop"}
 
 
 def paths_of_use_tree(tree: str) -> Iterator[list[str]]:
@@ -180,48 +116,9 @@ def check_core(root: Path) -> Iterator[str]:
                     yield f"{place}: format {module[1]} may not use format {other}"
 
 
-def kinema_imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]:
-    """Line and module directly below `kinema` for every import, also inside functions; types do not count."""
-    for_types_alone: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for_types_alone.update(child for statement in node.body for child in ast.walk(statement))
-    for node in ast.walk(tree):
-        if node in for_types_alone:
-            continue
-        if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            package = ["kinema", *module[:-1]]
-            start = package[: len(package) - node.level + 1] if node.level else []
-            base = start + (node.module.split(".") if node.module else [])
-            names = [base] if len(base) > 1 else [[*base, alias.name] for alias in node.names]
-        else:
-            continue
-        for name in names:
-            if name[0] == "kinema":
-                yield node.lineno, name[1] if len(name) > 1 else "__init__"
-
-
-def check_python(root: Path) -> Iterator[str]:
-    """Modules and packages of `kinema`."""
-    source = root / "python/kinema"
-    for file in sorted(source.rglob("*.py")):
-        module = list(file.relative_to(source).with_suffix("").parts)
-        place = file.relative_to(root)
-        if module[0] not in PYTHON_MODULES:
-            yield f"{place}: module {module[0]} has no row in tools/check_layers.py"
-            continue
-        allowed = PYTHON_MODULES[module[0]] | PYTHON_COMMON | {module[0]}
-        for line, target in kinema_imports(ast.parse(file.read_text()), module):
-            known = target if target in PYTHON_MODULES else "__init__"  # a public name of the package
-            if known not in allowed and not (module[0] == "testing" and known == "__init__"):
-                yield f"{place}:{line}: {module[0]} may not import {target}"
-
-
 def check(root: Path) -> list[str]:
     """All wrong dependencies of the project in `root`, one line each."""
-    return [*check_crates(root), *check_core(root), *check_python(root)]
+    return [*check_crates(root), *check_core(root)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the stored index of arbitrary bytes: used only where the two belong together.
+//! Arbitrary bytes as the stored index of arbitrary bytes: used only where the index fits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -62,13 +62,13 @@ fn place(error: &Error) -> (ErrorKind, Option<u64>, Option<u64>) {
 /// What a scan says, in a form that compares (a time may be NaN).
 fn outcome(scan: &Result<Scan>) -> String {
     match scan {
-        Ok(scan) => format!("{:?}, {:?}", scan.index, scan.truncation.as_ref().map(place)),
+        Ok(scan) => format!("{:?}, {:?}, {:?}", scan.index, scan.truncation.as_ref().map(place), scan.damaged),
         Err(error) => format!("{:?}", place(error)),
     }
 }
 
-fn options(known: Option<Index>, workers: usize) -> ScanOptions<'static> {
-    ScanOptions { known, workers, progress: &|_| Ok(()) }
+fn options(previous: Option<Index>, workers: usize) -> ScanOptions<'static> {
+    ScanOptions { previous, workers, progress: &|_| Ok(()), skip_damaged: false }
 }
 
 /// Frames follow each other without gaps and end within the file.
@@ -99,6 +99,29 @@ pub fn scan(format: &dyn Format, data: &[u8]) {
         }
     }
     check_grown(format, &source, decoder.as_ref(), &scan, &file);
+    check_skipping(format, &source, decoder.as_ref(), &scan, file.len() as u64);
+}
+
+/// A scan that steps over damage finds the same on any number of threads, and of a sound file what any scan finds; what
+/// it calls damaged cannot be decoded.
+fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, strict: &Result<Scan>, size: u64) {
+    let skipping = |workers| ScanOptions { skip_damaged: true, ..options(None, workers) };
+    let scan = decoder.scan(source, &skipping(1));
+    if strict.is_ok() {
+        assert_eq!(outcome(&scan), outcome(strict), "nothing is damaged");
+    }
+    if format.info().name == "XTC" {
+        for workers in WORKERS {
+            let other = xtc::scan_in_ranges(source, decoder.header().n_atoms, &skipping(workers));
+            assert_eq!(outcome(&other), outcome(&scan), "{workers} ranges over damage");
+        }
+    }
+    let Some(scan) = answer(scan) else { return };
+    check_index(&scan.index, size);
+    for frame in scan.damaged {
+        let none = AtomSelection::from_sorted(Vec::new(), decoder.header().n_atoms).expect("no atoms");
+        assert!(answer(read(source, decoder, &scan.index, frame, none)).is_none(), "frame {frame} is sound");
+    }
 }
 
 /// Opens the file and scans it by one thread; the index, where there is one, is sound.
@@ -112,7 +135,8 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     let scan = decoder.scan(&source, &options(None, 1));
     match &scan {
         Err(error) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
-        Ok(Scan { index, truncation }) => {
+        Ok(Scan { index, truncation, damaged }) => {
+            assert!(damaged.is_empty(), "damage is stepped over where that is not asked for");
             check_index(index, size);
             let whole = index.end() == Some(size);
             assert!(truncation.is_some() || whole || index.n_frames() == 0, "bytes are left over");
@@ -226,7 +250,7 @@ fn read(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, a
     Ok(block)
 }
 
-/// Hands the decoder the beginning of each segment only: an error or a wish for more, or a whole frame without need
+/// Hands the decoder the beginning of each segment only: an error or a request for more, or a whole frame without need
 /// of the rest, but no panic.
 fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: &AtomSelection) {
     let wanted = [Wanted { frame, row: 0 }];

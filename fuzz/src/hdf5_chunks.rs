@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use kinema_core::container::hdf5::array::{Array, Description, NOT_STORED};
+use kinema_core::container::hdf5::array::{Array, ArrayDescription, NOT_STORED};
 use kinema_core::container::hdf5::filters::StoredFilter;
 use kinema_core::container::hdf5::number::Number;
-use kinema_core::format::h5md::{Field, H5mdDecoder, Rows, Told};
+use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
 use kinema_core::format::{Decoded, Decoder, Request, ScanOptions, Scratch, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
@@ -36,7 +36,7 @@ impl Input<'_> {
 }
 
 /// Kind of number, shape, chunk shape, filters, rows, chunks (address, size, mask); the rest is the file.
-fn told(input: &mut Input<'_>) -> Result<(Told, u64)> {
+fn described(input: &mut Input<'_>) -> Result<(H5mdDescription, u64)> {
     let number = Number::from_name(NUMBERS[usize::from(input.byte()) % NUMBERS.len()])?;
     let flags = input.byte();
     let flat = flags & 1 != 0;
@@ -66,7 +66,7 @@ fn told(input: &mut Input<'_>) -> Result<(Told, u64)> {
         masks.push(u32::from(input.byte()));
     }
     let inline = (flags & 128 != 0).then(|| input.0.to_vec());
-    let description = Description {
+    let description = ArrayDescription {
         name: "value".into(),
         file: 0,
         shape,
@@ -82,7 +82,7 @@ fn told(input: &mut Input<'_>) -> Result<(Told, u64)> {
     };
     let rows = Rows::Stored(vec![(0, Array::new(description)?)]);
     let field = Field { name: "positions", rows, row_of, fixed: false, scale: 10.0, flat };
-    let told = Told {
+    let described = H5mdDescription {
         n_atoms: u32::try_from(n_atoms).unwrap_or(u32::MAX),
         n_frames,
         steps: None,
@@ -95,12 +95,14 @@ fn told(input: &mut Input<'_>) -> Result<(Told, u64)> {
         remarks: Vec::new(),
         warnings: Vec::new(),
     };
-    Ok((told, n_frames))
+    Ok((described, n_frames))
 }
 
 /// Reads frames of some atoms as `reader` does.
 fn read(decoder: &dyn Decoder, source: &MemorySource, frames: &[u64], atoms: &AtomSelection) -> Result<Vec<f32>> {
-    let index = decoder.scan(source, &ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) })?.index;
+    let index = decoder
+        .scan(source, &ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false })?
+        .index;
     let request = Request { fields: Fields::POSITIONS, atoms: atoms.clone(), scales: Scales::NATIVE };
     let wanted: Vec<Wanted> = frames.iter().zip(0..).map(|(&frame, row)| Wanted { frame, row }).collect();
     let mut block = Block::default();
@@ -118,16 +120,16 @@ fn read(decoder: &dyn Decoder, source: &MemorySource, frames: &[u64], atoms: &At
 /// Whatever the bytes say, nothing panics, and one frame is the same alone and among others.
 pub fn decode(data: &[u8]) {
     let mut input = Input(data);
-    let told = match told(&mut input) {
-        Ok(told) => told,
+    let described = match described(&mut input) {
+        Ok(described) => described,
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
             return;
         }
     };
-    let (told, n_frames) = told;
-    let n_atoms = told.n_atoms;
-    let Ok(decoder) = H5mdDecoder::new(told) else { return };
+    let (described, n_frames) = described;
+    let n_atoms = described.n_atoms;
+    let Ok(decoder) = H5mdDecoder::new(described) else { return };
     let decoder: Arc<dyn Decoder> = Arc::new(decoder);
     // what a caller has memory for
     if n_frames == 0 || n_atoms == 0 || n_atoms > 4096 {
@@ -139,13 +141,13 @@ pub fn decode(data: &[u8]) {
         return;
     };
     for atoms in [AtomSelection::all(n_atoms), every] {
-        let together = read(&*decoder, &source, &frames, &atoms);
+        let batched = read(&*decoder, &source, &frames, &atoms);
         let width = 3 * atoms.len();
         for (row, &frame) in frames.iter().enumerate() {
-            match (&together, read(&*decoder, &source, &[frame], &atoms)) {
-                (Ok(together), Ok(alone)) => {
+            match (&batched, read(&*decoder, &source, &[frame], &atoms)) {
+                (Ok(batched), Ok(alone)) => {
                     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
-                    assert_eq!(bits(&together[row * width..][..width]), bits(&alone), "frame {frame}");
+                    assert_eq!(bits(&batched[row * width..][..width]), bits(&alone), "frame {frame}");
                 }
                 (_, Err(error)) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
                 (Err(error), Ok(_)) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),

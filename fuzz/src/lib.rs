@@ -5,6 +5,5 @@
 pub mod files;
 pub mod hdf5_chunks;
 pub mod hdf5_filters;
-pub mod inflate_twins;
 pub mod partials;
 pub mod stored_index;

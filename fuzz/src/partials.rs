@@ -4,7 +4,7 @@
 
 use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf};
 use kinema_core::ErrorKind;
-use kinema_core::kernel::Kernel;
+use kinema_core::reduce::Kernel;
 use kinema_core::selection::AtomSelection;
 
 /// Atoms of each kernel.

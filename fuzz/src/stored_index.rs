@@ -1,4 +1,4 @@
-//! Bytes as a stored index over other bytes: used only where the two belong together.
+//! Bytes as a stored index over other bytes: used only where the index fits.
 //!
 //! Whether the frames it names are those of the file, the format's decoder finds out: it checks every header it reads.
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use kinema_core::format::{Format, ScanOptions, dcd, xtc};
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::index::store::{self, Loaded};
+use kinema_core::index::store::{self, LoadOutcome};
 use kinema_core::index::{Index, TableBuilder};
 use kinema_core::source::{MemorySource, Source};
 use xxhash_rust::xxh3::xxh3_64;
@@ -38,9 +38,9 @@ pub fn load(data: &[u8]) {
     fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
-        Loaded::None => panic!("it is there"),
-        Loaded::Wrong(reason) => assert!(!reason.is_empty()),
-        Loaded::Fits(index, at) => {
+        LoadOutcome::Absent => panic!("it is there"),
+        LoadOutcome::Rejected(reason) => assert!(!reason.is_empty()),
+        LoadOutcome::Fits(index, at) => {
             assert_eq!(at, place);
             check_belongs(&source, &stored, &index, size);
             // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a block
@@ -48,10 +48,11 @@ pub fn load(data: &[u8]) {
                 files::decode_frames_of_any_index(&source, decoder.as_ref(), &index);
             }
         }
-        Loaded::Grew(index) => {
+        LoadOutcome::Grew(index) => {
             check_belongs(&source, &stored, &index, size);
             if let Some(decoder) = decoder {
-                let options = ScanOptions { known: Some(index), workers: 1, progress: &|_| Ok(()) };
+                let options =
+                    ScanOptions { previous: Some(index), workers: 1, progress: &|_| Ok(()), skip_damaged: false };
                 if let Ok(scan) = decoder.scan(&source, &options) {
                     files::check_index(&scan.index, size);
                 }

@@ -6,46 +6,55 @@
     rmsd = kn.analysis.RMSD(traj, select="protein and name CA").run()
     rmsd.save("rmsd.csv")
 
-Lengths are in angstrom, times in ps. Importing it imports neither MDAnalysis nor matplotlib.
+Lengths are in angstrom, times in ps. Public names are imported when they are first used: importing the package imports
+neither MDAnalysis nor matplotlib.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinema import analysis, errors, output, runners
 from kinema._core import __version__
-from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration, run
-from kinema.blocks import Block, Frame, Gap, Part
-from kinema.checking import CheckReport, Problem, check
-from kinema.errors import (
-    ArgumentError,
-    CancelledError,
-    CorruptFileError,
-    Error,
-    FileAccessError,
-    FileIOError,
-    FileNotFound,
-    InternalError,
-    MemoryLimitError,
-    OutOfRangeError,
-    TruncatedFileError,
-    UnsupportedFormatError,
-    WorkerError,
-)
-from kinema.opening import open
-from kinema.registry import FormatInfo, formats
-from kinema.runners import Timings
-from kinema.selection import Selection
-from kinema.time_window import frames_between
-from kinema.topology import Topology
-from kinema.trajectory import Trajectory
+
+# here at once: the package of that name would hide the function
+from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
-    from kinema.joining import Joined, join
-    from kinema.layout import FileLayout, layout_of
-    from kinema.repacking import Repacked, repack
-    from kinema.splitting import Split, split
-    from kinema.writer import Writer
+    from kinema import analysis, errors, runners, studies
+    from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
+    from kinema.checking import CheckReport, Problem, check
+    from kinema.errors import (
+        ArgumentError,
+        CancelledError,
+        CorruptFileError,
+        Error,
+        FileAccessError,
+        FileIOError,
+        FileNotFound,
+        InternalError,
+        MemoryLimitError,
+        MissingPackageError,
+        OutOfRangeError,
+        TruncatedFileError,
+        UnsupportedFormatError,
+        WorkerError,
+    )
+    from kinema.execution.run import run
+    from kinema.formats.h5md.edit.join import Joined, join
+    from kinema.formats.h5md.edit.layout import FileLayout, layout_of
+    from kinema.formats.h5md.edit.repack import Repacked, repack
+    from kinema.formats.h5md.edit.split import Split, split
+    from kinema.formats.salvage import Salvaged, salvage
+    from kinema.frame import Block, Frame, Gap, Part
+    from kinema.notes import Note
+    from kinema.opening import open
+    from kinema.runners import Timings
+    from kinema.selection.atoms import Selection
+    from kinema.selection.frames import FrameSelection
+    from kinema.selection.time_range import frames_between
+    from kinema.selection.topology import Topology
+    from kinema.trajectory import Trajectory
+    from kinema.writing import tables as output
+    from kinema.writing.writer import Writer
 
 __all__ = [
     "RMSD",
@@ -63,15 +72,19 @@ __all__ = [
     "FileNotFound",
     "FormatInfo",
     "Frame",
+    "FrameSelection",
     "Gap",
     "InternalError",
     "Joined",
     "MemoryLimitError",
+    "MissingPackageError",
+    "Note",
     "OutOfRangeError",
     "Part",
     "Problem",
     "RadiusOfGyration",
     "Repacked",
+    "Salvaged",
     "Selection",
     "Split",
     "Timings",
@@ -94,25 +107,66 @@ __all__ = [
     "repack",
     "run",
     "runners",
+    "salvage",
     "split",
+    "studies",
 ]
 
-
-# h5py is imported by those who write
-_WRITING = {
-    "Writer": "kinema.writer",
-    "FileLayout": "kinema.layout",
-    "Joined": "kinema.joining",
-    "Repacked": "kinema.repacking",
-    "Split": "kinema.splitting",
-    "join": "kinema.joining",
-    "layout_of": "kinema.layout",
-    "repack": "kinema.repacking",
-    "split": "kinema.splitting",
+_MODULES = {
+    "analysis": "kinema.analysis",
+    "errors": "kinema.errors",
+    "output": "kinema.writing.tables",
+    "runners": "kinema.runners",
+    "studies": "kinema.studies",
 }
+# by the module that has them
+_NAMES = {
+    "kinema.analysis": ("RMSD", "RMSF", "Analysis", "RadiusOfGyration"),
+    "kinema.checking": ("CheckReport", "Problem", "check"),
+    "kinema.errors": (
+        "ArgumentError",
+        "CancelledError",
+        "CorruptFileError",
+        "Error",
+        "FileAccessError",
+        "FileIOError",
+        "FileNotFound",
+        "InternalError",
+        "MemoryLimitError",
+        "MissingPackageError",
+        "OutOfRangeError",
+        "TruncatedFileError",
+        "UnsupportedFormatError",
+        "WorkerError",
+    ),
+    "kinema.execution.run": ("run",),
+    "kinema.formats.h5md.edit.join": ("Joined", "join"),
+    "kinema.formats.h5md.edit.layout": ("FileLayout", "layout_of"),
+    "kinema.formats.salvage": ("Salvaged", "salvage"),
+    "kinema.formats.h5md.edit.repack": ("Repacked", "repack"),
+    "kinema.formats.h5md.edit.split": ("Split", "split"),
+    "kinema.frame": ("Block", "Frame", "Gap", "Part"),
+    "kinema.notes": ("Note",),
+    "kinema.opening": ("open",),
+    "kinema.runners": ("Timings",),
+    "kinema.selection.atoms": ("Selection",),
+    "kinema.selection.frames": ("FrameSelection",),
+    "kinema.selection.time_range": ("frames_between",),
+    "kinema.selection.topology": ("Topology",),
+    "kinema.trajectory": ("Trajectory",),
+    "kinema.writing.writer": ("Writer",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WRITING:
-        return getattr(import_module(_WRITING[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # what is public and nothing else: the global names here are modules and helpers as well
+    return sorted(__all__)

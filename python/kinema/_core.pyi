@@ -1,19 +1,29 @@
 """The Rust half of Kinema: files to frames, kernels, threads.
 
 Private: the public names are in `kinema`. Lengths in angstrom, times in ps, sizes in bytes, durations in seconds.
-Every function releases the GIL while it works and heeds signals (Ctrl-C) within about 0.1 s.
+Every function releases the GIL while it works and checks signals (Ctrl-C) about every 0.1 s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.selection.frames import FrameSelection
+
 __version__: str
 
-# (start, step, count), or explicit frame numbers (uint64) in any order
-Frames = tuple[int, int, int] | NDArray[np.uint64]
+# values of arguments, in the order in which they are listed to users
+OVERLAP_VALUES: tuple[str, ...]
+ON_TRUNCATED_VALUES: tuple[str, ...]
+INDEX_VALUES: tuple[str, ...]
+ACCESS_VALUES: tuple[str, ...]
+DTYPE_VALUES: tuple[str, ...]
+FIELD_VALUES: tuple[str, ...]
+# lowest and highest level of each compression, None where it has none
+COMPRESSION_LEVELS: dict[str, tuple[int, int] | None]
+
 # called from the thread that started the work, about ten times a second: done, total
 Progress = Callable[[int, int], None]
 
@@ -32,12 +42,40 @@ def formats() -> list[FormatInfo]: ...
 def cpu_features() -> list[str]:
     """Names of the instruction sets that the hot loops use on this machine ("avx2", "bmi2", "fma")."""
 
+def cache_folder() -> str | None:
+    """Kinema's folder in the user's cache folder; it may not exist. None where the environment names none."""
+
+class DcdHeader(TypedDict):
+    data: bytes  # all bytes before the first frame
+    byte_order: str  # "<" | ">"
+    marker_bytes: int  # of a record length: 4 | 8
+    kind: str  # "CORD" | "VELD"
+    control: list[int]  # the 20 integers of the first record
+    control_offset: int  # byte at which they begin
+    n_atoms: int
+    n_fixed: int  # atoms that only the first frame holds
+    has_cell: bool
+    first_step: int
+    stride: int  # steps between frames, at least 1
+    claimed_frames: int  # as the header says
+    n_frames: int  # complete frames in the file
+    first_frame_bytes: int
+    frame_bytes: int  # of every later frame
+    leftover_bytes: int  # of an incomplete frame at the end
+
+def dcd_header(path: str) -> DcdHeader:
+    """The header of a DCD file and the sizes of its frames, for code that copies frames byte for byte.
+
+    Raises errors with path and byte: FileNotFound, TruncatedFileError, CorruptFileError, UnsupportedFormatError.
+    """
+
 class PartInfo(TypedDict):
     path: str
     format: str
     variant: str
     remarks: list[str]
     warnings: list[str]
+    assumptions: list[str]  # of what the file does not say, and the user has not stated
     size: int  # bytes
     fields: list[str]
     file_frames: int  # complete frames in the file
@@ -52,6 +90,7 @@ class PartInfo(TypedDict):
     index_path: str | None
     index_note: str | None  # why a stored index was not used, or why it could not be stored
     truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
+    damaged: list[tuple[int, int, int]]  # frames that stand for damaged bytes, see `scan`: number, first and last byte
 
 class Gap(TypedDict):
     part: int  # the part that begins after the gap
@@ -70,23 +109,28 @@ class Trajectory:
         *,
         format: str | None = None,
         overlap: str = "last",  # "last" | "first" | "all"
-        on_truncated: str = "error",  # "error" | "drop"
+        on_truncated: str = "drop",  # "drop" | "error"
         index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
         max_open_files: int = 64,
-        index_folder: str | None = None,  # where indices are stored, instead of beside the files
-        describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.h5md.H5mdDescription; picklable
-        known: NDArray[np.uint8] | None = None,  # what `pack` gave in another process, for the same other arguments
+        units: Mapping[str, float] | None = None,  # factors to angstrom, ps, ...: "length", "time", "velocity", "force"
+        dt: float | None = None,  # ps between frames of a file, in place of its times
+        time_offset: float | None = None,  # ps, added to all times
+        first_time: float | None = None,  # ps, of the first frame; all times are shifted
+        describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.formats.h5md.H5mdDescription; picklable
+        write_index: Callable[[str, bytes], str | None] | None = None,  # whole or not at all; gives a note; None: not stored
+        snapshot: NDArray[np.uint8] | None = None,  # of another process (`snapshot`), with the same other arguments
         record_reads: bool = False,
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
-        """The parts whose frames a scan must search, as no stored index fits: number, first byte, byte after the last."""
+        """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
     def scan_range(self, part: int, start: int, stop: int, progress: Progress | None = None) -> bytes:
-        """The frames of a part that start in a byte range, for `add_ranges` in another process. progress: bytes."""
-    def add_ranges(self, part: int, found: Sequence[bytes]) -> None:
-        """What was found in ascending byte ranges of a part; the next `scan` uses it, and walks again what is missing."""
-    def pack(self) -> NDArray[np.uint8]:
-        """What is known of all files after a scan, (bytes,): with it other processes open the same trajectory without
-        touching a file. Each part is checked against its fingerprint when it is first read there."""
+        """The index of the frames that start in a byte range of a part, for `add_scanned_ranges` in another process.
+        progress: bytes."""
+    def add_scanned_ranges(self, part: int, indices: Sequence[bytes]) -> None:
+        """Adds the indices of ascending byte ranges of a part; the next `scan` uses them and scans what is missing."""
+    def snapshot(self) -> NDArray[np.uint8]:
+        """Headers, sizes, fingerprints and indices of all files after a scan, (bytes,): with it other processes open the
+        same trajectory without touching a file. Each part is verified when it is first read there."""
     def locate(self, frame: int) -> tuple[str, int, int, int]:
         """Where a frame is: path, its number in that file, offset and length in bytes (of HDF5: its first chunk's).
         Scans if that has not been done; InvalidArgument for a frame that is not there."""
@@ -106,10 +150,14 @@ class Trajectory:
     def paths(self) -> list[str]: ...
     def recipe(self) -> dict[str, Any]:
         """The arguments with which another process opens the same trajectory."""
-    def store_indices(self, folder: str) -> None:
-        """Stores the indices of all parts that have one, for processes that open the same files with index_folder."""
-    def scan(self, workers: int = 0, progress: Progress | None = None) -> None:
-        """Find all frames of all parts and join the parts; does nothing when that is done. progress: bytes."""
+    def scan(self, workers: int = 0, progress: Progress | None = None, skip_damaged: bool = False) -> None:
+        """Find all frames of all parts and join the parts; does nothing when that is done. progress: bytes.
+
+        skip_damaged: bytes where no frame header can be found become one frame, which cannot be decoded, and are listed
+        in `damaged` of `parts`; else they are a CorruptFileError."""
+    @property
+    def index(self) -> str:
+        """As the constructor was given it."""
     @property
     def scanned(self) -> bool: ...
     @property
@@ -119,13 +167,17 @@ class Trajectory:
     def extents(self, part: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Byte offsets and lengths of the complete frames of a part in its file. In HDF5 files a frame's bytes need not
         lie side by side: there they only tell files apart."""
+    def content_digest(self, part: int, places: int) -> str:
+        """Digest of bytes throughout the frames of a part, up to `places` pieces of 4 KiB; hexadecimal."""
     def gaps(self) -> list[Gap]: ...
+    def time_shift(self) -> float:
+        """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
         """Times of all frames from the index, ps; None where the format's index has none."""
     def steps(self) -> NDArray[np.int64] | None: ...
     def read(
         self,
-        frames: Frames,
+        frames: FrameSelection,
         *,
         atoms: NDArray[np.uint32] | None = None,  # any order, repetitions allowed; None: all
         fields: Sequence[str] = ("positions",),
@@ -139,7 +191,11 @@ class Trajectory:
         float32, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64."""
 
 class Kernel:
-    """An analysis kernel; it is pickled as the call that made it. `atoms` are strictly ascending; references are float64 (n, 3); weights float64 (n,)."""
+    """An analysis kernel; it is pickled as the call that made it.
+
+    `atoms` are in any order, in which references, float64 (n, 3), weights, float64 (n,), and results per atom are as
+    well. An atom that is named twice is refused by `rmsd` and `rgyr`.
+    """
 
     @staticmethod
     def rmsd(
@@ -162,7 +218,7 @@ class Kernel:
         """Results: mean_positions (n_selected, 3)."""
     @staticmethod
     def python(n_atoms: int, atoms: NDArray[np.uint32], adapter: Any) -> Kernel:
-        """A kernel written in Python: `adapter` has empty, accumulate, merge, finish, pack, unpack
+        """A kernel written in Python, which sees `atoms` in their order: `adapter` has empty, accumulate, merge, finish, to_bytes, from_bytes
         (kinema.analysis.custom). What it raises is raised where the run was started."""
     @property
     def id(self) -> str:
@@ -195,12 +251,12 @@ class Partial:
         """The results; the partial is used up."""
 
 class Plan:
-    """What to read, in which units of work: a few kilobytes, the only thing that runners hand out."""
+    """What to read, in which units of work: a few kilobytes, the only thing that runners send."""
 
     def __init__(
         self,
         trajectory: Trajectory,
-        frames: Frames,
+        frames: FrameSelection,
         jobs: Sequence[tuple[Kernel, Sequence[Transform]]],
         *,
         memory: int = 0,
@@ -223,34 +279,34 @@ class Plan:
         """Of the parts, hexadecimal."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
-    def cuts(self, trajectory: Trajectory) -> Cuts:
-        """What it costs to cut between leaves of this plan of the trajectory."""
-    def explain(self, decoded_twice: int | None = None) -> str:
-        """In words. `decoded_twice`: frames that a runner's hand-out has decoded twice; by default the threads'."""
+    def partition(self, trajectory: Trajectory) -> Partition:
+        """The cost of task boundaries between leaves of this plan of the trajectory."""
+    def explain(self, redecoded_frames: int | None = None) -> str:
+        """In words. `redecoded_frames`: frames that a runner's tasks decode a second time; by default the threads'."""
 
-class Cuts:
-    """Where work is divided: what it costs to cut before each leaf.
+class Partition:
+    """Partition of leaves into tasks: the cost of a task boundary before each leaf.
 
-    `costs`: none, or for each leaf how many frames are decoded twice where it is cut off from the one before;
-    `starts`: leaves with which files begin.
+    `costs`: none, or for each leaf the frames that are decoded a second time where a task begins with it;
+    `file_starts`: leaves with which files begin.
     """
 
     def __init__(
-        self, n_leaves: int = 0, leaf_frames: int = 1, costs: Sequence[int] = (), starts: Sequence[int] = ()
+        self, n_leaves: int = 0, leaf_frames: int = 1, costs: Sequence[int] = (), file_starts: Sequence[int] = ()
     ) -> None: ...
     @property
-    def are_alike(self) -> bool:
-        """Whether no cut is better than another."""
+    def is_uniform(self) -> bool:
+        """Whether all boundaries are equally good."""
     @property
-    def cost_something(self) -> bool:
-        """Whether some cuts make frames be decoded twice."""
+    def has_costs(self) -> bool:
+        """Whether some boundaries make frames be decoded a second time."""
     @property
-    def starts(self) -> list[int]: ...
+    def file_starts(self) -> list[int]: ...
     def cost(self, leaf: int) -> int:
-        """Frames that are decoded twice where work is cut before this leaf."""
-    def between_shares(self, wanted: int, share: int) -> int:
-        """The best place near leaf `wanted` to cut a contiguous share of so many leaves from the next."""
-    def end_of_piece(
+        """Frames that are decoded a second time where a task begins with this leaf."""
+    def share_boundary(self, wanted: int, share: int) -> int:
+        """The best boundary near leaf `wanted` between two contiguous shares of so many leaves."""
+    def task_end(
         self,
         leaves: tuple[int, int],
         *,
@@ -260,10 +316,10 @@ class Cuts:
         left: int,
         threads: int = 1,
     ) -> int:
-        """Where the first piece of some leaves (start, stop) ends, which should have `share` of them.
+        """The end of the first task of some leaves (start, stop), which should have `share` of them.
 
-        `most`: leaves that it has at the most; `fair`: leaves that each worker gets of all, `left`: that each would get
-        of those that are left; `threads`: that run it together.
+        `most`: leaves that it may have; `fair`: leaves of the whole run for each worker; `left`: leaves still to be
+        assigned, for each worker; `threads`: that run the task.
         """
 
 class WorkerTimings(TypedDict):
@@ -298,10 +354,10 @@ def run_leaves(
     *,
     progress: Progress | None = None,  # frames of these leaves
 ) -> tuple[list[Node], RunTimings]:
-    """Maps the leaves start..stop on the threads of this process; the nodes complete a MergeTree elsewhere."""
+    """Maps the leaves start..stop on the threads of this process; the nodes complete another MergeTree."""
 
-# results of a kernel by name
-Found = dict[str, Any]
+# result arrays of a kernel by name
+KernelResults = dict[str, Any]
 
 class MergeTree:
     """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
@@ -311,14 +367,14 @@ class MergeTree:
     """
 
     def __init__(
-        self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[Found]], None] | None = None
+        self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[KernelResults]], None] | None = None
     ) -> None: ...
     def insert(self, level: int, index: int, partials: Sequence[Partial]) -> None:
         """Adds a node and merges upwards; the partials are used up."""
     def restore(self, level: int, index: int, partials: Sequence[Partial]) -> None:
-        """Adds a node of an earlier run, whose rows were handed out then."""
-    def pack(self, show: Callable[[int, int, list[bytes]], None]) -> None:
-        """Calls show(level, index, partials as bytes) for all that was gathered, while others go on inserting."""
+        """Adds a node of an earlier run, whose rows were emitted then."""
+    def serialize(self, emit: Callable[[int, int, list[bytes]], None]) -> None:
+        """Calls emit(level, index, partials as bytes) for all nodes, while other threads go on inserting."""
     def take_nodes(self) -> list[Node]:
         """What could not be merged further: the root alone once every leaf is in. The tree is used up."""
 
@@ -367,6 +423,12 @@ def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | 
 
 def filter_name(id: int) -> str | None:
     """The name of an HDF5 filter id, where it is registered."""
+
+def read_series(path: str, stored: Any) -> bytes:
+    """The numbers of a `StoredDataset` of one dimension, in the bytes that the file at `path` has for them.
+
+    Raises FileIOError and its kin, CorruptFileError where a filter contradicts the bytes.
+    """
 
 def _decode_chunk(
     chunk: bytes, mask: int, filters: Filters, element_size: int, chunk_bytes: int, repeats: int = 1

@@ -1,13 +1,13 @@
-"""`check`: looks for what is wrong with trajectory files: truncation, gaps, repeated times, NaN, jumps, atom counts.
+"""`check`: problems of trajectory files: truncation, gaps, repeated times, NaN, jumps, atom counts.
 
-It mends nothing, and it does not judge the physics.
+It changes no file, and it does not judge the physics.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.notes import collected, emit
 from kinema.opening import open
+from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice, reporting
+from kinema.resources import parse_memory
+from kinema.selection.frames import FrameSelection
+from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames, keep_verdicts, not_finite_rows
+from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
 
 __all__ = ["CheckReport", "Problem", "check"]
 
 # Motion is judged by atoms spread evenly over the system; more of them say no more about a jump.
 _ATOMS_FOR_MOTION = 5000
-# A jump is told from the median step of at least this many steps.
+# A jump is measured against the median step of at least this many steps.
 _STEPS_FOR_A_MEDIAN = 5
 # The text of a report names no more than this many problems of a kind; the report itself holds all.
-_TOLD_OF_A_KIND = 10
+_SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
 # Spacing of times is compared within rounding of float32, as formats store them.
 _SPACING_TOLERANCE = 0.01
@@ -38,7 +44,7 @@ class Problem:
 
     Attributes
     ----------
-    kind : {"truncated", "corrupt", "header", "atoms", "gap", "order", "duplicate", "nan", "jump"}
+    kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump"}
     path : str
     frame : int or None
         Number in the file, from 0.
@@ -53,29 +59,32 @@ class Problem:
     def __str__(self) -> str:
         place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
         # an error of the reader names the file itself
-        return self.message if self.message.startswith(self.path) else f"{place}{self.message}"
+        return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found.
+    """The result of `check`.
 
     Attributes
     ----------
     paths : tuple of str
     n_frames, n_atoms : int
-        Of all files together; of the first file that could be read.
+        Of all files; of the first file that could be read.
     problems : tuple of Problem
+    notes : tuple of str
+        What is odd but no problem: a count in a header that is not that of the file, fields that are left out.
     """
 
     paths: tuple[str, ...]
     n_frames: int
     n_atoms: int
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no problems."""
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,14 +95,14 @@ class CheckReport:
         count = len(self.problems)
         found = "no problems" if self.ok else f"{count} problem{'s' if count > 1 else ''}"
         files = f"{len(self.paths)} files" if len(self.paths) > 1 else self.paths[0]
-        head = f"{files}: {self.n_frames:,} frames of {self.n_atoms:,} atoms, {found}"
+        head = f"{files}: {counted(self.n_frames, 'frame')} of {counted(self.n_atoms, 'atom')}, {found}"
         lines = [head]
         for kind in dict.fromkeys(problem.kind for problem in self.problems):
             same = [problem for problem in self.problems if problem.kind == kind]
-            lines += [f"  {kind}: {problem}" for problem in same[:_TOLD_OF_A_KIND]]
-            if len(same) > _TOLD_OF_A_KIND:
-                lines.append(f"  {kind}: {len(same) - _TOLD_OF_A_KIND:,} more")
-        return "\n".join(lines)
+            lines += [f"  {kind}: {problem}" for problem in same[:_SHOWN_OF_A_KIND]]
+            if len(same) > _SHOWN_OF_A_KIND:
+                lines.append(f"  {kind}: {len(same) - _SHOWN_OF_A_KIND:,} more")
+        return "\n".join(map(printable, lines))
 
 
 def check(
@@ -102,11 +111,16 @@ def check(
     *,
     coordinates: bool = True,
     jump: float = 10.0,
+    particles: str | None = None,
+    units: Mapping[str, str] | None = None,
+    dt: float | None = None,
+    time_offset: float | None = None,
+    t0: float | None = None,
     workers: int | None = None,
     memory: int | str | None = None,
     progress: ProgressChoice = False,
 ) -> CheckReport:
-    """Looks for what is wrong with files, which may be the parts of one trajectory.
+    """Finds what is wrong with files, which may be the parts of one trajectory.
 
     Parameters
     ----------
@@ -118,6 +132,8 @@ def check(
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
+    particles, units, dt, time_offset, t0 : as `kinema.open`
+        With `dt` times within a file are as they were stated, and what the file says of them is not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
     Returns
@@ -134,27 +150,40 @@ def check(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
+    stated: dict[str, Any] = {"on_truncated": "drop", "particles": particles, "units": units, "dt": dt}
+    shift: dict[str, Any] = {"time_offset": time_offset, "t0": t0}
     problems: list[Problem] = []
     parts: list[Trajectory] = []
-    for name in names:
-        try:
-            part = open(name, topology, on_truncated="drop")
-            part.scan(workers=workers, progress=progress)
-        except (CorruptFileError, TruncatedFileError) as error:
-            problems.append(Problem(_kind(error), name, error.frame, str(error)))
-            continue
-        parts.append(part)
-        problems += _headers(part)
-        problems += _atom_counts(part, parts[0], topology)
-        if coordinates and len(part):
-            problems += _coordinates(part, jump, workers, memory, progress)
-    if len(parts) > 1 and len({part.n_atoms for part in parts}) == 1:
-        problems += _between_parts([part.paths[0] for part in parts])
+    notes: list[str] = []
+    # of the notes of opening those about truncation and gaps are problems here
+    with collected():
+        for name in names:
+            try:
+                part = open(name, topology, **stated, **shift)
+                part.scan(workers=workers, progress=progress, skip_damaged=True)
+            except (CorruptFileError, TruncatedFileError) as error:
+                problems.append(Problem(_kind(error), name, error.frame, str(error)))
+                continue
+            if not parts and t0 is not None:
+                # the first frame of all is meant, and the other files are shifted as its file is
+                shift = {"time_offset": part.core.time_shift(), "t0": None}
+            parts.append(part)
+            notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
+            problems += _headers(part)
+            problems += _atom_counts(part, parts[0], topology)
+            if coordinates and len(part):
+                problems += _coordinates(part, jump, workers, memory, progress)
+            else:
+                problems += _damaged_headers(part)
+        if len(parts) > 1 and len({part.n_atoms for part in parts}) == 1:
+            problems += _between_parts(open([part.paths[0] for part in parts], **stated, **shift), workers)
+    emit(dict.fromkeys(notes))
     return CheckReport(
         paths=tuple(names),
         n_frames=sum(len(part) for part in parts),
         n_atoms=parts[0].n_atoms if parts else 0,
         problems=tuple(problems),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -179,82 +208,146 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
     (facts,) = part.parts
     if facts.truncation:
         yield Problem("truncated", facts.path, facts.file_frames, facts.truncation)
-    for warning in facts.warnings:
-        yield Problem("header", facts.path, None, warning)
     times = part.times
+    numbers, finite = np.arange(len(times)), np.isfinite(times)
+    # what cannot be read has no time, and is a problem of its own
+    hidden = np.isin(numbers, [frame for frame, _, _ in facts.damaged])
+    numbers, times, finite = numbers[~hidden], times[~hidden], finite[~hidden]
+    if len(times) and not finite.any():
+        yield Problem(
+            "nan",
+            facts.path,
+            int(numbers[0]),
+            f"the times of all {len(times)} frames are not finite, the first is {times[0]}",
+        )
+        return
+    for i in np.flatnonzero(~finite):
+        yield Problem("nan", facts.path, int(numbers[i]), f"time is not finite, found {times[i]}")
+    # what follows is about the frames that have a time
+    numbers, times = numbers[finite], times[finite]
     spacing = np.diff(times)
     if spacing.size == 0:
         return
-    usual = float(np.median(spacing))
-    # where all times are the same the file has none; that is said once
+    usual = float(np.median(spacing / np.diff(numbers)))
+    # where all times are the same the file has none; that is one problem
     if not times.any() or (spacing == 0).all():
-        yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {times[0]:g} ps")
+        yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {shortest(times[0])} ps")
         return
     for i in np.flatnonzero(spacing == 0):
-        yield Problem("duplicate", facts.path, int(i) + 1, f"time {times[i]:g} ps is that of the frame before")
+        yield Problem(
+            "duplicate", facts.path, int(numbers[i + 1]), f"time {shortest(times[i])} ps is that of the frame before"
+        )
     for i in np.flatnonzero(spacing < 0):
-        message = f"time goes back from {times[i]:g} to {times[i + 1]:g} ps"
-        yield Problem("order", facts.path, int(i) + 1, message)
+        message = f"time goes back from {shortest(times[i])} to {shortest(times[i + 1])} ps"
+        yield Problem("order", facts.path, int(numbers[i + 1]), message)
     if usual > 0:
-        for i in np.flatnonzero(spacing > usual * (1.5 + _SPACING_TOLERANCE)):
-            message = f"time goes from {times[i]:g} to {times[i + 1]:g} ps, frames are {usual:g} ps apart"
-            yield Problem("gap", facts.path, int(i) + 1, message)
+        # frames without a time are no gap
+        for i in np.flatnonzero(spacing > usual * (np.diff(numbers) + 0.5 + _SPACING_TOLERANCE)):
+            around = f"from {shortest(times[i])} to {shortest(times[i + 1])} ps"
+            message = f"time goes {around}, frames are {shortest(usual, 6)} ps apart"
+            yield Problem("gap", facts.path, int(numbers[i + 1]), message)
 
 
-def _between_parts(paths: list[str]) -> Iterator[Problem]:
+def _between_parts(whole: Trajectory, workers: int | None) -> Iterator[Problem]:
     """Gaps between files in the order given; frames that are repeated in the next file are no problem."""
-    whole = open(paths, on_truncated="drop")
+    paths = whole.paths
     try:
+        whole.scan(workers=workers, skip_damaged=True)
         gaps = whole.gaps
     except ArgumentError as error:  # no file continues the one before
-        yield Problem("order", paths[0], None, str(error))
+        yield Problem("order", error.path or paths[0], None, str(error))
         return
     for gap in gaps:
+        if gap.turns_back:
+            yield Problem("order", paths[gap.part], None, str(gap))
+            continue
         if gap.time_before is not None and gap.time_after is not None:
-            missing = f"between {gap.time_before:g} and {gap.time_after:g} ps"
+            missing = f"between {shortest(gap.time_before)} and {shortest(gap.time_after)} ps"
         else:
             missing = f"between steps {gap.step_before} and {gap.step_after}"
         message = f"frames {missing} are missing after {paths[gap.part - 1]}"
         yield Problem("gap", paths[gap.part], None, message)
 
 
+def _damaged_headers(part: Trajectory) -> Iterator[Problem]:
+    """What the scan stepped over."""
+    (facts,) = part.parts
+    for frame, first, last in facts.damaged:
+        yield Problem("corrupt", facts.path, frame, f"no frame is found in bytes {first} to {last}")
+
+
 def _coordinates(
     part: Trajectory, jump: float, workers: int | None, memory: int | str | None, progress: ProgressChoice
 ) -> Iterator[Problem]:
-    """Coordinates that are no numbers, motion beyond the usual, and frames that cannot be decoded."""
+    """Coordinates that are no numbers, motion beyond the usual, and frames that cannot be decoded.
+
+    Which frames those are is kept for runs that leave them out.
+    """
     path = part.paths[0]
-    atoms = np.unique(np.linspace(0, part.n_atoms - 1, min(part.n_atoms, _ATOMS_FOR_MOTION)).astype(np.int64))
-    steps = np.full(len(part), np.nan)
-    last: NDArray[Any] | None = None
-    try:
-        with reporting(progress, os.path.basename(path), len(part)) as report:
-            for block in part.blocks(memory=memory or _DEFAULT_MEMORY, workers=workers):
-                assert block.positions is not None, "positions are what blocks read by default"
-                yield from _not_finite(path, block.positions, block.cells, block.frames)
-                some = block.positions[:, atoms].astype(np.float64)
-                chain = some if last is None else np.concatenate([last, some])
-                moved = _displacement(chain, block.cells)
-                first = int(block.frames[0])
-                steps[first + len(some) - len(moved) : first + len(some)] = moved
-                last = some[-1:]
-                if report is not None:
-                    report(first + len(some), len(part))
-    except (CorruptFileError, TruncatedFileError) as error:
-        yield Problem(_kind(error), path, error.frame, str(error))
-    yield from _jumps(path, steps, jump)
+    everything = FrameSelection(range(len(part)))
+    verdicts = Verdicts(part.core)
+    motion = _Motion(part)
+    damaged: list[DamagedFrame] = []
+    not_finite: list[int] = []
+    todo = everything
+    with reporting(progress, os.path.basename(path), len(part)) as report:
+        while len(todo):
+            done = 0
+            try:
+                for block in part.blocks(memory=memory or _DEFAULT_MEMORY, workers=workers, frames=todo):
+                    assert block.positions is not None, "positions are what blocks read by default"
+                    not_finite += [int(block.frames[row]) for row in not_finite_rows(block.positions)]
+                    yield from _not_finite(path, block.positions, block.cells, block.frames)
+                    motion.add(block.positions, block.cells, block.frames)
+                    done += len(block.frames)
+                    if report is not None:
+                        report(int(block.frames[-1]) + 1, len(part))
+                break
+            except (CorruptFileError, TruncatedFileError) as error:
+                # an error names one frame; the others behind the last good block are decoded for themselves
+                limit = 0 if memory is None else parse_memory(memory)
+                found = decode_frames(part.core, todo[done:], workers=workers, memory=limit, stored=False)
+                if not found.damaged:
+                    yield Problem(_kind(error), path, error.frame, str(error))
+                    return
+                damaged += found.damaged
+                todo = FrameSelection(range(0)) if len(found.damaged) == len(todo) - done else found.readable()
+    yield from (Problem(_kind(one.error), path, one.number, str(one)) for one in damaged)
+    yield from _jumps(path, motion.steps, jump)
+    keep_verdicts(verdicts, part.core, DecodedFrames(everything, tuple(damaged), tuple(not_finite)))
 
 
 def _not_finite(
     path: str, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64]
 ) -> Iterator[Problem]:
-    # a sum is finite only where all its terms are: no array of the size of the positions is made
-    for i in np.flatnonzero(~np.isfinite(positions.sum(axis=(1, 2), dtype=np.float64))):
+    for i in not_finite_rows(positions):
         bad = np.flatnonzero(~np.isfinite(positions[i]).all(axis=1))
-        if bad.size:
-            message = f"coordinates of {bad.size} atoms are not finite, first atom {bad[0]}"
-            yield Problem("nan", path, int(frames[i]), message)
+        message = f"coordinates of {bad.size} atoms are not finite, the first is atom {bad[0] + 1} (counted from 1)"
+        yield Problem("nan", path, int(frames[i]), message)
     for i in np.flatnonzero(~np.isfinite(cells).all(axis=(1, 2))):
         yield Problem("nan", path, int(frames[i]), "cell is not finite")
+
+
+class _Motion:
+    """Displacements from frame to frame, angstrom: `steps` has one a frame, NaN where the frame before is not known."""
+
+    def __init__(self, part: Trajectory) -> None:
+        n_atoms = part.n_atoms
+        self._atoms = np.unique(np.linspace(0, n_atoms - 1, min(n_atoms, _ATOMS_FOR_MOTION)).astype(np.int64))
+        self._last: tuple[NDArray[Any], NDArray[np.int64]] | None = None
+        self.steps = np.full(len(part), np.nan)
+
+    def add(self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64]) -> None:
+        """The next frames, in ascending order."""
+        chain, numbers = positions[:, self._atoms].astype(np.float64), frames.astype(np.int64)
+        last = (chain[-1:], numbers[-1:])
+        if self._last is not None:
+            chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
+        moved = _displacement(chain, cells)
+        # over frames that are left out a step is longer than usual
+        moved[np.diff(numbers) != 1] = np.nan
+        self.steps[numbers[1:]] = moved
+        self._last = last
 
 
 def _displacement(chain: NDArray[np.float64], cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -278,6 +371,7 @@ def _jumps(path: str, steps: NDArray[np.float64], jump: float) -> Iterator[Probl
     usual = float(np.median(known))
     if usual == 0:
         return
-    for i in np.flatnonzero(np.nan_to_num(steps) > jump * usual):
+    # what is not finite is reported by itself
+    for i in np.flatnonzero(np.where(np.isfinite(steps), steps, 0.0) > jump * usual):
         message = f"atoms moved by {steps[i]:.3g} angstrom since the frame before, {usual:.3g} is usual"
         yield Problem("jump", path, int(i), message)

@@ -1,11 +1,10 @@
-"""The exceptions of Kinema, each also one of Python's own.
-
-It does not decide what is an error: the Rust half names a kind and `make` finds the class for it.
-"""
+"""The exceptions of Kinema, each also one of Python's own; `make` gives the one for an error kind of the Rust half."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from kinema.printable import printable
 
 __all__ = [
     "ArgumentError",
@@ -17,11 +16,13 @@ __all__ = [
     "FileNotFound",
     "InternalError",
     "MemoryLimitError",
+    "MissingPackageError",
     "OutOfRangeError",
     "TruncatedFileError",
     "UnsupportedFormatError",
     "WorkerError",
     "make",
+    "missing_package",
     "says_enough",
 ]
 
@@ -55,7 +56,7 @@ class Error(Exception):
         frame: int | None = None,
         offset: int | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.path = path
         self.format = format
         self.frame = frame
@@ -83,7 +84,7 @@ class FileIOError(Error, OSError):
 
 
 class TruncatedFileError(Error, EOFError):
-    """A file ends in the middle of a frame or header; `on_truncated="drop"` reads the whole frames before."""
+    """A file ends within a header, or within a frame where `on_truncated="error"`, or while it is read."""
 
 
 class CorruptFileError(Error, ValueError):
@@ -104,6 +105,10 @@ class OutOfRangeError(Error, IndexError):
 
 class MemoryLimitError(Error, MemoryError):
     """Not even one frame fits in the stated memory limit."""
+
+
+class MissingPackageError(Error, ImportError):
+    """An optional package is not installed, or cannot be imported; the message names the extra that brings it."""
 
 
 class CancelledError(Error):
@@ -158,6 +163,14 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
     reason = (error.strerror or str(error)).lower()
     place = f"{path}: " if path is not None else ""
     return make(kind, f"{place}{doing}: {reason}", path=path)
+
+
+def missing_package(
+    user: str, package: str, extra: str, error: ImportError, path: str | None = None
+) -> MissingPackageError:
+    """The exception where `user`, a part of Kinema, cannot import `package`, which the extra `extra` brings."""
+    message = f"{user} needs {package} ({error}); install it with: pip install 'kinema[{extra}]'"
+    return MissingPackageError(message if path is None else f"{path}: {message}", path=path)
 
 
 def says_enough(error: BaseException) -> bool:

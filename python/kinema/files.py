@@ -1,17 +1,18 @@
-"""Which files: names that users give, or those behind an MDAnalysis Universe.
+"""Files that are read: their names as users give them, the one way to open them, and the signature of HDF5 files.
 
-It opens none of them, but to look for the signature of HDF5.
+Only regular files are opened, and none is waited for: a FIFO would block for ever, and a device has no end.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, from_os
 
-__all__ = ["file_names", "files_of_universe", "is_hdf5"]
+__all__ = ["check_regular", "file_names", "is_hdf5", "open_regular", "read_regular"]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -26,38 +27,82 @@ def file_names(paths: Any) -> list[str]:
     for path in given:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
-    return [str(os.fspath(path)) for path in given]
+    # those of pathlib-like objects may be bytes
+    return [os.fsdecode(path) for path in given]
 
 
-def files_of_universe(universe: Any) -> list[str]:
-    """The trajectory files of a Universe; ArgumentError where what it shows is not what its files hold."""
-    reader = getattr(universe, "trajectory", None)
-    if reader is None:
-        raise ArgumentError("the universe has no trajectory; load one, or open the trajectory file itself")
-    if getattr(reader, "transformations", None):
-        raise ArgumentError(
-            "the universe transforms its frames on the fly, which its files do not hold; open the files themselves "
-            "to read them untransformed"
-        )
-    names = getattr(reader, "filenames", None)
-    if names is None:
-        names = [getattr(reader, "filename", None)]
-    found = [name for name in names if isinstance(name, (str, os.PathLike))]
-    # a trajectory that was transferred to memory, perhaps in part, still tells its file's name
-    in_memory = getattr(reader, "format", None) == "MEMORY"
-    if in_memory or len(found) != len(names) or not found:
-        raise ArgumentError(
-            f"the universe's trajectory ({type(reader).__name__}) is not in files but in memory; "
-            "write it to a file and open that"
-        )
-    return [str(os.fspath(name)) for name in found]
+def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
+    """The file open for reading bytes; `what` it is to be is for messages: "index file".
+
+    Raises FileNotFound, FileAccessError or FileIOError as the system does, ArgumentError for what is no regular file.
+    """
+    name = os.fspath(path)
+    try:
+        # without O_NONBLOCK the open of a FIFO waits for a writer
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            _refuse_irregular(name, os.fstat(handle).st_mode)
+            os.set_blocking(handle, True)
+            return os.fdopen(handle, "rb")
+        except BaseException:
+            os.close(handle)
+            raise
+    except OSError as error:
+        raise from_os(f"cannot read the {what}", error, name) from None
+
+
+def read_regular(path: str | os.PathLike[str], what: str, most: int) -> bytes:
+    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read. Else as `open_regular`."""
+    name = os.fspath(path)
+    with open_regular(name, what) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            data = b"" if size > most else file.read(most + 1)
+        except OSError as error:
+            raise from_os(f"cannot read the {what}", error, name) from None
+    found = max(size, len(data))
+    if found > most:
+        raise _too_large(name, what, most, found)
+    return data
+
+
+def check_regular(path: str | os.PathLike[str], what: str, most: int | None = None) -> None:
+    """Raises as `open_regular`, or as `read_regular` of `most` bytes, for a file that a library is going to open by its
+    name."""
+    with open_regular(path, what) as file:
+        size = os.fstat(file.fileno()).st_size
+    if most is not None and size > most:
+        raise _too_large(os.fspath(path), what, most, size)
+
+
+def _too_large(name: str, what: str, most: int, found: int) -> ArgumentError:
+    return ArgumentError(
+        f"{name}: is too large for {_with_article(what)}, expected at most {most} bytes, found {found}", path=name
+    )
+
+
+def _refuse_irregular(name: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kinds = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a pipe (FIFO)"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    )
+    kind = next((kind for is_kind, kind in kinds if is_kind(mode)), "of another kind")
+    raise ArgumentError(f"{name}: is {kind}, expected a regular file", path=name)
+
+
+def _with_article(what: str) -> str:
+    return f"{'an' if what[0] in 'aeio' else 'a'} {what}"
 
 
 def is_hdf5(path: str | os.PathLike[str]) -> bool:
     """Whether a file has the signature of HDF5 at one of its places (HDF5 file format, II.A: 0, 512, 1024, ...)."""
     if not os.path.isfile(path):
         return False
-    with open(path, "rb") as file:
+    with open_regular(path, "file") as file:
         place, size = 0, os.path.getsize(path)
         while place < size:
             file.seek(place)

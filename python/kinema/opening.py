@@ -1,38 +1,77 @@
-"""`open`: a trajectory from names of files, with what is said of them checked.
-
-It reads no frame; what an opened trajectory can do is in `kinema.trajectory`.
-"""
+"""`open`: a `Trajectory` from names of files, with its arguments checked. No frame is read."""
 
 from __future__ import annotations
 
 import functools
+import inspect
+import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, cast
+from typing import Any, Literal, ParamSpec, cast
 
-from kinema import _core, h5md
-from kinema.errors import ArgumentError
-from kinema.files import file_names, files_of_universe
-from kinema.topology import Topology, is_atom_group, is_universe
+from kinema import _core
+from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
+from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
+from kinema.files import file_names
+from kinema.formats import h5md
+from kinema.resources import default_open_files
+from kinema.selection.topology import Topology, is_atom_group, is_universe
+from kinema.selection.universe import files_of_universe, options_of_universe
 from kinema.trajectory import Trajectory
+from kinema.writing.output_file import write_index
 
 __all__ = ["open"]
 
+P = ParamSpec("P")
 
+
+def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
+    """Decorator of `open`: the files of a Universe, with the arguments of its reader and those of the caller."""
+
+    @functools.wraps(opened)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Trajectory:
+        universe = args[0] if args else kwargs.get("paths")
+        if not is_universe(universe):
+            return opened(*args, **kwargs)
+        # those that were given, also with the values of their defaults: they count more than those of the reader
+        given = inspect.signature(opened).bind(*args, **kwargs).arguments
+        given = {name: value for name, value in given.items() if name != "paths" and value is not None}
+        own = options_of_universe(universe)
+        if given.get("t0") is not None:
+            own.pop("time_offset", None)
+        options = own | given
+        names: Any = files_of_universe(universe)
+        for name in options.keys() - inspect.signature(opened).parameters.keys():
+            raise ArgumentError(
+                f"the universe was loaded with {name}={options[name]!r}, which kn.open does not have: its frames are "
+                "not those of its files; open the files themselves, or load the universe without it"
+            )
+        of_universe: Callable[..., Trajectory] = opened
+        return of_universe(names, **({"topology": universe} | options))
+
+    return called
+
+
+@renamed(group="particles")
+@_or_universe
 def open(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
     topology: str | os.PathLike[str] | Any | None = None,
     *,
     format: str | None = None,
     overlap: str = "last",
-    on_truncated: str = "error",
+    on_truncated: str = "drop",
     index: str = "auto",
-    max_open_files: int = 64,
-    group: str | None = None,
-    dataset: str | None = None,
+    max_open_files: int | None = None,
     units: Mapping[str, str] | None = None,
+    dt: float | None = None,
+    time_offset: float | None = None,
+    t0: float | None = None,
+    particles: str | None = None,
+    dataset: str | None = None,
     axis: str | None = None,
     absent: str = "error",
     unwrap: bool = False,
@@ -44,29 +83,48 @@ def open(
     Parameters
     ----------
     paths : path, list of paths, or MDAnalysis Universe
-        The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology.
+        The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology, with
+        the arguments that it was loaded with (several files without continuous=True: overlap="all"), unless they are
+        given here; those that change frames and are none of `open` are an ArgumentError.
     topology : path or MDAnalysis Universe, optional
         For selection strings and masses; anything that MDAnalysis reads. It is read when first needed. An H5MD file
-        that holds names or elements needs none.
+        that holds names or elements needs none. A file of more than 16 GiB, or than the machine's memory, is refused,
+        unless it is a trajectory, of which MDAnalysis reads the header.
     format : str, optional
         "XTC", "DCD", ...; by default found from the file's first bytes.
     overlap : {"last", "first", "all"}
         Which frames to keep where a part begins before its predecessor ends, as restarted simulations write.
-    on_truncated : {"error", "drop"}
-        Whether an incomplete last frame of a file is an error or is left out.
+    on_truncated : {"drop", "error"}
+        Whether an incomplete last frame of a file, as of a simulation that still runs or was killed, is left out with a
+        note that names frame and byte, or is an error.
     index : {"auto", "memory", "rebuild"}
         "auto" loads, extends or builds the frame index and stores it; "memory" never stores it.
-    max_open_files : int
-        How many files may be open at once; parts are opened when touched and closed again.
+    max_open_files : int, optional
+        How many files may be open at once; parts are opened when touched and closed again. By default a quarter of what
+        the process may open, 64 at the least and 4096 at the most.
+
+    units : mapping, optional
+        Units of the files, where they do not say them or say others: {"length": "nm", "time": "fs"}, also "velocity"
+        ("nm ps-1") and "force" ("kJ mol-1 nm-1"). What is not given is as the format has it, velocities follow from
+        length and time.
+    dt : float, ps, optional
+        Time between neighbouring frames of a file, in place of the file's times. Each file begins at its own first
+        time (DCD: as many dt as its first step says), or where it has none behind the file before.
+    time_offset : float, ps, optional
+        Added to all times, as by MDAnalysis.
+    t0 : float, ps, optional
+        Time of the first frame, as --t0 of commands: all times are shifted by the same, which only a scan of the files
+        can say. Not with `time_offset`.
+
+        Both, and `dt`, are about the times that Kinema gives, those of observables included (but `dt`): orders of files
+        follow from what is stored.
 
     The others are for HDF5 files:
 
-    group : str, optional
+    particles : str, optional
         The particles group ("system"); needed where a file has several.
     dataset : str, optional
         A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
-    units : mapping, optional
-        Units where the file has none: {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}.
     axis : {"positions", "velocities", "forces"}, optional
         The quantity whose steps are the frames, where they were written at different strides; by default the first
         of them that is there.
@@ -83,28 +141,27 @@ def open(
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
     """
-    if is_universe(paths):
-        if topology is None:
-            topology = paths
-        paths = files_of_universe(paths)
-    elif is_atom_group(paths):
+    if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     names = file_names(paths)
     for option, value, allowed in (
-        ("overlap", overlap, ("last", "first", "all")),
-        ("on_truncated", on_truncated, ("error", "drop")),
-        ("index", index, ("auto", "memory", "rebuild")),
+        ("overlap", overlap, OVERLAP),
+        ("on_truncated", on_truncated, ON_TRUNCATED),
+        ("index", index, INDEX),
         ("axis", axis, (None, "positions", "velocities", "forces")),
         ("absent", absent, ("error", "nan", "hold")),
         ("absent_particles", absent_particles, ("mask", "error")),
     ):
-        if value not in allowed:
-            raise ArgumentError(f"{option} must be one of {', '.join(map(repr, allowed))}, found {value!r}")
-    if max_open_files < 1:
+        check_choice(option, value, allowed)
+    if max_open_files is None:
+        max_open_files = default_open_files()
+    elif max_open_files < 1:
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
+    factors = _unit_factors(units or {})
+    _check_times(dt, time_offset, t0)
     known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
     options = h5md.H5mdOptions(
-        group=group,
+        particles=particles,
         dataset=dataset,
         units=None if units is None else dict(units),
         axis=cast("h5md.Quantity | None", axis),
@@ -114,20 +171,74 @@ def open(
         absent_particles=cast('Literal["mask", "error"]', absent_particles),
     )
     began = time.perf_counter()
-    core = _core.Trajectory(
-        names,
-        format=format,
-        overlap=overlap,
-        on_truncated=on_truncated,
-        index=index,
-        max_open_files=max_open_files,
-        describe=functools.partial(h5md.describe, options=options),
-    )
+    with _exchange_noted(known):
+        core = _core.Trajectory(
+            names,
+            format=format,
+            overlap=overlap,
+            on_truncated=on_truncated,
+            index=index,
+            max_open_files=max_open_files,
+            units=factors,
+            dt=dt,
+            time_offset=time_offset,
+            first_time=t0,
+            describe=functools.partial(h5md.describe, options=options),
+            write_index=None if index == "memory" else write_index,
+        )
     opening = {"trajectory": time.perf_counter() - began}
-    if core.format != "H5MD" and options != h5md.H5mdOptions():
-        given = ", ".join(f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default)
-        raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
+    of_hdf5 = [f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default]
+    stated = {name: str(getattr(options, name)) for name in of_hdf5}
+    stated |= {
+        name: f"{value:g} ps"
+        for name, value in {"dt": dt, "time_offset": time_offset, "t0": t0}.items()
+        if value is not None
+    }
+    if units:
+        stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
     if core.format != "H5MD":
-        return Trajectory(core, known, opening=opening)
+        if given := ", ".join(name for name in of_hdf5 if name != "units"):
+            raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
+        return Trajectory(core, known, opening=opening, stated=stated)
     own = h5md.topology_source(names[0], options) if known is None else None
-    return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening)
+    return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
+
+
+@contextmanager
+def _exchange_noted(topology: Topology | None) -> Iterator[None]:
+    """Adds to the error of a file that is no trajectory that the one given as topology is one."""
+    try:
+        yield
+    except (CorruptFileError, UnsupportedFormatError) as error:
+        if topology is not None and os.path.isfile(topology.name):
+            with suppress(Error):
+                found = _core.Trajectory([topology.name], index="memory", describe=h5md.describe).format
+                error.add_note(
+                    f"{topology.name}, given as topology, is a trajectory ({found}): trajectories are the first "
+                    "argument (-f), the topology is the second (-s)"
+                )
+        raise
+
+
+def _unit_factors(units: Mapping[str, str]) -> dict[str, float]:
+    """Factors to Kinema's units; ArgumentError for what is not a unit, or not one of its dimension."""
+    if not units:
+        return {}
+    from kinema.formats.h5md.units import Dimension, scale_to_kinema
+
+    dimensions: tuple[Dimension, ...] = ("length", "time", "velocity", "force")
+    for name in units:
+        if name not in dimensions:
+            raise ArgumentError(f"units= is given for {', '.join(dimensions)}, found {name!r}")
+    return {name: scale_to_kinema(units[name], name) for name in dimensions if name in units}
+
+
+def _check_times(dt: float | None, time_offset: float | None, t0: float | None) -> None:
+    """ArgumentError for what is no time."""
+    if dt is not None and not (math.isfinite(dt) and dt > 0):
+        raise ArgumentError(f"dt must be above 0 ps, found {dt:g}")
+    for name, value in (("time_offset", time_offset), ("t0", t0)):
+        if value is not None and not math.isfinite(value):
+            raise ArgumentError(f"{name} must be a number of ps, found {value:g}")
+    if time_offset is not None and t0 is not None:
+        raise ArgumentError("time_offset= and t0= cannot be combined; give one of them")

@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from kinema.errors import ArgumentError
+from kinema.printable import printable
 
-__all__ = ["NamesSlowest", "ProgressChoice", "Report", "reporting", "tell_slowest"]
+__all__ = ["NamesSlowest", "ProgressChoice", "Report", "report_slowest", "reporting"]
 
 # done, total
 Report = Callable[[int, int], None]
@@ -32,14 +33,14 @@ _WIDE, _LONG, _SHORT = 120, 40, 10
 
 @runtime_checkable
 class NamesSlowest(Protocol):
-    """A progress function that also wants to know who is slowest."""
+    """A progress function that also takes the slowest worker."""
 
     def slowest(self, worker: str, frames_per_second: float) -> None:
         """Called about ten times a second on runners whose workers are processes."""
 
 
-def tell_slowest(progress: object, frames: Mapping[str, int], seconds: float) -> None:
-    """Tells a function that wants to know which of several workers has done the fewest frames in so many seconds."""
+def report_slowest(progress: object, frames: Mapping[str, int], seconds: float) -> None:
+    """Reports the worker that has done the fewest frames in so many seconds, to a function that takes it."""
     if isinstance(progress, NamesSlowest) and len(frames) > 1 and seconds >= _SETTLED:
         worker = min(frames, key=lambda name: frames[name])
         progress.slowest(worker, frames[worker] / seconds)
@@ -49,11 +50,12 @@ def tell_slowest(progress: object, frames: Mapping[str, int], seconds: float) ->
 def reporting(
     choice: ProgressChoice, description: str, total: int, unit: str = "frames", *, launched: bool = False
 ) -> Iterator[Report | None]:
-    """The function to report to while the context lasts, or None where nobody looks.
+    """The function to report to while the context lasts, or None where no progress is shown.
 
     A function of the user's is called from the thread that started the work, about ten times a second. `launched`:
     stderr goes to a launcher such as mpiexec, which passes it on; then a line every ten seconds takes the bar's place.
     """
+    description = printable(description)
     if callable(choice):
         yield choice
     elif choice is None or isinstance(choice, bool):

@@ -1,25 +1,46 @@
-"""Where results come from: version, call, inputs with fingerprints, selection, date.
-
-It collects and renders; files are written by `kinema.output`.
-"""
+"""The provenance of results: version, call, inputs with fingerprints, selection, date, notes."""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from hashlib import blake2b
+
+from kinema.printable import printable
 
 __all__ = ["Input", "Provenance"]
+
+_SAMPLE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file that was read: path, size in bytes, fingerprint (hexadecimal; None for a topology)."""
+    """A file that was read: path, size in bytes, fingerprint (hexadecimal), which are None for what is no file."""
 
     path: str
     size: int | None = None
     fingerprint: str | None = None
+
+    @classmethod
+    def of(cls, path: str) -> Input:
+        """A topology, index or reference file as it is now: the fingerprint is of its bytes, of very large files of
+        their first and last 32 MiB."""
+        try:
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return cls(path)
+                digest = blake2b(status.st_size.to_bytes(8, "little"), digest_size=8)
+                digest.update(file.read(_SAMPLE_BYTES))
+                file.seek(max(file.tell(), status.st_size - _SAMPLE_BYTES))
+                digest.update(file.read(_SAMPLE_BYTES))
+        except OSError:
+            return cls(path)
+        return cls(path, status.st_size, digest.hexdigest())
 
 
 def _now() -> str:
@@ -43,6 +64,8 @@ class Provenance:
         Which frames were used.
     parameters : mapping of str to str
         Whatever else decided the values.
+    notes : tuple of str
+        What a reader of the result should know (`kinema.notes`).
     date : str
         ISO 8601, UTC.
     """
@@ -53,6 +76,7 @@ class Provenance:
     selection: str = ""
     frames: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     date: str = field(default_factory=_now)
 
     def lines(self) -> list[str]:
@@ -65,8 +89,9 @@ class Provenance:
         found += [f"selection: {self.selection}"] if self.selection else []
         found += [f"frames: {self.frames}"] if self.frames else []
         found += [f"{name}: {value}" for name, value in self.parameters.items()]
+        found += [f"note: {note}" for note in self.notes]
         found.append(f"date: {self.date}")
-        return [" ".join(line.split()) for line in found]
+        return [printable(line) for line in found]
 
     def json(self) -> str:
         """As JSON."""

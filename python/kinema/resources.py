@@ -1,12 +1,10 @@
-"""How many workers and how much memory a run may take.
-
-It asks the machine only when called and starts nothing.
-"""
+"""Resources of the machine: workers and memory that a run may take, and the most memory that it has taken."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +12,17 @@ from pathlib import Path
 
 from kinema.errors import ArgumentError
 
-__all__ = ["default_workers", "parse_memory", "share_of_machine", "worker_count"]
+__all__ = [
+    "LEAST_MEMORY",
+    "default_memory",
+    "default_open_files",
+    "default_workers",
+    "parse_memory",
+    "peak_memory",
+    "physical_memory",
+    "share_of_machine",
+    "worker_count",
+]
 
 _UNITS = {
     "": 1,
@@ -34,11 +42,14 @@ _UNITS = {
     "tb": 10**12,
 }
 
+# bytes that a machine can address: more is a slip
+_MOST_MEMORY = 1 << 62
+
 
 def parse_memory(memory: int | str) -> int:
     """Bytes of "256 MiB", "1GB", "4g" (binary, as in SLURM) or a plain number.
 
-    Raises ArgumentError for anything else and for less than one byte.
+    Raises ArgumentError for anything else, for less than one byte and for more than 4 EiB.
     """
     if isinstance(memory, bool) or not isinstance(memory, (int, str)):
         raise ArgumentError(f"memory is a number of bytes or a text such as '256 MiB', found {memory!r}")
@@ -49,10 +60,69 @@ def parse_memory(memory: int | str) -> int:
         unit = _UNITS.get(match.group(2).lower()) if match else None
         if match is None or unit is None:
             raise ArgumentError(f"memory is a number of bytes or a text such as '256 MiB', found {memory!r}")
-        size = int(float(match.group(1)) * unit)
+        # a text of hundreds of digits is more than a float holds
+        size = int(min(float(match.group(1)) * unit, float(2 * _MOST_MEMORY)))
     if size < 1:
         raise ArgumentError(f"memory must be at least one byte, found {memory!r}")
+    if size > _MOST_MEMORY:
+        raise ArgumentError(f"memory must be at most {_MOST_MEMORY >> 60} EiB, found {memory!r}")
     return size
+
+
+# what a run may work with at the least, however small the machine
+LEAST_MEMORY = 256 << 20
+# of what the process may use
+_MEMORY_SHARE = 4
+
+
+def default_memory() -> int:
+    """Bytes that a run works with where no limit is stated: a quarter of what this process may use, which is the least
+    of the machine's memory and the limits of its control groups (versions 1 and 2); 256 MiB at the least."""
+    limits = [limit for limit in (physical_memory(), *_cgroup_memory(Path("/sys/fs/cgroup"))) if limit]
+    return max(LEAST_MEMORY, min(limits, default=0) // _MEMORY_SHARE)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory that this machine has; None where the system does not say."""
+    if "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _cgroup_memory(root: Path, membership: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
+    """The limits of the control groups from this process's up to the root, in bytes."""
+    for group in _cgroup_folders(root, membership, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            words = _read(group / name).split()  # "max": no limit
+            if words and words[0].isdecimal():
+                yield int(words[0])
+
+
+# files of one trajectory that are open at a time where nothing is stated, whatever the system allows
+_FEWEST_OPEN, _MOST_OPEN = 64, 4096
+
+
+def default_open_files() -> int:
+    """How many files a trajectory keeps open between reads: a quarter of what this process may open, within bounds."""
+    import resource  # not on every platform
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    quarter = _MOST_OPEN if limit == resource.RLIM_INFINITY else limit // 4
+    return max(_FEWEST_OPEN, min(quarter, _MOST_OPEN))
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has had resident so far: Linux' VmHWM, or getrusage on other systems."""
+    import resource  # not on every platform
+
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)
+        if found:
+            return int(found.group(1)) * 1024
+    # getrusage also counts the program that started this one, where that forked; kilobytes but on macOS
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024
 
 
 def worker_count(workers: int | None, name: str = "workers") -> int:
@@ -103,22 +173,22 @@ def _slurm_limit() -> int | None:
 def _cgroup_limit(root: Path, membership: Path = Path("/proc/self/cgroup")) -> int | None:
     """Whole CPUs, rounded up, that the control groups from this process's up to the root leave; None: no limit."""
     shares = []
-    for group in _cgroup_folders(root, membership):
+    for group in _cgroup_folders(root, membership, "cpu"):
         share = _cgroup_v2_share(group) or _cgroup_v1_share(group)
         if share is not None:
             shares.append(share)
     return max(1, int(-(-min(shares) // 1))) if shares else None
 
 
-def _cgroup_folders(root: Path, membership: Path) -> list[Path]:
-    folders = [root, root / "cpu"]
+def _cgroup_folders(root: Path, membership: Path, controller: str) -> list[Path]:
+    folders = [root, root / controller]
     for line in _read(membership).splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
             base = root
-        elif "cpu" in controllers.split(","):
-            base = root / "cpu"
+        elif controller in controllers.split(","):
+            base = root / controller
         else:
             continue
         parts = [part for part in path.split("/") if part and part != ".."]

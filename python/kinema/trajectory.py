@@ -1,7 +1,6 @@
 """`Trajectory`: files as one sequence of frames, to be read whole, in blocks or frame by frame.
 
-It opens nothing (see `kinema.opening`), analyses nothing and writes nothing but the frame index, which the Rust half
-keeps.
+`kinema.opening` makes it. The frame index is stored by the Rust half; nothing else is written.
 """
 
 from __future__ import annotations
@@ -17,28 +16,23 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema import _core, h5md, selection
-from kinema.blocks import (
-    VECTOR_FIELDS,
-    WORKING_MEMORY,
-    Block,
-    Frame,
-    Gap,
-    Part,
-    check_out,
-    float_name,
-    frame_bytes,
-)
+from kinema import _core
 from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.frames import FrameChoice, ResolvedFrames, choose, compose, count, numbers, resolve, split
-from kinema.index_file import read_group
+from kinema.formats import h5md
+from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, Block, Frame, Gap, Part, check_out, float_name, frame_bytes
+from kinema.notes import emit
+from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
-from kinema.selection import AtomChoice, Selection
-from kinema.topology import ToldTopology, Topology
+from kinema.selection import atoms as selection
+from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
+from kinema.selection.gromacs_index import read_group
+from kinema.selection.topology import Topology, TopologySnapshot
+from kinema.snapshot import TrajectorySnapshot
 
 if TYPE_CHECKING:
-    from kinema.h5md.observables import Observable
+    from kinema.formats.h5md.read.observables import Observable
 
 __all__ = ["UNITS", "Trajectory"]
 
@@ -47,44 +41,59 @@ UNITS: Mapping[str, str] = MappingProxyType(
     {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}
 )
 _ITERATION_MEMORY = 32 << 20
+_TURNS_NOTED = 3
 
 
 class Trajectory:
     """A sequence of frames, or of some of them: slicing gives another Trajectory over the same files.
 
-    Made by `kinema.open`. Frames are found when their number is first needed. Lengths are in angstrom, times in ps.
+    Made by `kinema.open`. Frames are found when their number is first needed. Lengths are in angstrom, times in ps. It
+    can be pickled, also a view; the other process must see the files under the same paths.
     """
 
     def __init__(
         self,
         core: _core.Trajectory,
         topology: Topology | None = None,
-        view: ResolvedFrames | None = None,
+        view: FrameSelection | None = None,
         *,
         hdf5: h5md.H5mdOptions | None = None,
         opening: dict[str, float] | None = None,
+        stated: Mapping[str, str] | None = None,
     ) -> None:
         self._core = core
         # shared by all views
         self._opening = {} if opening is None else opening
         self._hdf5 = hdf5
+        self._stated = {} if stated is None else dict(stated)
         self._topology = topology
         self._view = view
         self._topology_fits = False
 
-    def told(self) -> bytes:
-        """For processes that are to touch no file but those they read: the topology, which is read now, and options.
+    def snapshot(self) -> bytes:
+        """The topology, which is read now, and the options of HDF5 files, serialized for other processes.
 
-        With them and what the core knows of the files (`_core.Trajectory.pack`) `of_told` makes the same trajectory.
+        With the snapshot of the core (`_core.Trajectory.pack`) `from_snapshot` makes the same trajectory and opens no
+        file.
         """
-        topology = None if self._topology is None else ToldTopology.of(self._topology)
-        return pickle.dumps((topology, self._hdf5), protocol=pickle.HIGHEST_PROTOCOL)
+        topology = None if self._topology is None else TopologySnapshot.of(self._topology)
+        return pickle.dumps((topology, self._hdf5, self._stated), protocol=pickle.HIGHEST_PROTOCOL)
 
     @classmethod
-    def of_told(cls, core: _core.Trajectory, told: bytes) -> Trajectory:
-        """What `told` tells of, over files that the core was told of as well."""
-        topology, hdf5 = pickle.loads(told)
-        return cls(core, None if topology is None else Topology(topology), hdf5=hdf5)
+    def from_snapshot(cls, core: _core.Trajectory, snapshot: bytes) -> Trajectory:
+        """The trajectory of a `snapshot`; `core` is made of the same process's snapshot of the files."""
+        topology, hdf5, stated = pickle.loads(snapshot)
+        return cls(core, None if topology is None else Topology(topology), hdf5=hdf5, stated=stated)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
+
+        Unpickling opens no file. A file is checked against its fingerprint when it is first read: CorruptFileError or
+        TruncatedFileError for one that has changed, or is another one on that machine.
+        """
+        self.scan()
+        snapshot, data = TrajectorySnapshot.of(self._core, absolute=True)
+        return _unpickled, (snapshot, data, self._topology, self._view, self._hdf5, self._stated)
 
     # -- what it is ---------------------------------------------------------------------------------------------
 
@@ -97,7 +106,7 @@ class Trajectory:
     def n_frames(self) -> int:
         """Number of frames; finds all frames of all files if that has not been done."""
         self.scan()
-        return self._core.n_frames if self._view is None else count(self._view)
+        return self._core.n_frames if self._view is None else len(self._view)
 
     def __len__(self) -> int:
         return self.n_frames
@@ -118,6 +127,11 @@ class Trajectory:
         return UNITS
 
     @property
+    def stated(self) -> Mapping[str, str]:
+        """What was stated of the files when they were opened, by argument: `units`, `dt`, `particles`, ..."""
+        return MappingProxyType(self._stated)
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """The files, in order."""
         return tuple(self._core.paths)
@@ -130,7 +144,7 @@ class Trajectory:
     @property
     def frame_numbers(self) -> NDArray[np.uint64]:
         """(frames,) numbers of this view's frames in the whole trajectory."""
-        return numbers(self._frames(None))
+        return self._frames(None).numbers()
 
     @property
     def times(self) -> NDArray[np.float64]:
@@ -160,9 +174,35 @@ class Trajectory:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Where a file begins later than one frame after its predecessor's end."""
+        """Where a file begins later than one frame after its predecessor's end, or before that."""
         self.scan()
         return tuple(Gap(**_only(Gap, info)) for info in self._core.gaps())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user of the frames should know: odd files, frames left out or replaced by another part's, gaps.
+
+        Each is also a warning of class `kinema.Note` when the frames have been found.
+        """
+        parts = self.parts
+        notes = [f"{part.path}: {warning}" for part in parts for warning in [*part.warnings, *part.assumptions]]
+        notes += [f"{part.truncation} (left out)" for part in parts if part.truncation]
+        notes += [
+            f"{part.path}: {part.format} frame {frame}: no frame is found in bytes {first} to {last}, which count as "
+            "one frame that cannot be read"
+            for part in parts
+            for frame, first, last in part.damaged
+        ]
+        for part in parts:
+            replaced = part.file_frames - (part.kept[1] - part.kept[0])
+            if replaced:
+                notes.append(f"{part.path}: {replaced} of {part.file_frames} frames are those of a neighbouring part")
+        gaps = self.gaps
+        back = [str(gap) for gap in gaps if gap.turns_back]
+        notes += [str(gap) for gap in gaps if not gap.turns_back] + back[:_TURNS_NOTED]
+        if len(back) > _TURNS_NOTED:
+            notes.append(f"time goes back in {len(back) - _TURNS_NOTED} more places")
+        return tuple(dict.fromkeys(notes))
 
     @property
     def topology(self) -> Topology | None:
@@ -171,10 +211,10 @@ class Trajectory:
         Raises ArgumentError where it has another number of atoms.
         """
         if self._topology is not None and not self._topology_fits:
-            found = self._topology.n_atoms
-            if found != self.n_atoms:
+            n_atoms = self._topology.n_atoms
+            if n_atoms != self.n_atoms:
                 raise ArgumentError(
-                    f"topology {self._topology.name} has {found} atoms, but trajectory {self.paths[0]} has "
+                    f"topology {self._topology.name} has {n_atoms} atoms, but trajectory {self.paths[0]} has "
                     f"{self.n_atoms}; give the topology of the system that was written"
                 )
             self._topology_fits = True
@@ -191,8 +231,9 @@ class Trajectory:
 
             traj.observables["potential_energy"].read()
 
-        Empty for other formats. They are those of the whole file, also of a view. Raises ArgumentError for a
-        trajectory of several files.
+        Empty for other formats. They are those of the whole file, also of a view. Their times are shifted as those of
+        the frames; `dt=` is about frames alone, and a note says so. Raises ArgumentError for a trajectory of several
+        files.
         """
         if self._hdf5 is None:
             return MappingProxyType({})
@@ -201,20 +242,27 @@ class Trajectory:
                 f"the trajectory has {len(self.paths)} files, each with observables of its own; open the one that is "
                 "meant by itself"
             )
-        return h5md.observables_of(self.paths[0], self._hdf5)
+        stated = self._stated.keys()
+        shift = self._core.time_shift() if stated & {"time_offset", "t0"} else 0.0
+        found = h5md.observables_of(self.paths[0], self._hdf5, time_shift=shift)
+        if "dt" in stated and any(not one.fixed for one in found.values()):
+            emit([f"{self.paths[0]}: times of observables are those of the file; dt= (--timestep) is about frames"])
+        return found
 
     def refresh(self) -> int:
-        """Looks for frames that were appended to the files since they were opened, and gives the number of frames.
+        """Scans for frames that were appended to the files since they were opened, and returns the number of frames.
 
-        For files that a simulation is still writing. Views made before keep the frames that they had.
+        For files that a simulation is still writing. Views made before have the frames that they had.
 
         Raises ArgumentError for a view.
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
         core = _core.Trajectory(**self._core.recipe())
-        core.scan()
+        core.scan(skip_damaged=any(part.damaged for part in self.parts))
+        before = self.notes
         self._core = core
+        emit(note for note in self.notes if note not in before)
         return core.n_frames
 
     def scan(
@@ -223,10 +271,13 @@ class Trajectory:
         workers: int | None = None,
         progress: ProgressChoice = False,
         search: Callable[[_core.Trajectory], None] | None = None,
+        skip_damaged: bool = False,
     ) -> None:
         """Finds all frames of all files now; does nothing when that is done.
 
-        `search` goes first: it may find frames in another way, as the ranks of MPI do together. All of it is timed.
+        `search` is called first: a parallel scan, as by the ranks of MPI. All of it is timed. With `skip_damaged` bytes
+        of an XTC file in which no frame header can be found are no error: they count as one frame, which cannot be
+        read, has no time and the step of the frame before it, and is in a note and in `damaged` of `parts`.
         """
         if self._core.scanned:
             return
@@ -235,12 +286,13 @@ class Trajectory:
             search(self._core)
         total = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
         with reporting(progress, "finding frames", total, "bytes") as report:
-            self._core.scan(worker_count(workers), report)
+            self._core.scan(worker_count(workers), report, skip_damaged)
         self._opening["frames"] = time.perf_counter() - began
+        emit(self.notes)
 
     @property
     def opening(self) -> Mapping[str, float]:
-        """Seconds of what is done once: "topology", "trajectory" (headers), "frames" (finding them)."""
+        """Seconds of opening: "topology", "trajectory" (headers), "frames" (finding them)."""
         read = 0.0 if self._topology is None else self._topology.seconds
         return MappingProxyType({"topology": read, "trajectory": 0.0, "frames": 0.0} | self._opening)
 
@@ -280,11 +332,12 @@ class Trajectory:
         """
         if index_file is not None:
             if select is not None:
-                raise ArgumentError("select and index_file cannot be combined; give one of them")
+                raise ArgumentError("select= and index_file= cannot be combined; give one of them")
             name, atoms = read_group(index_file, group)
-            return selection.from_indices(atoms, self.n_atoms, f"group {name!r} of {os.fspath(index_file)}")
+            file = os.fspath(index_file)
+            return selection.from_indices(atoms, self.n_atoms, f"group {name!r} of {file}", file=file)
         if group is not None:
-            raise ArgumentError("group names a group of an index file; give index_file as well")
+            raise ArgumentError("group= names a group of an index file; give index_file= as well")
         # a string (but for "all") needs the topology; nothing else reads it
         needs_topology = isinstance(select, str) and select.strip() != "all"
         return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)
@@ -294,15 +347,24 @@ class Trajectory:
     @overload
     def __getitem__(self, key: int) -> Frame: ...
     @overload
-    def __getitem__(self, key: slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]) -> Trajectory: ...
+    def __getitem__(
+        self, key: FrameSelection | slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]
+    ) -> Trajectory: ...
     def __getitem__(self, key: Any) -> Frame | Trajectory:
         """`traj[i]` is a Frame; slices, lists, arrays and masks give a Trajectory of those frames."""
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
             fields = self._vector_fields()
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1)
             return Block.from_arrays(whole, fields)[0]
-        if isinstance(key, (slice, range, Sequence, np.ndarray)) and not isinstance(key, (str, bytes)):
-            view = Trajectory(self._core, self._topology, self._frames(key), hdf5=self._hdf5, opening=self._opening)
+        if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
+            view = Trajectory(
+                self._core,
+                self._topology,
+                self._frames(key),
+                hdf5=self._hdf5,
+                opening=self._opening,
+                stated=self._stated,
+            )
             view._topology_fits = self._topology_fits
             return view
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
@@ -381,8 +443,8 @@ class Trajectory:
         kind = float_name(dtype)
         if out is not None:
             n_atoms = self.n_atoms if atoms is None else len(atoms)
-            check_out(out, (count(chosen), n_atoms, 3), kind)
-        found = self._core.read(
+            check_out(out, (len(chosen), n_atoms, 3), kind)
+        arrays = self._core.read(
             chosen,
             atoms=atoms,
             fields=names,
@@ -391,7 +453,7 @@ class Trajectory:
             workers=worker_count(workers),
             memory=0 if memory is None else parse_memory(memory),
         )
-        return found[fields] if isinstance(fields, str) else found
+        return arrays[fields] if isinstance(fields, str) else arrays
 
     def blocks(
         self,
@@ -403,11 +465,11 @@ class Trajectory:
         dtype: DTypeLike = "float32",
         workers: int | None = None,
     ) -> Iterator[Block]:
-        """Yields the frames in blocks that keep within `memory`; every block has arrays of its own.
+        """Yields the frames in blocks that stay within `memory`; every block has arrays of its own.
 
-        `memory` covers the block in use, the next one while it is read, and the reader's working memory; blocks that
-        are much larger than the processor's caches are read more slowly. The other arguments are those of `read`.
-        Raises MemoryLimitError where not even one frame fits.
+        The next block is read while the caller works with one. `memory` covers three blocks and the reader's working
+        memory; blocks that are much larger than the processor's caches are read more slowly. The other arguments are
+        those of `read`. Raises MemoryLimitError where not even one frame fits.
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self._check_fields(names)
@@ -416,20 +478,20 @@ class Trajectory:
         n_atoms = self.n_atoms if atoms is None else len(atoms)
         needed = frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
         limit = parse_memory(memory)
-        # two blocks are alive while the next one is read
-        working = max(limit // 3, WORKING_MEMORY + needed)
-        length = (limit - working) // 2 // needed
+        # that of the caller, the next one, and one that is being read while the caller still holds the former
+        working = max(limit // 4, WORKING_MEMORY + needed)
+        length = (limit - working) // 3 // needed
         if length < 1:
             raise MemoryLimitError(
-                f"blocks of one frame of {n_atoms} atoms need {3 * needed + WORKING_MEMORY} bytes, memory allows "
+                f"blocks of one frame of {n_atoms} atoms need {4 * needed + WORKING_MEMORY} bytes, memory allows "
                 f"{limit}; raise memory= or select fewer atoms"
             )
-        # arguments are checked above, at the call; a generator would check them at the first block
+        # a generator of its own, so that arguments are checked at the call and not at the first block
         return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
 
     def _blocks(
         self,
-        chosen: ResolvedFrames,
+        chosen: FrameSelection,
         length: int,
         atoms: NDArray[np.uint32] | None,
         names: tuple[str, ...],
@@ -437,38 +499,38 @@ class Trajectory:
         workers: int,
         memory: int,
     ) -> Iterator[Block]:
-        for run in split(chosen, length):
-            found = self._core.read(run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory)
-            yield Block.from_arrays(found, names)
+        def read(run: FrameSelection) -> Block:
+            arrays = self._core.read(run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory)
+            return Block.from_arrays(arrays, names)
+
+        yield from prefetched(read, chosen.split(length))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _frames(self, choice: FrameChoice) -> ResolvedFrames:
+    def _frames(self, choice: FrameChoice) -> FrameSelection:
         """What `choice` names within this view, in numbers of the whole trajectory."""
         inner = resolve(choice, self.n_frames)
-        return inner if self._view is None else compose(self._view, inner)
+        return inner if self._view is None else self._view.compose(inner)
 
     def choose(
         self, start: int | None = None, stop: int | None = None, step: int | None = None, frames: FrameChoice = None
-    ) -> ResolvedFrames:
+    ) -> FrameSelection:
         """The frames that the arguments of an analysis' `run` name, in numbers of the whole trajectory.
 
         Raises ArgumentError for none at all, or for both `frames` and one of the others.
         """
-        inner = choose(start, stop, step, frames, self.n_frames)
-        return inner if self._view is None else compose(self._view, inner)
+        inner = resolve_run(start, stop, step, frames, self.n_frames)
+        return inner if self._view is None else self._view.compose(inner)
 
     def same_frames(self, other: Trajectory) -> bool:
         """Whether both are the same frames of the same opened files."""
-        if self._core is not other._core:
-            return False
-        return bool(np.array_equal(self.frame_numbers, other.frame_numbers))
+        return self._core is other._core and self._frames(None) == other._frames(None)
 
     def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
         return None if select is None else self.select(select).indices
 
     def _of_view(self, values: NDArray[Any]) -> NDArray[Any]:
-        return values if self._view is None else values[numbers(self._view).astype(np.int64)]
+        return values if self._view is None else values[self._view.numbers()]
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
         first_atom = np.zeros(1, dtype=np.uint32)
@@ -488,7 +550,18 @@ class Trajectory:
 
     def _iteration_memory(self) -> int:
         needed = frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
-        return max(_ITERATION_MEMORY, 2 * WORKING_MEMORY + 6 * needed)
+        return max(_ITERATION_MEMORY, 2 * WORKING_MEMORY + 8 * needed)
+
+
+def _unpickled(
+    snapshot: TrajectorySnapshot,
+    data: NDArray[np.uint8],
+    topology: Topology | None,
+    view: FrameSelection | None,
+    hdf5: h5md.H5mdOptions | None,
+    stated: Mapping[str, str],
+) -> Trajectory:
+    return Trajectory(snapshot.open(data), topology, view, hdf5=hdf5, stated=stated)
 
 
 def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:

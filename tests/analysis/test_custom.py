@@ -110,7 +110,7 @@ def test_an_exception_while_merging_is_raised(traj: kn.Trajectory) -> None:
 
 def test_an_exception_while_partials_merge_leaves_none_that_seems_empty(traj: kn.Trajectory) -> None:
     atoms = np.array([0], np.uint32)
-    kernel = _core.Kernel.python(traj.n_atoms, atoms, Adapter(FailsToMerge(), None))
+    kernel = _core.Kernel.python(traj.n_atoms, atoms, Adapter(FailsToMerge()))
     left, right = (kernel.from_bytes(pickle.dumps([number, 0.0, 0.0])) for number in (1, 2))
     with pytest.raises(RuntimeError, match="cannot merge"):
         left.merge(right)
@@ -200,7 +200,7 @@ def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:
         "except kn.InternalError as error:\n"
         "    print(error, 'in fails_oddly' in error.__notes__[0])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "raised 'frame'\nOdd in a worker process: such True\n"
 

@@ -57,6 +57,9 @@ class TestRadiusOfGyration(KernelTests):
         ]
 
 
-def test_atoms_must_rise():
-    with pytest.raises(ValueError, match="must ascend, found 3 before 1"):
-        _core.Kernel.rmsf(5, np.array([3, 1], dtype=np.uint32))
+def test_atoms_are_in_any_order_and_counted_once():
+    _core.Kernel.rgyr(5, np.array([3, 1], dtype=np.uint32))
+    with pytest.raises(ValueError, match="atom index 3 is selected twice"):
+        _core.Kernel.rgyr(5, np.array([3, 1, 3], dtype=np.uint32))
+    with pytest.raises(IndexError, match="out of range"):
+        _core.Kernel.rgyr(5, np.array([5, 1], dtype=np.uint32))

@@ -112,7 +112,7 @@ def test_weights_are_checked(small):
 
 
 def test_atoms_named_twice(small):
-    with pytest.raises(kn.ArgumentError, match="names atom 3 twice"):
+    with pytest.raises(kn.ArgumentError, match="names atom index 3 twice"):
         kn.analysis.RMSD(small, select=[1, 3, 3])
 
 
@@ -144,7 +144,7 @@ def test_coordinates_that_are_not_numbers(tmp_path):
         kn.analysis.RadiusOfGyration(traj, weights=None),
     ):
         with pytest.raises(
-            kn.CorruptFileError, match=r"nan\.dcd: DCD frame 5: position of atom 2 is not finite"
+            kn.CorruptFileError, match=r"nan\.dcd: DCD frame 5: position of atom 3 \(counted from 1\) is not finite"
         ) as caught:
             analysis.run()
         assert caught.value.path == str(path)

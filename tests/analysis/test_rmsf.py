@@ -14,7 +14,7 @@ def test_golden_values(golden, name):
     np.testing.assert_allclose(kn.analysis.RMSF(traj).run().results.rmsf, plain, rtol=0, atol=1e-5)
     found = kn.analysis.RMSF(traj, align="average").run()
     np.testing.assert_allclose(found.results.rmsf, aligned, rtol=0, atol=1e-4)
-    assert len(found.timings.rounds) == 2
+    assert len(found.timings.passes) == 2
 
 
 def test_is_the_standard_deviation(small):

@@ -3,12 +3,13 @@
 import csv
 import json
 import os
+import sys
 
 import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import output
+from kinema.writing import output_file, tables
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def test_xvg(rmsd, tmp_path):
     rmsd.save(path)
     text = path.read_text()
     assert '@    xaxis  label "time (ps)"' in text
+    assert '@    yaxis  label "RMSD (angstrom)"' in text
     assert '@ s1 legend "rmsd of 3 indices"' in text
     np.testing.assert_array_equal(numbers(path), rmsd.results.rmsd[:, 1:])
 
@@ -69,16 +71,26 @@ def test_parquet(rmsd, tmp_path):
     assert table.schema.field("time").metadata[b"unit"] == b"ps"
 
 
+def test_parquet_without_pyarrow(rmsd, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        kn.MissingPackageError, match=r"rmsd\.parquet: .* needs pyarrow .*'kinema\[parquet\]'"
+    ) as caught:
+        rmsd.save(tmp_path / "rmsd.parquet")
+    assert isinstance(caught.value, ImportError)
+    assert list(tmp_path.glob("rmsd.parquet*")) == []
+
+
 def test_command_is_told(rmsd, tmp_path):
     path = tmp_path / "rmsd.dat"
     rmsd.save(path, command="kinema rmsd -f a.dcd\nand a second line")
-    assert "# call: kinema rmsd -f a.dcd and a second line\n" in path.read_text()
+    assert "# call: kinema rmsd -f a.dcd\\nand a second line\n" in path.read_text()
 
 
 def test_rmsf_names_its_atoms(golden, tmp_path):
     traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
     rmsf = kn.analysis.RMSF(traj, select="name CA").run()
-    for suffix in output.SUFFIXES:
+    for suffix in tables.SUFFIXES:
         rmsf.save(tmp_path / f"rmsf{suffix}")
     lines = [line for line in (tmp_path / "rmsf.csv").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == "atom,name,residue,residue name,rmsf (angstrom)"
@@ -112,7 +124,7 @@ def test_folder_that_may_not_be_written(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     with pytest.raises(PermissionError, match="may not be written"):
-        output.check_writable(closed / "rmsd.csv")
+        tables.check_writable(closed / "rmsd.csv")
 
 
 def test_nothing_half_written_stays(tmp_path):
@@ -124,7 +136,7 @@ def test_nothing_half_written_stays(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        output.write_whole(path, fail)
+        output_file.write_whole(path, fail)
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["whole.csv"]
 
@@ -132,7 +144,7 @@ def test_nothing_half_written_stays(tmp_path):
 def test_file_mode_is_that_of_other_files(tmp_path):
     other = tmp_path / "other"
     other.write_text("")
-    output.write_whole(tmp_path / "mine", lambda file: file.write(b""))
+    output_file.write_whole(tmp_path / "mine", lambda file: file.write(b""))
     assert (tmp_path / "mine").stat().st_mode == other.stat().st_mode
 
 
@@ -144,3 +156,66 @@ def test_plot(rmsd, tmp_path, suffix):
     assert axes.get_xlabel() == "time (ps)"
     assert axes.get_ylabel() == "RMSD (Å)"
     assert len(axes.lines) == 2
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xvg", ".dat", ".npy"])
+def test_units_that_are_asked_for(rmsd, tmp_path, suffix):
+    path = tmp_path / f"rmsd{suffix}"
+    rmsd.save(path, output_unit="nm", output_time_unit="ns")
+    expected = rmsd.results.rmsd / [1.0, 1000.0, 10.0, 10.0]
+    if suffix == ".npy":
+        np.testing.assert_array_equal(np.load(path), expected)
+        columns = json.loads((tmp_path / "rmsd.npy.json").read_text())["columns"]
+        assert [column["unit"] for column in columns] == ["", "ns", "nm", "nm"]
+        return
+    text = path.read_text()
+    if suffix == ".xvg":
+        assert '@    xaxis  label "time (ns)"' in text and '@    yaxis  label "RMSD (nm)"' in text
+        np.testing.assert_array_equal(numbers(path), expected[:, 1:])
+    elif suffix == ".csv":
+        assert "frame,time (ns),rmsd (nm),rmsd of 3 indices (nm)" in text
+    else:
+        np.testing.assert_array_equal(numbers(path), expected)
+
+
+def test_pictures_have_the_units_that_are_asked_for(rmsd):
+    (axes,) = rmsd.plot(output_unit="nm", output_time_unit="ns").axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (ns)", "RMSD (nm)")
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), rmsd.results.time / 1000)
+    for wrong in ({"output_unit": "m"}, {"output_time_unit": "nm"}):
+        with pytest.raises(kn.ArgumentError, match=f"{next(iter(wrong))} must be"):
+            rmsd.plot(**wrong)
+
+
+def test_one_frame_has_a_marker(small):
+    (axes,) = kn.analysis.RMSD(small).run(frames=[3]).plot().axes
+    assert axes.lines[0].get_marker() == "o"
+
+
+def test_no_line_is_drawn_back(small):
+    (axes,) = kn.analysis.RMSD(small).run(frames=[0, 1, 2, 3, 1, 2]).plot().axes
+    time = small.times
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [*time[:4], np.nan, *time[1:3]])
+
+
+def test_rmsf_by_residue(adk_dcd, tmp_path):
+    traj = kn.open(adk_dcd.trajectory, topology=adk_dcd.topology, index="memory")
+    rmsf = kn.analysis.RMSF(traj, select="resid 10:14 20", align="average", by="residue").run()
+    atoms = traj.topology.universe.atoms[rmsf.results.indices]
+    expected = [np.sqrt(np.mean(rmsf.results.rmsf[atoms.resids == number] ** 2)) for number in (10, 11, 12, 13, 14, 20)]
+    rmsf.save(tmp_path / "rmsf.csv")
+    rows = list(csv.reader(line for line in (tmp_path / "rmsf.csv").read_text().splitlines() if line[0] != "#"))
+    assert rows[0] == ["residue", "residue name", "atoms", "rmsf (angstrom)"]
+    assert [row[:3] for row in rows[1:3]] == [["10", "GLY", "7"], ["11", "ALA", "10"]]
+    np.testing.assert_allclose([float(row[3]) for row in rows[1:]], expected, rtol=1e-12)
+    (axes,) = rmsf.plot(tmp_path / "rmsf.png").axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("residue", "RMSF (Å)")
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["GLY 10", "ALA 11"]
+    assert rmsf.results.rmsf.shape == (len(atoms),)
+
+
+def test_rmsf_by_residue_needs_residues(small):
+    with pytest.raises(kn.ArgumentError, match="needs residues"):
+        kn.analysis.RMSF(small, by="residue")
+    with pytest.raises(kn.ArgumentError, match="by must be"):
+        kn.analysis.RMSF(small, by="chain")

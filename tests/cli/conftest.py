@@ -28,6 +28,12 @@ class Files:
     xtc: Path
     ndx: Path
 
+    def say_frames(self, number: int) -> None:
+        """Writes a number of frames into the header of the DCD; one that is not that of the file is a note."""
+        data = bytearray(self.dcd.read_bytes())
+        data[8:12] = number.to_bytes(4, "little")
+        self.dcd.write_bytes(data)
+
 
 @pytest.fixture(scope="session")
 def c_alpha() -> list[int]:
@@ -51,7 +57,9 @@ def files(tmp_path: Path, c_alpha: list[int]) -> Files:
         found[name] = Path(shutil.copy(source, tmp_path / f"adk.{name}"))
     ndx = tmp_path / "adk.ndx"
     ndx.write_text(f"[ C-alpha ]\n{' '.join(map(str, c_alpha))}\n[ first ]\n1 2 3 4 5\n")
-    return Files(ndx=ndx, **found)
+    copies = Files(ndx=ndx, **found)
+    copies.say_frames(98)  # the original says 500
+    return copies
 
 
 @pytest.fixture

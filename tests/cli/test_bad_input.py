@@ -45,9 +45,10 @@ def test_text_named_xtc(run_kinema: Any, tmp_path: Path) -> None:
 
 def test_truncated_file(run_kinema: Any, files: Any) -> None:
     files.xtc.write_bytes(files.xtc.read_bytes()[:-1000])
-    refused(run_kinema("info", files.xtc), "adk.xtc", "frame 9")
-    done = run_kinema("info", files.xtc, "--on-truncated", "drop", "--json")
+    refused(run_kinema("info", files.xtc, "--on-truncated", "error"), "adk.xtc", "frame 9")
+    done = run_kinema("info", files.xtc, "--json")
     assert done.returncode == 0, done.stderr
+    assert "adk.xtc: XTC frame 9, byte " in done.stderr
     assert '"n_frames": 9' in done.stdout
 
 
@@ -58,6 +59,19 @@ def test_atom_counts_differ(run_kinema: Any, files: Any) -> None:
 
 def test_atom_counts_differ_without_selection(run_kinema: Any, files: Any) -> None:
     refused(run_kinema("rmsd", "-s", files.psf, "-f", files.xtc), "3341", "47681")
+
+
+@pytest.mark.parametrize("command", ["info", "rmsd"])
+def test_topology_and_trajectory_exchanged(run_kinema: Any, files: Any, command: str) -> None:
+    done = run_kinema(command, "-f", files.psf, "-s", files.xtc)
+    refused(done, "not a format that Kinema reads", "a trajectory (XTC)", "first argument (-f)", "second (-s)")
+
+
+def test_a_trajectory_as_topology_has_no_names(run_kinema: Any, files: Any) -> None:
+    done = run_kinema("rmsd", "-f", files.dcd, "-s", files.dcd, "--select", "protein")
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.endswith("selection 'protein' needs resnames, which this topology does not have")
 
 
 def test_empty_selection(run_kinema: Any, files: Any) -> None:
@@ -142,7 +156,27 @@ def test_radius_of_gyration_needs_masses(run_kinema: Any, files: Any) -> None:
     refused(run_kinema("rgyr", "-f", files.dcd, "-n", files.ndx, "--group", "first"), "--weights none")
 
 
+@pytest.mark.parametrize("word", ["--cache", "--cache=drop"])
+def test_an_option_that_has_moved(run_kinema: Any, tmp_path: Path, word: str) -> None:
+    refused(
+        run_kinema("scaling", "-f", tmp_path / "md.xtc", word), "--cache of kinema scaling is called --page-cache now"
+    )
+
+
 def test_traceback_with_debug_alone(run_kinema: Any, tmp_path: Path) -> None:
     done = run_kinema("info", tmp_path / "nope.xtc", "--debug")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["rmsd", "-f", "a.dcd", "--select", "name A", "--select", "name B"], "--select"),
+        (["rmsd", "-f", "a.dcd", "-o", "a.csv", "--output", "b.csv"], "-o/--output"),
+        (["rmsd", "-f", "a.dcd", "--superposition", "--no-superposition"], "--superposition/--no-superposition"),
+        (["info", "a.dcd", "--overlap=last", "--overlap", "all"], "--overlap"),
+    ],
+)
+def test_a_single_option_is_given_once(run_kinema: Any, tmp_path: Path, words: list[str], names: str) -> None:
+    refused(run_kinema(*words, cwd=tmp_path), f"kinema: {names} was given 2 times")

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.notes import collected
+from kinema.testing.h5md_files import CASES
 
 XTC_STEP = 8  # byte of a frame's step, before its time
 
@@ -28,7 +30,7 @@ def with_times(path: Path, times: list[float]) -> None:
     """Replaces the times of an XTC file, and the steps by the same in whole numbers."""
     data = bytearray(path.read_bytes())
     for start, time in zip(xtc_frames(bytes(data)), times, strict=True):
-        struct.pack_into(">if", data, start + XTC_STEP, int(time), time)
+        struct.pack_into(">if", data, start + XTC_STEP, int(time) if np.isfinite(time) else 0, time)
     path.write_bytes(data)
 
 
@@ -65,6 +67,9 @@ def test_a_corrupt_frame_is_told_by_its_number(files: Any) -> None:
         ([0, 100, 200, 300, 400, 800, 900, 1000, 1100, 1200], "gap", 5),
         ([0, 100, 200, 300, 400, 250, 350, 450, 550, 650], "order", 5),
         ([0] * 10, "duplicate", None),
+        ([np.nan] * 10, "nan", 0),
+        ([0, 100, 200, np.nan, 400, 500, 600, 700, 800, 900], "nan", 3),
+        ([0, 100, 200, 300, 400, 500, 600, 700, 800, np.inf], "nan", 9),
     ],
 )
 def test_times(files: Any, times: list[float], kind: str, frame: int | None) -> None:
@@ -78,6 +83,7 @@ def test_coordinates_that_are_no_numbers(files: Any) -> None:
     data[-8:-4] = np.array(np.nan, dtype="<f4").tobytes()
     files.dcd.write_bytes(data)
     found = [problem for problem in kn.check(files.dcd).problems if problem.kind == "nan"]
+    assert ["(counted from 1)" in problem.message for problem in found] == [True] * len(found)
     assert [problem.frame for problem in found] == [97]
 
 
@@ -130,3 +136,21 @@ def test_exit_codes(run_kinema: Any, files: Any, tmp_path: Path) -> None:
     assert bad.returncode == 1
     assert json.loads(bad.stdout)["problems"][0]["kind"] == "truncated"
     assert run_kinema("check", tmp_path / "nope.xtc").returncode == 2
+
+
+def test_notes_are_no_problems(run_kinema: Any, files: Any, tmp_path: Path) -> None:
+    # as GROMACS writes it: fields that are read another way are noted
+    (gromacs,) = (case for case in CASES if case.name == "gromacs")
+    gromacs.write(tmp_path / "traj.h5md")
+    files.say_frames(500)
+    for path in (tmp_path / "traj.h5md", files.dcd):
+        done = run_kinema("check", path, "--json")
+        assert done.returncode == 0, done.stdout
+        found = json.loads(done.stdout)
+        assert found["problems"] == []
+        with collected() as notes:
+            report = kn.check(path)
+        assert report.ok
+        assert list(report.notes) == notes == found["notes"]
+        assert done.stderr == "".join(f"note: {note}\n" for note in notes)
+    assert notes == [f"{files.dcd}: the header says 500 frames, the file holds 98"]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.testing.children import start_child
+
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:
     """The output of a process, asserted to have ended well."""
@@ -129,6 +131,11 @@ def test_formats(run_kinema: Any) -> None:
     text = succeeded(run_kinema("formats"))
     assert "XTC" in text
     assert "DCD" in text
+    # columns begin where their names do
+    head, *rows = text.splitlines()
+    assert all(
+        row[head.index(name) - 1] == " " != row[head.index(name)] for row in rows for name in ("reads", "description")
+    )
 
 
 def test_index_is_stored_and_used(run_kinema: Any, files: Any) -> None:
@@ -167,7 +174,7 @@ def test_a_run_from_indices_imports_nothing_heavy(files: Any, environment: dict[
         "heavy = {'MDAnalysis', 'matplotlib', 'pyarrow', 'scipy', 'pandas'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     succeeded(done)
 
 
@@ -179,10 +186,53 @@ def test_progress_on_a_terminal(files: Any, environment: dict[str, str]) -> None
     environment = {**environment, "TERM": "xterm", "COLUMNS": "200"}
     command = [sys.executable, "-m", "kinema", *words]
     with open(terminal, "rb", buffering=0) as reader:
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr)
+        process = start_child(command, env=environment, stderr=stderr, text=False)
         assert process.stdout is not None
         process.stdout.read()
         assert process.wait(timeout=60) == 0
         said = reader.read(1 << 16).decode(errors="replace")
         os.close(stderr)
     assert "frames/s" in said
+
+
+def test_units_of_outputs(files, run_kinema, tmp_path):
+    out = tmp_path / "rmsd.xvg"
+    words = ["--json", "rmsd", "-f", files.dcd, "-s", files.psf, "--select", "name CA", "--output-unit", "nm"]
+    facts = json.loads(succeeded(run_kinema(*words, "--output-time-unit", "ns", "-o", out)))
+    assert facts["unit"] == "nm"
+    assert facts["max"] == pytest.approx(0.68334, abs=1e-5)
+    text = out.read_text()
+    assert '@    xaxis  label "time (ns)"' in text and '@    yaxis  label "RMSD (nm)"' in text
+    rows = run_kinema(*words, "-o", tmp_path / "rmsd.h5")
+    assert rows.returncode == 2 and "--output-unit" in rows.stderr
+    by_residue = tmp_path / "rmsf.csv"
+    words = ["rmsf", "-f", files.dcd, "-s", files.psf, "--by", "residue", "-o", by_residue]
+    done = run_kinema(*words)
+    assert "nothing was superposed" in done.stderr
+    assert "RMSF of all 3341 atoms" in succeeded(done)
+    assert len([line for line in by_residue.read_text().splitlines() if line[0] != "#"]) == 1 + 214
+
+
+def test_without_select_the_summary_says_all_atoms(files, run_kinema):
+    words = ["rmsd", "-f", files.dcd, "-s", files.psf]
+    assert "RMSD of all 3341 atoms: mean" in succeeded(run_kinema(*words))
+    assert "RMSD of 214 atoms: mean" in succeeded(run_kinema(*words, "--select", "name CA"))
+
+
+def test_a_reference_of_another_order_is_refused(files, run_kinema, tmp_path):
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(str(files.psf), str(files.dcd))
+    order = np.arange(universe.atoms.n_atoms)
+    order[[4, 5]] = [5, 4]
+    shuffled = tmp_path / "shuffled.pdb"
+    universe.atoms[order].write(shuffled)
+    words = ["rmsd", "-f", files.dcd, "-s", files.psf, "--reference", shuffled]
+    refused = run_kinema(*words)
+    assert refused.returncode == 2, refused.stderr
+    assert "adk.psf (CA MET 1 mass 12.011) is atom 5 of" in refused.stderr
+    assert "shuffled.pdb (HA MET 1 mass 1.008), the first of 2 that differ" in refused.stderr
+    taken = run_kinema("--json", *words, "--match", "order")
+    assert taken.returncode == 0, taken.stderr
+    lone = run_kinema("rmsd", "-f", files.dcd, "--match", "names")
+    assert lone.returncode == 2 and "--reference" in lone.stderr

@@ -41,7 +41,7 @@ def test_a_cluster_that_is_there(run_kinema: Any, files: Any, tmp_path: Path, sc
     whole = bytearray(files.dcd.read_bytes())
     del whole[-100:]
     files.dcd.write_bytes(whole)
-    done = run_kinema("rgyr", "-s", files.psf, "-f", files.dcd, *options)
+    done = run_kinema("rgyr", "-s", files.psf, "-f", files.dcd, "--on-truncated", "error", *options)
     assert done.returncode == 2
     assert str(files.dcd) in done.stderr
     assert "Traceback" not in done.stderr
@@ -54,7 +54,7 @@ def test_a_cluster_that_is_there(run_kinema: Any, files: Any, tmp_path: Path, sc
         (("--scheduler", "nowhere.json"), "nowhere.json: neither the address of a Dask scheduler"),
         (("--runner", "dask", "--gather", "collective"), "--gather is for the runner mpi"),
         (("--runner", "dask", "--oversubscribe", "0"), "oversubscribe"),
-        (("--runner", "dask", "-j", "0"), "workers must be"),
+        (("--runner", "dask", "-j", "0"), "'--workers': expected a whole number from 1"),
     ],
 )
 def test_bad_input(run_kinema: Any, files: Any, options: tuple[str, ...], words: str) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from kinema.testing.children import start_child
 
 # The signal is sent when half of the file is written: no test has to guess how long to wait.
 SCRIPT = """
 import os, signal
 from kinema.cli import main
-import kinema.output
+import kinema.writing.tables
 
 def half(file, table, provenance):
     file.write(b"half")
@@ -22,7 +26,7 @@ def half(file, table, provenance):
     os.kill(os.getpid(), signal.{name})
     signal.pause()
 
-kinema.output._WRITERS[".csv"] = half
+kinema.writing.tables._WRITERS[".csv"] = half
 main({words!r})
 """
 
@@ -49,11 +53,8 @@ def test_a_signal_during_a_long_run(
     # the parts are the same file: a run of some 400,000 frames
     words = ["rmsd", "-f", *[str(files.dcd)] * 4000, "--overlap", "all", "-n", str(files.ndx)]
     words += ["--group", "C-alpha", "-o", str(output), "-j", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", "kinema", *words],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
+    process = start_child(
+        [sys.executable, "-X", "importtime", "-m", "kinema", *words], env=environment, stdout=subprocess.DEVNULL
     )
     assert process.stderr is not None
     # what the command needs is imported when it is called; then the work begins
@@ -64,3 +65,93 @@ def test_a_signal_during_a_long_run(
     assert process.stderr.read().splitlines()[-1] == "kinema: stopped, nothing was written"
     assert process.wait(timeout=60) == code
     assert not output.exists()
+
+
+IGNORED = """
+import os, signal
+from kinema.cli import main
+import kinema.writing.tables
+
+def interrupted(file, table, provenance):
+    os.kill(os.getpid(), signal.{name})
+    write(file, table, provenance)
+
+write = kinema.writing.tables._WRITERS[".csv"]
+kinema.writing.tables._WRITERS[".csv"] = interrupted
+main({words!r})
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_was_ignored_from_the_start_stays_so(
+    files: Any, tmp_path: Path, environment: dict[str, str], name: str
+) -> None:
+    words = ["rmsd", "-f", str(files.dcd), "-n", str(files.ndx), "--group", "C-alpha", "-o", str(tmp_path / "a.csv")]
+    script = IGNORED.format(name=name, words=words)
+    ignoring = ["sh", "-c", f"trap '' {name[3:]}; exec \"$@\"", "sh", sys.executable, "-c", script]
+    done = subprocess.run(ignoring, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.csv").exists()
+
+
+# A thread sends the signal when the call has begun, which takes some tenths of a second in Rust.
+WITHIN = """
+import os, signal, sys, threading, time
+from {module} import {owner}
+from kinema.cli import main
+
+inner = {owner}.{method}
+
+def outer(*args, **more):
+    def send():
+        time.sleep(0.02)
+        os.kill(os.getpid(), signal.{name})
+    threading.Thread(target=send, daemon=True).start()
+    done = inner(*args, **more)
+    print("not stopped", file=sys.stderr)
+    return done
+
+{owner}.{method} = outer
+main({words!r})
+"""
+SCAN = {"module": "kinema.trajectory", "owner": "Trajectory", "method": "scan"}
+RUN = {"module": "kinema.runners.local.threads", "owner": "ThreadsRunner", "method": "map_reduce"}
+
+
+@pytest.fixture(scope="module")
+def many_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An XTC file of a million frames of two atoms, 80 MB."""
+    n_frames = 1_000_000
+    frame = struct.pack(">iiif9fi", 1995, 2, 0, 0.0, 5, 0, 0, 0, 5, 0, 0, 0, 5, 2) + struct.pack(">6f", *range(6))
+    frames = np.frombuffer(frame, np.uint8)[None].repeat(n_frames, 0)
+    numbers = np.arange(n_frames)
+    frames[:, 8:12] = numbers.astype(">i4").view(np.uint8).reshape(n_frames, 4)
+    frames[:, 12:16] = numbers.astype(">f4").view(np.uint8).reshape(n_frames, 4)
+    path = tmp_path_factory.mktemp("many") / "many.xtc"
+    frames.tofile(path)
+    return path
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("command", "place"), [("check", SCAN), ("rmsd", SCAN), ("rmsd", RUN)])
+def test_a_signal_ends_a_call_into_rust(
+    many_frames: Path, environment: dict[str, str], command: str, place: dict[str, str], name: str, code: int
+) -> None:
+    words = {"check": ["check", str(many_frames)], "rmsd": ["rmsd", "-f", str(many_frames), "--quiet"]}[command]
+    script = WITHIN.format(name=name, words=[*words, "-j", "1"], **place)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    # of a call that went on to its end the line would be there
+    assert (done.returncode, done.stderr) == (code, "kinema: stopped, nothing was written\n")
+    # the next test scans as well
+    for index in many_frames.parent.glob(".*"):
+        index.unlink()
+
+
+def test_a_signal_ends_a_check_of_coordinates(many_frames: Path, environment: dict[str, str]) -> None:
+    place = {"module": "kinema.checking", "owner": "sys.modules['kinema.checking']", "method": "_not_finite"}
+    script = WITHIN.replace("from {module} import {owner}", "import {module}").format(
+        name="SIGTERM", words=["check", str(many_frames), "-j", "1"], **place
+    )
+    script = script.replace('    print("not stopped", file=sys.stderr)\n', "")
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, "kinema: stopped, nothing was written\n")

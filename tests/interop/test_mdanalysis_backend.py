@@ -26,7 +26,7 @@ import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader
 from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
-from kinema.runners.processes import ProcessesRunner
+from kinema.runners.local.processes import ProcessesRunner
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_analyses_that_a_script_defines(tmp_path: Path) -> None:
         "print(mine.results.frames == list(range(98)))\n"
     )
     (tmp_path / "script.py").write_text(text)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout == "True\n", done.stderr
 
 

@@ -107,9 +107,9 @@ def test_h5md_without_units(at_other_strides: str) -> None:
     native = KinemaReader(at_other_strides, convert_units=False)
     np.testing.assert_array_equal(native[4].positions, random_walk(10, 6)[4])
     units = {"length": "nm", "time": "fs", "velocity": "nm fs-1"}
-    told = KinemaReader(at_other_strides, units=units)
-    np.testing.assert_allclose(told[4].positions, 10 * random_walk(10, 6)[4], rtol=2e-7)
-    assert told.time == pytest.approx(0.008)
+    with_units = KinemaReader(at_other_strides, units=units)
+    np.testing.assert_allclose(with_units[4].positions, 10 * random_walk(10, 6)[4], rtol=2e-7)
+    assert with_units.time == pytest.approx(0.008)
 
 
 def test_mdanalysis_opens_what_kinema_has_open(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import kinema
 
-HEADER = "looks into the header through the reader's `_file`, which is MDAnalysis' own"
+HEADER = "reads the header through the reader's `_file`, which is MDAnalysis' own"
 WORDS = "wants the words of MDAnalysis' error; Kinema raises an error of its own"
 H5MD = "TestH5MDReaderWithRealTrajectory"
 LEFT_OUT = {
@@ -58,7 +58,7 @@ sys.exit(pytest.main([*options, *sys.argv[2:]], plugins=[LeaveOut()]))
 def test_their_modules_pass_over_our_reader(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(kinema.__file__).parents[1])}
     words = [sys.executable, "-c", CODE, ",".join(LEFT_OUT), *(f"MDAnalysisTests.{name}" for name in MODULES)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=280)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None and int(passed.group(1)) > 150, done.stdout[-500:]

@@ -39,7 +39,7 @@ def ahead(tmp_path: Path) -> tuple[ReadAhead, Recorder, Any]:
     positions = random_walk(N_FRAMES, N_ATOMS)
     write_dcd(tmp_path / "walk.dcd", positions)
     core = Recorder(kn.open(tmp_path / "walk.dcd", index="memory").core)
-    limit = 40 * (N_ATOMS * 12 + 60)
+    limit = 80 * (N_ATOMS * 12 + 60)  # two blocks
     made = ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=limit)  # type: ignore[arg-type]
     return made, core, positions
 
@@ -52,6 +52,7 @@ def ask(ahead: tuple[ReadAhead, Recorder, Any], frames: Any) -> list[list[int]]:
         row = reader.row(frame)
         np.testing.assert_array_equal(reader.vectors["positions"][row], positions[frame])
         assert (reader.times[row], reader.steps[row]) == (pytest.approx(float(frame)), frame)
+    reader.close()
     assert all(len(call) <= 40 for call in core.calls)
     return core.calls
 

@@ -169,11 +169,11 @@ def test_what_cannot_be_written(target: str) -> None:
 BOX = [9, 9, 9, 90, 90, 90]
 
 
-@pytest.mark.parametrize(("boxes", "said"), [([BOX, None], "has no box"), ([None, BOX], "has a box")])
-def test_a_box_that_comes_or_goes(boxes: list[Any], said: str, target: str) -> None:
+@pytest.mark.parametrize(("boxes", "message"), [([BOX, None], "has no box"), ([None, BOX], "has a box")])
+def test_a_box_that_comes_or_goes(boxes: list[Any], message: str, target: str) -> None:
     universe = MDAnalysis.Universe.empty(4, trajectory=True)
     universe.load_new(np.zeros((2, 4, 3)), order="fac", dimensions=None)
-    with pytest.raises(kn.ArgumentError, match=said):
+    with pytest.raises(kn.ArgumentError, match=message):
         write_all(target, universe, [0, 1], lambda ts: setattr(ts, "dimensions", boxes[ts.frame]))
     assert not Path(target).exists()
 
@@ -182,10 +182,14 @@ def test_an_exception_leaves_the_old_file(target: str) -> None:
     universe = MDAnalysis.Universe(PSF, DCD)
     universe.atoms.write(target, file_format="KINEMA")
     before = Path(target).read_bytes()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as caught:
         write_all(target, universe, range(98), lambda ts: 1 / (50 - ts.frame))
     assert Path(target).read_bytes() == before
-    assert len(list(Path(target).parent.iterdir())) == 1
+    # the frames before it are in a file beside it
+    (part,) = set(Path(target).parent.iterdir()) - {Path(target)}
+    assert caught.value.__notes__ == [f"50 frames are in {part}, which can be read and renamed"]
+    assert kn.open(part).n_frames == 50
+    part.unlink()
     with pytest.raises(kn.Error), KinemaWriter(target, 3341, overwrite=False) as writer:
         writer.write(universe.atoms)
 

@@ -32,7 +32,7 @@ def callables() -> Iterator[tuple[str, ast.FunctionDef, Any]]:
                     yield f"{one.name}.{node.name}", node, found
 
 
-def told(stub: ast.FunctionDef) -> dict[str, object]:
+def declared(stub: ast.FunctionDef) -> dict[str, object]:
     """Parameters with their defaults; an asterisk before those that are given by name only."""
     arguments = [one.arg for one in stub.args.args]
     required = [inspect.Parameter.empty] * (len(arguments) - len(stub.args.defaults))
@@ -44,7 +44,7 @@ def told(stub: ast.FunctionDef) -> dict[str, object]:
     return {name: value for name, value in plain if name != "self"} | named
 
 
-def there(found: Any) -> dict[str, object]:
+def actual(found: Any) -> dict[str, object]:
     parameters = inspect.signature(found).parameters.values()
     return {
         f"*{one.name}" if one.kind is one.KEYWORD_ONLY else one.name: one.default
@@ -55,7 +55,7 @@ def there(found: Any) -> dict[str, object]:
 
 @pytest.mark.parametrize(("stub", "found"), [pytest.param(node, it, id=name) for name, node, it in callables()])
 def test_parameters_and_defaults(stub: ast.FunctionDef, found: Any) -> None:
-    shown, expected = there(found), told(stub)
+    shown, expected = actual(found), declared(stub)
     assert expected.keys() == shown.keys()
     # a list that is made anew at each call is shown as an ellipsis
     assert {name: shown[name] if shown[name] is ... else value for name, value in expected.items()} == shown
@@ -64,7 +64,10 @@ def test_parameters_and_defaults(stub: ast.FunctionDef, found: Any) -> None:
 def test_names() -> None:
     functions = {node.name for node in STUB.body if isinstance(node, ast.FunctionDef)}
     public = {name for name in dir(_core) if not name.startswith("__")}
-    assert public == functions | {one.name for one in CLASSES}
+    constants = {
+        node.target.id for node in STUB.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    assert public == functions | {one.name for one in CLASSES} | (constants - {"__version__"})
     for one in CLASSES:
         members = {node.name for node in one.body if isinstance(node, ast.FunctionDef)}
         has = vars(getattr(_core, one.name))

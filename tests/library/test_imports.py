@@ -25,7 +25,9 @@ print(",".join(name for name in %r if name in sys.modules))
 
 def run(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(Path(kinema.__file__).parents[1])}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=environment)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=True, env=environment, timeout=120
+    )
 
 
 def test_a_run_from_indices_imports_little(small, tmp_path):
@@ -50,3 +52,44 @@ def test_public_things_are_documented(name):
         for attribute, value in vars(thing).items():
             if not attribute.startswith("_") and (callable(value) or isinstance(value, property)):
                 assert value.__doc__, f"{name}.{attribute}"
+
+
+THREADS = """
+import sys, threading
+import kinema as kn
+from kinema.selection.topology import refuse_changing
+
+topology, trajectory = sys.argv[1:]
+start = threading.Barrier(6)
+errors = []
+
+def use(number):
+    start.wait()
+    try:
+        if number % 3 == 0:
+            kn.open(trajectory, topology, index="memory").select("name CA")
+        elif number % 3 == 1:
+            refuse_changing("name CA")
+        else:
+            from kinema.interop.mdanalysis import KinemaReader
+    except BaseException as error:
+        errors.append(repr(error))
+
+threads = [threading.Thread(target=use, args=(number,)) for number in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(errors)
+"""
+
+
+def test_threads_that_are_the_first_to_use_mdanalysis(adk_dcd):
+    found = run("-W", "ignore", "-c", THREADS, adk_dcd.topology, adk_dcd.trajectory)
+    assert found.stdout == "[]\n"
+
+
+def test_dir_lists_what_is_public_and_nothing_else():
+    assert dir(kinema) == sorted(kinema.__all__)
+    for name in dir(kinema):
+        assert getattr(kinema, name) is not None

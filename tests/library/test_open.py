@@ -12,7 +12,7 @@ import kinema as kn
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 
-def test_what_a_trajectory_tells(small):
+def test_properties_of_a_trajectory(small):
     assert (small.n_atoms, small.n_frames, len(small), small.format) == (15, 20, 20, "DCD")
     assert "positions" in small.fields
     assert small.dt == pytest.approx(1.0, rel=1e-6)
@@ -32,7 +32,7 @@ def test_opening_is_lazy(tmp_path):
         write_dcd(path, random_walk(4, 5), first_step=4 * i)
     traj = kn.open(paths)
     assert traj.n_atoms == 5
-    assert "frames" not in repr(traj)  # not looked for yet
+    assert "frames" not in repr(traj)  # not scanned yet
     assert traj.n_frames == 12
 
 
@@ -81,25 +81,47 @@ def test_topologies_that_cannot_be_read(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("name", "content", "message"),
+    [
+        ("wrong.psf", b"", "the topology file is empty"),
+        ("wrong.psf", b"hello\n", r"cannot read this topology as PSF: it is not valid PSF file \(header = hello \)"),
+        ("wrong.gro", b"hello\n", "as GRO: its content is not of this format, or no atoms are in it"),
+        ("wrong.pdb", b"hello\n", "as PDB: its content is not of this format, or no atoms are in it"),
+        ("wrong.psf", bytes(range(256)), "as PSF: it is not text"),
+        ("wrong.tpr", b"hello\n", "as TPR: Invalid tpr file or cannot be recognized"),
+        ("wrong.txt", b"hello\n", "its format follows from the ending of the file's name, and .txt is not one of them"),
+        ("wrong", b"hello\n", "its format follows from the ending of the file's name, and this name has none"),
+    ],
+)
+def test_what_is_wrong_with_a_topology(small, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(kn.ArgumentError, match=f"{name}: .*{message}$") as caught:
+        kn.open(small.paths[0], topology=tmp_path / name).select("name CA")
+    assert "<class" not in str(caught.value)
+    assert "Parser" not in str(caught.value)
+    assert str(caught.value).count(str(tmp_path / name)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
     [
         ({"overlap": "best"}, "'last', 'first', 'all'"),
-        ({"on_truncated": "ignore"}, "'error', 'drop'"),
+        ({"on_truncated": "ignore"}, "'error' or 'drop'"),
         ({"index": "no"}, "'auto', 'memory', 'rebuild'"),
         ({"max_open_files": 0}, "max_open_files"),
         ({"format": "PDBX"}, "PDBX"),
     ],
 )
-def test_options_are_checked(small, arguments, said):
-    with pytest.raises(ValueError, match=said):
+def test_options_are_checked(small, arguments, message):
+    with pytest.raises(ValueError, match=message):
         kn.open(small.paths[0], **arguments)
 
 
 @pytest.mark.parametrize(
-    ("paths", "said"), [([], "no files"), (3, "found int"), ([b"x"], "found bytes"), (b"x", "found bytes")]
+    ("paths", "message"), [([], "no files"), (3, "found int"), ([b"x"], "found bytes"), (b"x", "found bytes")]
 )
-def test_paths_are_checked(paths, said):
-    with pytest.raises(kn.ArgumentError, match=said):
+def test_paths_are_checked(paths, message):
+    with pytest.raises(kn.ArgumentError, match=message):
         kn.open(paths)
 
 
@@ -138,7 +160,7 @@ def test_a_thousand_parts_under_256_open_files(tmp_path):
         paths.append(str(tmp_path / f"{i:04}.{'xtc' if i % 2 else 'dcd'}"))
         (write_xtc if i % 2 else write_dcd)(paths[-1], random_walk(2, 12, seed=i), first_step=2 * i)
     found = subprocess.run(
-        [sys.executable, "-c", MANY_PARTS, "--", *paths], capture_output=True, text=True, check=False
+        [sys.executable, "-c", MANY_PARTS, "--", *paths], capture_output=True, text=True, timeout=120
     )
     assert found.returncode == 0, found.stderr
     expected = kn.analysis.RMSD(kn.open(paths, index="memory"), select=range(4)).run().results.values.sum()

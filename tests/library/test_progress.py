@@ -1,4 +1,4 @@
-"""Progress: what a bar tells on a terminal, what lines tell where a launcher reads stderr, and when there is none."""
+"""Progress: the bar on a terminal, lines where a launcher reads stderr, and when there is none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 
 def _reported(report: Any) -> None:
-    """What a run of 99,960 frames tells that goes on with a checkpoint, and does 1,000 frames meanwhile."""
+    """Reports of a run of 99,960 frames that resumes from a checkpoint and does 1,000 of them."""
     assert isinstance(report, NamesSlowest)
     for frames in (90_000, 90_400, 90_700, 91_000):
         report(frames, 99_960)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema import frames
+from kinema.selection.frames import resolve
 
 
 def test_frames_by_number(small):
@@ -53,12 +53,12 @@ choices = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(choices, st.integers(1, 9))
 def test_choices_are_those_of_numpy(choice, size):
-    resolved = frames.resolve(choice, 20)
+    resolved = resolve(choice, 20)
     key = choice if isinstance(choice, slice) else np.array(list(choice), dtype=None if len(choice) else int)
     expected = np.arange(20)[key]
-    np.testing.assert_array_equal(frames.numbers(resolved), expected)
-    assert frames.count(resolved) == len(expected)
-    pieces = [frames.numbers(piece) for piece in frames.split(resolved, size)]
+    np.testing.assert_array_equal(resolved.numbers(), expected)
+    assert len(resolved) == len(expected)
+    pieces = [piece.numbers() for piece in resolved.split(size)]
     np.testing.assert_array_equal(np.concatenate([[], *pieces]), expected)
     assert all(len(piece) <= size for piece in pieces)
 
@@ -66,21 +66,21 @@ def test_choices_are_those_of_numpy(choice, size):
 @settings(max_examples=200, deadline=None)
 @given(choices, st.data())
 def test_views_compose(choice, data):
-    outer = frames.resolve(choice, 20)
-    length = frames.count(outer)
+    outer = resolve(choice, 20)
+    length = len(outer)
     inner_key = data.draw(
         st.one_of(
             st.builds(slice, st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([None, 2, -1])),
             st.lists(st.integers(-length, length - 1), max_size=9) if length else st.just([]),
         )
     )
-    inner = frames.resolve(inner_key, length)
-    expected = frames.numbers(outer)[frames.numbers(inner).astype(int)]
-    np.testing.assert_array_equal(frames.numbers(frames.compose(outer, inner)), expected)
+    inner = resolve(inner_key, length)
+    expected = outer.numbers()[inner.numbers().astype(int)]
+    np.testing.assert_array_equal(outer.compose(inner).numbers(), expected)
 
 
 @pytest.mark.parametrize(
-    ("choice", "said"),
+    ("choice", "message"),
     [
         ([0.5], "float64"),
         ([[1, 2]], "one dimension"),
@@ -90,8 +90,8 @@ def test_views_compose(choice, data):
         ("all", "str"),
     ],
 )
-def test_choices_that_name_no_frames(small, choice, said):
-    with pytest.raises(kn.ArgumentError, match=said):
+def test_choices_that_name_no_frames(small, choice, message):
+    with pytest.raises(kn.ArgumentError, match=message):
         small.read(frames=choice)
 
 
@@ -109,7 +109,7 @@ def test_read_several_fields(small):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"fields": "velocities"}, "has no velocities; it holds positions"),
         ({"fields": "charges"}, "none of positions, velocities, forces"),
@@ -124,8 +124,8 @@ def test_read_several_fields(small):
         ({"out": [1]}, "found list"),
     ],
 )
-def test_arguments_of_read(small, arguments, said):
-    with pytest.raises(kn.ArgumentError, match=said):
+def test_arguments_of_read(small, arguments, message):
+    with pytest.raises(kn.ArgumentError, match=message):
         small.read(**arguments)
 
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from kinema.profile import Report, plotting, scaling_of
-from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.runners.timings import PHASES
 
 # seconds of each phase, all different, and two which no clock saw
@@ -22,13 +22,13 @@ def worker(number: int) -> WorkerTimings:
     return WorkerTimings(number, total=total, cpu=1.0, frames=10, blocks=1, bytes_read=1, reads=1, **SECONDS)
 
 
-def report(*rounds: RoundTimings) -> Report:
+def report(*passes: PassTimings) -> Report:
     run = {"analyses": ["RMSD"], "runner": "mpi"}
-    return Report({}, {"format": "XTC"}, run, Timings(rounds, runner="mpi"), (), (), ())
+    return Report({}, {"format": "XTC"}, run, Timings(passes, runner="mpi"), (), (), ())
 
 
 def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
-    one = RoundTimings(38.0, 20, (worker(0), worker(1)), np.empty((0, 7)))
+    one = PassTimings(38.0, 20, (worker(0), worker(1)), np.empty((0, 7)))
     # rounds add up
     figure = report(one, one).plot()
     (axes,) = figure.axes
@@ -60,7 +60,7 @@ def spans(axes: Any) -> list[tuple[str, int, float, float]]:
 
 def test_the_timeline_shows_who_did_what_when() -> None:
     rows = np.array([[0, 0, 5, 10.0, 1.0, 2.0, 4.0], [1, 1, 5, 20.0, 0.5, 0.25, 0.125]])
-    one = RoundTimings(30.0, 10, (worker(0), worker(1)), rows)
+    one = PassTimings(30.0, 10, (worker(0), worker(1)), rows)
     figure = report(one, one).plot(kind="timeline")
     (axes,) = figure.axes
     first = [
@@ -76,7 +76,7 @@ def test_the_timeline_shows_who_did_what_when() -> None:
 def test_points_and_deviations_of_scaling() -> None:
     def run(n: int, seconds: float) -> Report:
         workers = tuple(worker(number) for number in range(n))
-        return report(RoundTimings(seconds, 100, workers, np.empty((0, 7))))
+        return report(PassTimings(seconds, 100, workers, np.empty((0, 7))))
 
     scaling = scaling_of([run(1, 9.0), run(1, 11.0), run(4, 2.0), run(4, 3.0)])
     (points,) = scaling.series.values()

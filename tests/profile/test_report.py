@@ -28,12 +28,12 @@ from kinema.profile.places import Place
 from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.profile.stragglers import SlowFile
-from kinema.runners import RoundTimings, Timings, WorkerTimings, choose_runner
+from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
-run_module = import_module("kinema.analysis.run")
+run_module = import_module("kinema.execution.run")
 ROOT = str(Path(kn.__file__).parent.parent)
 
 
@@ -93,7 +93,7 @@ def test_the_papers_quantities() -> None:
         for number in range(2)
     )  # fmt: skip
     timings = Timings(
-        (RoundTimings(12.0, 100, two, np.empty((0, 7))),), whole=13.0, opening={"topology": 3.0, "frames": 2.0}
+        (PassTimings(12.0, 100, two, np.empty((0, 7))),), whole=13.0, opening={"topology": 3.0, "frames": 2.0}
     )
     report = Report({}, {}, {}, timings, (), (), ())
     found = report.quantities
@@ -132,11 +132,11 @@ def test_saved_and_read_again(walk: kn.Trajectory, tmp_path: Path) -> None:
 
 def test_many_blocks_are_cut_and_told(walk: kn.Trajectory) -> None:
     report = one_report(walk)
-    one = report.timings.rounds[0]
+    one = report.timings.passes[0]
     rows = np.tile(one.blocks[:1], (MOST_BLOCKS + 5, 1))
     rows[0, 6] = 100.0
     many = Report(
-        report.machine, report.input, report.run, Timings((RoundTimings(1.0, 5, one.workers, rows),)), (), (), ()
+        report.machine, report.input, report.run, Timings((PassTimings(1.0, 5, one.workers, rows),)), (), (), ()
     )
     (found,) = many.as_dict()["rounds"]
     assert found["blocks_left_out"] == 5
@@ -183,17 +183,22 @@ def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> N
     slow = Straggler(0, 1, "", 2.0, "io", 2.0, 1.0, 1, 1, (Place("a.xtc", 0, 1, 0, 10, True, None),))
     report = replace(one_report(walk, "processes"), stragglers=(slow,), slow_files=(SlowFile("a.xtc", "io", 2.0, 1.0),))
     tasks = TaskTimes(1.0, (WorkerTaskTimes("a", 1, 0.5, 0.6, 0.1),))
-    rounds = (replace(report.timings.rounds[0], tasks=tasks),)
-    sound = json.dumps(replace(report, timings=replace(report.timings, rounds=rounds)).as_dict())
+    passes = (replace(report.timings.passes[0], tasks=tasks),)
+    sound = json.dumps(replace(report, timings=replace(report.timings, passes=passes)).as_dict())
     path = tmp_path / "report.json"
     refused = 0
-    for place in list(_places_of(json.loads(sound)))[1:]:
-        for wrong in (None, -1, 10**400, "x", [], {}, [1], {"a": 1}, True, float("nan")):
+    values = (None, -1, 10**400, "x", [], {}, [1], {"a": 1}, True, float("nan"))
+    places = list(_places_of(json.loads(sound)))[1:]
+    for number, place in enumerate(places):
+        # half of them in each place, the other half in the next
+        for wrong in values[number % 2 :: 2]:
             found = json.loads(sound)
             inner = found
             for name in place[:-1]:
                 inner = inner[name]
             inner[place[-1]] = wrong
+            # some file systems flush a file that is written over
+            path.unlink(missing_ok=True)
             path.write_text(json.dumps(found))
             try:
                 read = Report.load(path)
@@ -211,8 +216,8 @@ def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> N
 
 def test_pictures_where_nothing_was_read(walk: kn.Trajectory) -> None:
     report = one_report(walk)
-    restored = RoundTimings(0.0, 600, (), np.empty((0, 7)), 600)
-    nothing = replace(report, timings=replace(report.timings, rounds=(restored,)))
+    restored = PassTimings(0.0, 600, (), np.empty((0, 7)), 600)
+    nothing = replace(report, timings=replace(report.timings, passes=(restored,)))
     for kind in ("bars", "timeline"):
         with pytest.raises(ArgumentError, match="came from a checkpoint"):
             nothing.plot(kind=kind)
@@ -229,7 +234,7 @@ def test_several_analyses_have_one(tmp_path: Path) -> None:
     write_dcd(tmp_path / "walk.dcd", random_walk(100, 40))
     traj = kn.open(tmp_path / "walk.dcd")
     both = kn.run([kn.analysis.RMSD(traj, [0, 1, 2]), kn.analysis.RadiusOfGyration(traj, [2, 3], weights=None)])
-    report = report_of(both, extra={"repeat": 3})
+    report = report_of(both[0].record, extra={"repeat": 3})
     assert report.run["atoms"] == 4
     assert report.extra["repeat"] == 3
     # bytes of four atoms in a hundred frames
@@ -248,7 +253,7 @@ def advice(*, run: Circumstances | None = None, **seconds: float) -> str:
         WorkerTimings(number, total=total, cpu=total, frames=10, blocks=1, bytes_read=1, reads=1, **times)
         for number in range(2)
     )
-    timings = Timings((RoundTimings(1.0, 20, two, np.empty((0, 7))),), runner="mpi")
+    timings = Timings((PassTimings(1.0, 20, two, np.empty((0, 7))),), runner="mpi")
     run = run or Circumstances("XTC", ("my md.xtc",), 4, "mpi")
     return "\n".join(advise(timings, quantities_of(timings), (), (), run))
 
@@ -280,7 +285,7 @@ def test_branches_of_the_publication() -> None:
 
 
 def test_shared_cores_are_named(walk: kn.Trajectory) -> None:
-    one = one_report(walk).timings.rounds[0]
+    one = one_report(walk).timings.passes[0]
     slow, usual = (replace(one.workers[0], worker=n, decode=s, compute=0.0, cpu=1.0) for n, s in ((0, 4.0), (1, 1.0)))
     timings = Timings((replace(one, workers=(replace(slow, total=4.0), replace(usual, total=4.0))),))
     straggler = Straggler(0, 0, "", 4.0, "decode", 4.0, 1.0)
@@ -303,9 +308,10 @@ def run_as_printed(told: str) -> None:
 def io_bound_report(path: Path) -> Report:
     """Of a run that computes for no time, whatever else the machine was busy with while it did."""
     analysis = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1)
-    (one,) = analysis.timings.rounds
+    (one,) = analysis.timings.passes
     idle = tuple(replace(worker, compute=0.0) for worker in one.workers)
-    analysis.timings = replace(analysis.timings, rounds=(replace(one, workers=idle),))
+    timings = replace(analysis.timings, passes=(replace(one, workers=idle),))
+    analysis.record = replace(analysis.record, timings=timings)
     return analysis.report()
 
 
@@ -345,8 +351,8 @@ def test_pictures_show_all_time(walk: kn.Trajectory, tmp_path: Path) -> None:
         replace(report, stragglers=tuple(Straggler(0, n, "", 2.0, "io", 2.0, 1.0) for n in who))
         for who in ((0,), (0, 1))
     ]
-    many = replace(report.timings.rounds[0].workers[0], total=1.0)
-    crowd = (replace(report.timings.rounds[0], workers=tuple(replace(many, worker=n) for n in range(40))),)
+    many = replace(report.timings.passes[0].workers[0], total=1.0)
+    crowd = (replace(report.timings.passes[0], workers=tuple(replace(many, worker=n) for n in range(40))),)
     for one, words in ((marked[0], 1), (marked[1], 2), (replace(marked[1], timings=Timings(crowd)), 0)):
         # words that would stand on each other are marks instead
         assert sum("straggler" in text.get_text() for text in one.plot().axes[0].texts) == words

@@ -18,10 +18,10 @@ import pytest
 import kinema as kn
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
-from kinema.experiments import Design, files, run_design
 from kinema.profile import Report, plotting, scaling_of
 from kinema.profile.scaling import scaling_points
-from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners import PassTimings, Timings, WorkerTimings
+from kinema.studies import Design, files, run_design
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 
@@ -34,7 +34,7 @@ def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = 
         )
         for number in range(n_workers)
     )  # fmt: skip
-    timings = Timings((RoundTimings(seconds, frames, workers, np.empty((0, 7))),), whole=seconds, runner=runner)
+    timings = Timings((PassTimings(seconds, frames, workers, np.empty((0, 7))),), whole=seconds, runner=runner)
     return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": runner}, timings, (), (), (), extra)
 
 
@@ -59,10 +59,10 @@ def test_without_one_worker_the_smallest_counts_and_is_named() -> None:
 
 def test_series_are_told_apart() -> None:
     reports = [made_up(n, 8.0 / n, workload=w) for n in (1, 2) for w in (1, 40)]
-    reports += [made_up(1, 3.0, runner="dask"), made_up(1, 3.0, cache="drop"), made_up(1, 3.0, ranks_per_node=12)]
+    reports += [made_up(1, 3.0, runner="dask"), made_up(1, 3.0, page_cache="drop"), made_up(1, 3.0, ranks_per_node=12)]
     scaling = scaling_of(reports)
     assert set(scaling.series) == {
-        "mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, cache drop", "mpi, XTC, ranks per node 12"
+        "mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, page cache drop", "mpi, XTC, ranks per node 12"
     }  # fmt: skip
     assert scaling.R_comp_IO["mpi, XTC"] == pytest.approx(1.0)
     assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
@@ -85,6 +85,34 @@ def test_other_work_is_another_series() -> None:
     # files that an experiment has made hold the same frames
     parts = [replace(report, extra={"format": "subfiles"}) for report in (base, other)]
     assert set(scaling_of(parts).series) == {"mpi, subfiles"}
+
+
+def test_other_machines_file_systems_and_versions_are_other_series() -> None:
+    here = {"host": "here", "processor": "a", "cores": 4, "kinema": "1.0", "numpy": "2.0", "python": "3.12"}
+    base = replace(made_up(1, 8.0), machine=here, input={"format": "XTC", "file_systems": ["ext4 on /dev/a"]})
+    again = replace(base, machine=here | {"allowed_cores": 2})
+    assert set(scaling_of([base, again]).series) == {"mpi, XTC"}
+    for other, words in (
+        (replace(base, machine=here | {"host": "there"}), ("here", "there")),
+        # the same host with another processor
+        (replace(base, machine=here | {"processor": "b"}), ("here", "here #2")),
+        (replace(base, machine={}), ("here", "another machine")),
+        (replace(base, input={"format": "XTC", "file_systems": ["nfs on x:/"]}), ("ext4 on /dev/a", "nfs on x:/")),
+        (replace(base, input={"format": "XTC"}), ("ext4 on /dev/a", "file system not known")),
+        (
+            replace(base, machine=here | {"kinema": "1.1"}),
+            ("kinema 1.0, python 3.12, numpy 2.0", "kinema 1.1, python 3.12, numpy 2.0"),
+        ),
+    ):
+        scaling = scaling_of([base, other, base])
+        if other.machine:
+            assert set(scaling.series) == {f"mpi, XTC, {word}" for word in words}
+        assert sorted(points[0].repeats for points in scaling.series.values()) == [1, 2]
+        # a name stands for all three
+        assert set(scaling_of([base, other], labels=["A", "B"]).series) == {"mpi, XTC, A", "mpi, XTC, B"}
+        assert set(scaling_of([base, other], labels=["A", "A"]).series) == {"mpi, XTC, A"}
+    with pytest.raises(ArgumentError, match="expected 1, found 2"):
+        scaling_of([base], labels=["A", "B"])
 
 
 def test_a_run_without_repeats_has_no_deviation_to_tell() -> None:
@@ -144,7 +172,7 @@ def test_the_picture_of_one_number_of_workers() -> None:
     "wrong",
     [
         {"runner": "fork"},
-        {"cache": "cold"},
+        {"page_cache": "cold"},
         {"sources": ("disk",)},
         {"formats": ("pdb",)},
         {"gathers": ("one-sided",)},
@@ -238,7 +266,7 @@ def test_synthetic_data_have_their_size_and_a_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cache", ["warm", "drop", "copy"])
 def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
-    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, workloads=(1, 3), cache=cache, stop=40)
+    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, workloads=(1, 3), page_cache=cache, stop=40)
     heard: list[str] = []
     outcomes = list(run_design(design, tmp_path / "out", heard.append))
     assert [(one.setting.workload, one.workers) for one in outcomes] == [(1, 1), (1, 2), (3, 1), (3, 2)]
@@ -332,7 +360,7 @@ def test_pieces_of_work(tmp_path: Path) -> None:
         files=(str(path),), workers=(2,), repeats=1, runner="dask", schedule="static", oversubscribes=(1, 8)
     )
     one, eight = (outcome.report for outcome in run_design(design, tmp_path / "out", lambda text: None))
-    tasks = [sum(w.tasks for w in report.timings.rounds[0].tasks.workers) for report in (one, eight)]  # type: ignore[union-attr]
+    tasks = [sum(w.tasks for w in report.timings.passes[0].tasks.workers) for report in (one, eight)]  # type: ignore[union-attr]
     assert tasks[1] >= 16 > tasks[0]
     assert len(scaling_of([one, eight]).series) == 2
 
@@ -367,7 +395,7 @@ def test_a_run_that_fails_names_the_frame_and_the_worker(tmp_path: Path, runner:
     path = tmp_path / "nan.dcd"
     write_dcd(path, walk)
     design = Design(files=(str(path),), workers=(2,), repeats=1, runner=runner, schedule="static")
-    with pytest.raises(WorkerError, match=f"frame 390: position of atom 7 is not finite.*{place}"):
+    with pytest.raises(WorkerError, match=f"frame 390: position of atom 8 .counted from 1. is not finite.*{place}"):
         list(run_design(design, tmp_path / "out", lambda text: None))
 
 
@@ -377,7 +405,7 @@ def test_on_mpi_ranks_and_dask(walk: Path, tmp_path: Path) -> None:
         (outcome,) = run_design(design, tmp_path / runner, lambda text: None)
         assert outcome.report.n_workers == 2
         assert outcome.report.timings.runner == runner
-        tasks = outcome.report.timings.rounds[0].tasks
+        tasks = outcome.report.timings.passes[0].tasks
         assert (tasks is not None) == (runner == "dask")
         if tasks is not None:
             assert tasks.job >= tasks.function > 0
@@ -408,6 +436,13 @@ def test_report_commands(walk: Path, tmp_path: Path) -> None:
     told = kinema("report", *paths, "--plot", tmp_path / "scaling.pdf").stdout
     assert "threads, XTC: R_comp/IO" in told
     assert (tmp_path / "scaling.pdf").read_bytes().startswith(b"%PDF")
+    labelled = kinema("report", *paths, "--label", "a=*one.json", "--label", "b=*two.json").stdout
+    assert "threads, XTC, a: R_comp/IO" in labelled and "threads, XTC, b: R_comp/IO" in labelled
+    for wrong in ("a=nothing.json", "a"):
+        done = subprocess.run(
+            [sys.executable, "-m", "kinema", "report", *paths, "--label", wrong], capture_output=True, timeout=60
+        )
+        assert done.returncode == 2
     found = json.loads(kinema("report", *paths, "--json").stdout)
     assert [point["n_workers"] for point in found["threads, XTC"]["points"]] == [1, 2]
 
@@ -440,7 +475,7 @@ def test_experiments_of_the_page_can_be_typed() -> None:
             accesses=tuple(given["access"].split(",")),
             memory=given["memory"],
             sources=(given["source"],),
-            cache=given["cache"],
+            page_cache=given["page_cache"],
             ranks_per_node=given["ranks_per_node"],
         )
 
@@ -467,7 +502,7 @@ def test_scaling_command(walk: Path, tmp_path: Path) -> None:
     assert "found '1,x'" in kinema("scaling", "-f", walk, "--workers", "1,x", code=2).stderr
     # the design's word for what the runner does by itself is none of the command line's
     found = kinema("scaling", "-f", walk, "--runner", "dask", "--oversubscribe", "0", code=2).stderr
-    assert "--oversubscribe takes whole numbers from 1 on, with commas between, found '0'" in found
+    assert "--oversubscribe takes whole numbers from 1 to 65536, with commas between, found '0'" in found
 
 
 def test_pictures_of_other_kinds_are_refused(walk: Path, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import _core, h5md
-from kinema.h5md.description import FieldDescription, H5mdDescription
+from kinema import _core
+from kinema.formats import h5md
+from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.profile.places import Places
 from kinema.profile.stragglers import find_slow_files, find_stragglers
-from kinema.runners import RoundTimings, WorkerTimings
+from kinema.runners import PassTimings, WorkerTimings
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 from kinema.trajectory import Trajectory
 
@@ -27,8 +28,8 @@ def worker(number: int, frames: int = 100, **seconds: float) -> WorkerTimings:
     return WorkerTimings(number, total=total, cpu=total, frames=frames, blocks=1, bytes_read=1, reads=1, **times)
 
 
-def a_round(*workers: WorkerTimings) -> RoundTimings:
-    return RoundTimings(max(one.total for one in workers), 1, workers, np.empty((0, 7)))
+def a_round(*workers: WorkerTimings) -> PassTimings:
+    return PassTimings(max(one.total for one in workers), 1, workers, np.empty((0, 7)))
 
 
 @pytest.mark.parametrize("phase", ["io", "decode", "compute"])
@@ -233,10 +234,10 @@ def test_blocks_are_found_again(tmp_path: Path, order: str) -> None:
     ]
     analysis = kn.analysis.from_function(lambda block: block.frames, traj, over="blocks")
     analysis.run(frames=list(chosen), workers=3)
-    assert analysis._frames is not None
-    places = Places(traj.core, analysis._frames)
-    blocks = analysis.timings.rounds[0].blocks
-    positions = places.positions(blocks)
+    assert analysis.record is not None
+    places = Places(traj.core, analysis.record.frames)
+    blocks = analysis.timings.passes[0].blocks
+    positions = blocks[:, 1].astype(int)
     # all positions of the selection, each once
     covered = sorted(
         at for first, n in zip(positions, blocks[:, 2], strict=True) for at in range(first, first + int(n))
@@ -255,7 +256,7 @@ def test_blocks_are_found_again(tmp_path: Path, order: str) -> None:
 def _blocks(traj: kn.Trajectory, leaf: int) -> list[list[float]]:
     """A block a leaf, by two workers in turn, a millisecond of each phase for each."""
     return [
-        [at % 2, at, min(leaf, traj.n_frames - at * leaf), float(at), 1e-3, 1e-3, 1e-3]
+        [at % 2, at * leaf, min(leaf, traj.n_frames - at * leaf), float(at), 1e-3, 1e-3, 1e-3]
         for at in range(-(-traj.n_frames // leaf))
     ]
 
@@ -273,7 +274,7 @@ def test_frames_and_bytes_of_the_slowest_blocks(tmp_path: Path, phase: str, colu
     rows[5][4 if column != 4 else 6] = 99e-3
     slow = worker(1, **{phase: 9.0})
     one = replace(a_round(worker(0), slow), blocks=np.array(rows))
-    (found,) = find_stragglers([one], Places(traj.core, (0, 1, 105)))
+    (found,) = find_stragglers([one], Places(traj.core, kn.FrameSelection(range(105))))
     assert (found.worker, found.phase, found.slow_blocks, found.blocks) == (1, phase, 2, 5)
     first, second = found.places
     assert (first.path, first.first, first.last, first.exact) == (str(path), 70, 79, True)
@@ -290,7 +291,7 @@ def test_what_is_usual_is_what_the_others_take(tmp_path: Path) -> None:
     traj = kn.open(tmp_path / "walk.dcd")
     rows = [[*row[:6], 4e-3 if row[0] == 1 else 1e-3] for row in _blocks(traj, 10)]
     one = replace(a_round(worker(0), worker(1, compute=9.0)), blocks=np.array(rows))
-    (found,) = find_stragglers([one], Places(traj.core, (0, 1, 100)))
+    (found,) = find_stragglers([one], Places(traj.core, kn.FrameSelection(range(100))))
     assert (found.slow_blocks, found.blocks) == (5, 5)
     assert [place.times for place in found.places] == [pytest.approx(4.0)] * 3
 
@@ -305,7 +306,7 @@ def test_what_a_slow_file_costs(tmp_path: Path) -> None:
         for at in (4, 5, 6, 7):  # of the second file
             rows[at][column] = 0.5
         one = replace(a_round(worker(0), worker(1)), blocks=np.array(rows))
-        (found,) = find_slow_files([one], Places(traj.core, (0, 1, 120)))
+        (found,) = find_slow_files([one], Places(traj.core, kn.FrameSelection(range(120))))
         assert (found.path, found.phase) == (str(names[1]), phase)
         assert (found.times, found.seconds) == (pytest.approx(500.0), pytest.approx(4 * (0.5 - 1e-3)))
 
@@ -313,5 +314,5 @@ def test_what_a_slow_file_costs(tmp_path: Path) -> None:
 def test_slow_files_need_several(tmp_path: Path) -> None:
     write_dcd(tmp_path / "walk.dcd", random_walk(200, 20))
     analysis = kn.analysis.RMSD(kn.open(tmp_path / "walk.dcd")).run()
-    assert analysis._frames is not None
-    assert find_slow_files(analysis.timings.rounds, Places(analysis.trajectory.core, analysis._frames)) == ()
+    assert analysis.record is not None
+    assert find_slow_files(analysis.timings.passes, Places(analysis.trajectory.core, analysis.record.frames)) == ()

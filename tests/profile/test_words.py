@@ -13,7 +13,7 @@ from kinema.profile import Report, Straggler, scaling_of
 from kinema.profile.advice import Circumstances, advise
 from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import block_summary, report_as_dict
-from kinema.runners import RoundTimings, Timings, WorkerTimings
+from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
 from kinema.testing import random_walk, write_xtc
 
@@ -28,7 +28,7 @@ def worker(number: int, **more: float) -> WorkerTimings:
 
 
 def timings(*workers: WorkerTimings, tasks: TaskTimes | None = None) -> Timings:
-    one = RoundTimings(12.0, 100, workers, np.empty((0, 7)), tasks=tasks)
+    one = PassTimings(12.0, 100, workers, np.empty((0, 7)), tasks=tasks)
     return Timings((one,), whole=13.5, opening={"topology": 3.0, "trajectory": 0.5, "frames": 2.0}, runner="mpi")
 
 
@@ -80,7 +80,7 @@ def test_one_worker_of_several_threads_gives_an_estimate() -> None:
 
 
 def test_rounds_add_up_and_workers_are_averaged() -> None:
-    one = timings(worker(0), worker(1)).rounds[0]
+    one = timings(worker(0), worker(1)).passes[0]
     found = quantities_of(Timings((one, one)))
     assert (found.t_comp, found.t_IO, found.t_rounds, found.t_unaccounted) == (12.0, 6.0, 24.0, 1.0)
 
@@ -91,7 +91,7 @@ def test_dasks_times_side_by_side(report: Report) -> None:
     tasks = TaskTimes(105.125, workers, lost_workers=("c",), redone=3)
     assert str(tasks).splitlines() == [
         "slowest worker: function 43.600 s, task 104.250 s (+60.650 s), job 105.125 s (+0.875 s)",
-        "lost: c; 3 tasks were handed out again",
+        "lost: c; 3 tasks were assigned again",
     ]
     told = report_as_dict(replace(report, timings=timings(worker(0), tasks=tasks)))["rounds"][0]["tasks"]
     assert (told["function"], told["task"], told["job"], told["redone"]) == (43.6, 104.25, 105.125, 3)
@@ -102,14 +102,14 @@ def test_blocks_are_summed_up_and_what_lies_between_them() -> None:
     starts = [0.0, 2.0, 5.0, 9.0, 10.0]
     rows = [[0, n, 10, at, 0.25, 0.5, n / 4] for n, at in enumerate(starts)] + [[1, 9, 10, 0.0, 0.25, 0.5, 4.0]]
     two = (worker(0), worker(1))
-    found = block_summary(Timings((RoundTimings(12.0, 60, two, np.array(rows)),)))
+    found = block_summary(Timings((PassTimings(12.0, 60, two, np.array(rows)),)))
     assert found["compute"] == {
         "count": 6, "mean": 6.5 / 6, "median": 0.625, "p95": pytest.approx(3.25), "max": 4.0
     }  # fmt: skip
     # from the end of one to the beginning of the next: 2 - 0.75, 3 - 1, 4 - 1.25, 1 - 1.5 is overlapping
     assert "between" not in found
     rows[4][3] = 11.0
-    found = block_summary(Timings((RoundTimings(12.0, 60, two, np.array(rows)),)))
+    found = block_summary(Timings((PassTimings(12.0, 60, two, np.array(rows)),)))
     assert found["between"] == {"count": 4, "mean": 1.625, "median": 1.625, "p95": pytest.approx(2.6375), "max": 2.75}
 
 
@@ -128,7 +128,7 @@ def advice(run: Circumstances | None = None, who: tuple[Straggler, ...] = (), **
     times = {**zero, **seconds}
     total = times.pop("total", sum(times.values()))
     three = tuple(worker(n, **times, total=total, cpu=total) for n in range(3))
-    found = Timings((RoundTimings(total, 100, three, np.empty((0, 7))),), runner="mpi")
+    found = Timings((PassTimings(total, 100, three, np.empty((0, 7))),), runner="mpi")
     return list(advise(found, quantities_of(found), who, (), run or Circumstances("XTC", ("md.xtc",), 8, "mpi")))
 
 
@@ -196,7 +196,7 @@ def run_of(n: int, seconds: float, *, threads: int = 1, whole: float = 0.0) -> R
     half = {"decode": seconds / 2, "compute": seconds / 2}
     rest = dict.fromkeys(("start", "open", "io", "wait", "communicate", "close"), 0.0)
     workers = tuple(worker(number, **rest, **half, total=seconds * threads, cpu=seconds) for number in range(n))
-    times = Timings((RoundTimings(seconds, 100, workers, np.empty((0, 7))),), whole=whole, runner="mpi")
+    times = Timings((PassTimings(seconds, 100, workers, np.empty((0, 7))),), whole=whole, runner="mpi")
     return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": "mpi"}, times, (), (), ())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
-from kinema.registry import formats, formats_page
+from kinema.formats.registry import formats, formats_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,7 +53,7 @@ def test_links_and_folders_exist(name: str) -> None:
 
 
 def test_options_in_documents_exist() -> None:
-    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").glob("*.py"))
+    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").rglob("*.py"))
     known = set(re.findall(r'(?<=["/])--?[a-z][a-z-]*(?=["/])', code))
     for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -66,3 +66,16 @@ def test_one_version() -> None:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
     assert kn.__version__ == cargo["workspace"]["package"]["version"]
     assert f"## {kn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_scripts_that_let_dask_start_workers_have_a_guard() -> None:
+    """Workers that Dask starts run the script again: what starts them stands below `if __name__ == "__main__":`."""
+    guarded = 0
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(r"^```python\n(.*?)^```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+            for statement in ast.parse(block).body:
+                text = ast.unparse(statement)
+                if re.search(r"\b(Client|LocalCluster)\((n_workers|\))", text):
+                    assert text.startswith("if __name__ == '__main__':"), f"{path.name}: {text}"
+                    guarded += 1
+    assert guarded

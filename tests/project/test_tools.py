@@ -20,7 +20,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["check_layers", "check_error_messages"])
+@pytest.mark.parametrize("name", ["check_layers", "check_package", "check_error_messages"])
 def test_the_project_is_clean(name: str) -> None:
     assert tool(name).check(ROOT) == []
 
@@ -53,27 +53,101 @@ def test_messages_are_found_in_both_languages() -> None:
 def test_use_trees_are_unfolded() -> None:
     layers = tool("check_layers")
     text = (
-        "use crate::{error::Error, index::{Index, table}};\nuse super::xtc;\nlet x = crate::engine::run();\n"
+        "use crate::{error::Error, index::{Index, table}};\nuse super::xtc;\nlet x = crate::pipeline::run();\n"
         "// use crate::comment;\n#[cfg(test)]\nmod tests { use crate::plan::Plan; }"
     )
     found = [path[:2] for path in layers.rust_paths(text)]
-    assert found == [["crate", "error"], ["crate", "index"], ["crate", "index"], ["super", "xtc"], ["crate", "engine"]]
+    assert found == [
+        ["crate", "error"],
+        ["crate", "index"],
+        ["crate", "index"],
+        ["super", "xtc"],
+        ["crate", "pipeline"],
+    ]
     assert layers.absolute(["super", "xtc"], ["format", "dcd"]) == ["format", "xtc"]
 
 
-def test_a_wrong_dependency_is_told(tmp_path: Path) -> None:
-    layers = tool("check_layers")
+def test_a_wrong_dependency_of_the_core_is_reported(tmp_path: Path) -> None:
     formats = tmp_path / "crates/kinema-core/src/format"
     formats.mkdir(parents=True)
-    (formats / "dcd.rs").write_text("use super::xtc::Xtc;\nuse crate::engine::run;\n")
+    (formats / "dcd.rs").write_text("use super::xtc::Xtc;\nuse crate::pipeline::run;\n")
     (formats / "xtc.rs").write_text("use crate::source::Source;\n")
-    package = tmp_path / "python/kinema"
-    package.mkdir(parents=True)
-    (package / "topology.py").write_text("def f():\n    from kinema.cli import main\n")
-    (package / "novelty.py").write_text("")
-    found = layers.check(tmp_path)
-    assert "crates/kinema-core/src/format/dcd.rs: format dcd may not use format xtc" in found
-    assert "crates/kinema-core/src/format/dcd.rs: format may not use engine" in found
-    assert "python/kinema/topology.py:2: topology may not import cli" in found
-    assert "python/kinema/novelty.py: module novelty has no row in tools/check_layers.py" in found
-    assert len(found) == 4
+    assert tool("check_layers").check(tmp_path) == [
+        "crates/kinema-core/src/format/dcd.rs: format dcd may not use format xtc",
+        "crates/kinema-core/src/format/dcd.rs: format may not use pipeline",
+    ]
+
+
+def package(folder: Path, modules: dict[str, str]) -> Path:
+    """A project with these modules of the package; `a/b` is kinema.a.b."""
+    for name, text in modules.items():
+        file = folder / f"python/kinema/{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def test_a_wrong_layer_of_the_package_is_reported(tmp_path: Path) -> None:
+    modules = {
+        "cli/stopping": "from kinema.selection import topology\n",
+        "selection/topology": "def f():\n    from ..cli import stopping\n",
+        "runners/dask/client": "import kinema.runners.mpi.root\n",
+        "runners/mpi/root": "if TYPE_CHECKING:\n    import kinema.cli.stopping\n",
+        "novelty": "",
+    }
+    root = package(tmp_path, modules)
+    assert tool("check_package").check(root) == [
+        "python/kinema/novelty.py: novelty has no room in tools/check_package.py",
+        "python/kinema/runners/dask/client.py:1: runners.dask may not import runners.mpi (runners.mpi.root)",
+        "python/kinema/selection/topology.py:2: selection may not import cli (cli.stopping)",
+        "circle of imports: cli.stopping -> selection.topology -> cli.stopping",
+    ]
+
+
+@pytest.mark.parametrize(
+    "way_back",
+    [
+        "from kinema.frame import Block",
+        "from kinema import frame",
+        "import kinema.frame as frame",
+        "def f():\n    from .frame import Block",
+        "from importlib import import_module\nTABLE = {'Block': 'kinema.frame'}\nimport_module(TABLE['Block'])",
+    ],
+)
+def test_a_circle_of_imports_is_reported(tmp_path: Path, way_back: str) -> None:
+    tools = tool("check_package")
+    root = package(
+        tmp_path, {"frame": "from kinema import files", "files": "import kinema.progress", "progress": way_back}
+    )
+    assert list(tools.check_circles(root)) == ["circle of imports: files -> progress -> frame -> files"]
+    package(tmp_path, {"progress": "if TYPE_CHECKING:\n    from kinema.frame import Block"})
+    assert list(tools.check_circles(root)) == []
+
+
+def test_the_package_itself_may_be_part_of_a_circle(tmp_path: Path) -> None:
+    modules = {"frame": "def f():\n    import kinema as kn", "__init__": "from kinema.frame import Block"}
+    root = package(tmp_path, modules)
+    assert list(tool("check_package").check_circles(root)) == ["circle of imports: __init__ -> frame -> __init__"]
+
+
+def test_a_class_name_used_twice_is_reported(tmp_path: Path) -> None:
+    modules = {
+        "frame": "class Block: ...",
+        "files": "def f():\n    class _Block: ...",
+        "progress": "class Blocks: ...",
+    }
+    root = package(tmp_path, modules)
+    assert tool("check_package").check(root) == [
+        "class name Block is used 2 times: python/kinema/files.py:2, python/kinema/frame.py:1"
+    ]
+
+
+def test_a_crowded_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = tool("check_package")
+    package(tmp_path, {f"selection/{name}": "" for name in ("__init__", *range(15))})
+    assert tools.check(tmp_path) == []
+    package(tmp_path, {"selection/one_more": ""})
+    (found,) = tools.check(tmp_path)
+    assert found.startswith("python/kinema/selection: 16 modules, expected at most 15")
+    monkeypatch.setitem(tools.LARGER_FOLDERS, "python/kinema/selection", "one file for each format")
+    assert tools.check(tmp_path) == []

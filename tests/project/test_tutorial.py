@@ -101,7 +101,7 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
     ],
 )
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}
     for block in documents.blocks(name, "python"):
         exec(compile(block, name, "exec"), names)
 

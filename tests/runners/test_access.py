@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.access import ACCESSES, MPIO, check_access, check_parallel_hdf5
 from kinema.analysis import Analysis
-from kinema.cli.options import Access as AccessOption
+from kinema.cli.options import ACCESS_NAMES
 from kinema.profile import Report
-from kinema.profile.places import Places
 from kinema.profile.scaling import label_of
 from kinema.runners import ProcessesRunner, Runner
-from kinema.testing import open_recorded, random_walk, synthetic, write_dcd, write_h5md, write_xtc
+from kinema.runners.access import AccessMethod, access_method, access_names, register_access
+from kinema.runners.timings import block_column
+from kinema.testing import open_recorded, synthetic, write_dcd, write_h5md, write_xtc
 
 N_FRAMES = 40
 # a frame of 108 kB: formats that can skip atoms do, as it would not be worth it in small frames
@@ -27,7 +27,8 @@ N_ATOMS = 9000
 CHOSEN = [5, 7, 8, 30, 61]
 
 # what reads and decodes by itself
-READ_HERE = [access for access in ACCESSES if access not in MPIO]
+READ_HERE = [name for name in access_names() if access_method(name).rank_reader is None]
+MPIO = [name for name in access_names() if name not in READ_HERE]
 
 H5MD: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -88,7 +89,7 @@ def analyses(traj):
     return [kn.analysis.RMSD(traj, select=chosen, groups=[[1, 8000]]), kn.analysis.RMSF(traj, select=chosen)]
 
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         for name in NAMES:
             traj = kn.open(name)
             expected = bits(kn.run(analyses(traj), runner="serial"))
@@ -98,7 +99,7 @@ with kn.runners.MPI() as mpi:
                     runner = mpi.configured(**options)
                     found = kn.run(analyses(traj), runner=runner, access=access, memory="200 MiB")
                     assert bits(found) == expected, (name, access, options)
-                    say(name, access, [worker.blocks for worker in found[0].timings.rounds[0].workers])
+                    say(name, access, [worker.blocks for worker in found[0].timings.passes[0].workers])
 """
 
 
@@ -207,13 +208,6 @@ def test_what_is_to_be_loaded_is_reckoned_before_anything_is_read(folder: Path) 
     assert analysis.run(runner="serial", access="in-memory", memory=needed).timings.blocks.shape[0] == 1
 
 
-def test_the_default_limit_is_named_as_such(tmp_path: Path) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(30, 200_000))
-    traj = kn.open(tmp_path / "a.dcd")
-    with pytest.raises(kn.MemoryLimitError, match="the default"):
-        kn.analysis.RMSD(traj, select=CHOSEN).run(access="in-memory")
-
-
 @pytest.mark.parametrize("make", [ProcessesRunner, lambda **options: kn.runners.Dask(**options)])
 def test_several_pieces_a_worker_need_less_memory(folder: Path, make: Callable[..., Runner]) -> None:
     traj = kn.open(folder / "DCD")
@@ -282,13 +276,22 @@ def test_blocks_of_many_leaves_are_found_in_the_selection(folder: Path) -> None:
     run = kn.analysis.RMSD(traj, select=CHOSEN).run(
         runner=ProcessesRunner(oversubscribe=2), workers=2, access="in-memory", memory="200 MiB"
     )
-    blocks = run.timings.rounds[0].blocks
-    assert sorted(Places(traj.core, (0, 1, N_FRAMES)).positions(blocks)) == [0, 10, 20, 30]
+    blocks = run.timings.passes[0].blocks
+    assert sorted(block_column(blocks, "position")) == [0, 10, 20, 30]
 
 
 def test_names_are_those_of_the_command_line() -> None:
-    assert tuple(one.value for one in AccessOption) == ACCESSES
-    assert [check_access(name) for name in ACCESSES] == list(ACCESSES)
+    assert ACCESS_NAMES == access_names()
+    assert [access_method(name).name for name in access_names()] == list(access_names())
+    assert access_names() == (
+        "direct", "frame", "subset", "in-memory", "hdf5-mpio-independent", "hdf5-mpio-collective",
+    )  # fmt: skip
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(kn.ArgumentError, match="'frame' is registered already"):
+        register_access(AccessMethod("frame", "another one"))
+    assert "with all of its atoms" in access_method("frame").description
 
 
 @pytest.mark.parametrize("access", ["", "Direct", "in_memory", "hdf5-mpio", None, 1])
@@ -303,6 +306,6 @@ def test_reading_through_mpi_io_says_what_is_missing(folder: Path, access: Any) 
     for runner in ("serial", "threads", "processes", "dask"):
         with pytest.raises(kn.ArgumentError, match=f"'{access}' is for runner='mpi', and this is '{runner}'"):
             analysis.run(runner=runner, access=access)
-    with pytest.raises(kn.ArgumentError, match="for HDF5 files, and this is a DCD file"):
-        check_parallel_hdf5(access, "mpi", "DCD")
-    check_parallel_hdf5("direct", "threads", "DCD")
+    with pytest.raises(kn.ArgumentError, match="for H5MD files, and this is a DCD file"):
+        access_method(access).check("mpi", "DCD")
+    access_method("direct").check("threads", "DCD")

@@ -11,14 +11,13 @@ import pytest
 
 import kinema as kn
 from kinema import _core
-from kinema.frames import ResolvedFrames
 from kinema.runners import choose_runner
-from kinema.runners.hand_out import HandOut, Schedule
-from kinema.testing import random_walk, write_xtc
-from kinema.testing.synthetic import synthetic, write_h5md
+from kinema.runners.scheduler import Schedule, Scheduler
+from kinema.selection.frames import FrameSelection
+from kinema.testing import random_walk, synthetic, write_h5md, write_xtc
 
 N_FRAMES, N_ATOMS = 6000, 3
-# of leaves of 32 frames: below, of, and above a leaf; ending with leaves and not
+# of leaves of 8 frames: below, of, and above a leaf; ending with leaves and not
 CHUNKS = [10, 32, 50, 128, 333, 1000, 6000]
 
 
@@ -30,15 +29,15 @@ def _written(path: Path, chunk: int, compression: str | None = "gzip") -> Path:
 class _Counted:
     """A trajectory whose reads are counted, and the plan of a run."""
 
-    def __init__(self, path: Path, frames: ResolvedFrames, workers: int = 1, memory: int = 0) -> None:
+    def __init__(self, path: Path, frames: FrameSelection, workers: int = 1, memory: int = 0) -> None:
         opened = kn.open(path).core
         self.trajectory = _core.Trajectory(**{**opened.recipe(), "record_reads": True})
         self.trajectory.scan()
-        one = next(kn.analysis.RMSD(kn.open(path))._rounds(frames))
+        one = next(kn.analysis.RMSD(kn.open(path))._passes(frames))
         self.jobs = [(one.kernel, tuple(one.transforms))]
         self.plan = _core.Plan(self.trajectory, frames, self.jobs, memory=memory, workers=workers)
         self.kernel = one.kernel
-        self.cuts = self.plan.cuts(self.trajectory)
+        self.cuts = self.plan.partition(self.trajectory)
         with h5py.File(path, "r") as file:
             stored = file["particles/all/position/value"]
             chunks = [stored.id.get_chunk_info(number) for number in range(stored.id.get_num_chunks())]
@@ -52,13 +51,13 @@ class _Counted:
             found.update(first for at, first in self.chunks.items() if offset <= at < offset + length)
         return found
 
-    def run(self, hand_out: HandOut, n_workers: int) -> bytes:
+    def run(self, piece_scheduler: Scheduler, n_workers: int) -> bytes:
         """All pieces, by workers who ask in turn; the result."""
         tree = _core.MergeTree(self.plan.n_leaves, [self.kernel])
         asking = list(range(n_workers))
         while asking:
             for worker in list(asking):
-                if (piece := hand_out.take(worker)) is None:
+                if (piece := piece_scheduler.take(worker)) is None:
                     asking.remove(worker)
                     continue
                 nodes, _ = _core.run_leaves(self.trajectory, self.plan, self.jobs, *piece)
@@ -71,19 +70,19 @@ class _Counted:
 @pytest.mark.parametrize("schedule", ["dynamic", "static"])
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_pieces_decode_few_chunks_twice(tmp_path: Path, chunk: int, schedule: Schedule) -> None:
-    counted = _Counted(_written(tmp_path / "a.h5md", chunk), (0, 1, N_FRAMES))
+    counted = _Counted(_written(tmp_path / "a.h5md", chunk), FrameSelection(range(N_FRAMES)))
     plan = counted.plan
-    assert plan.leaf_frames == 32
+    assert plan.leaf_frames == 8
     whole, _ = _core.run_leaves(counted.trajectory, plan, counted.jobs, 0, plan.n_leaves)
     expected = whole[0][2][0].to_bytes()
     assert set(counted.decoded().values()) == {1}
-    hand_out = HandOut(plan.n_leaves, [(0, plan.n_leaves)], 4, schedule=schedule, ahead=2, cuts=counted.cuts)
-    assert counted.run(hand_out, 4) == expected
+    piece_scheduler = Scheduler(plan.n_leaves, [(0, plan.n_leaves)], 4, schedule=schedule, ahead=2, cuts=counted.cuts)
+    assert counted.run(piece_scheduler, 4) == expected
     decoded = counted.decoded()
     assert len(decoded) == -(-N_FRAMES // chunk)
     # as it says itself
     more = (decoded.total() - len(decoded)) * chunk
-    assert hand_out.decoded_twice == more
+    assert piece_scheduler.decoded_twice == more
     assert chunk == N_FRAMES or max(decoded.values()) <= 2
     if chunk in (32, 128):
         assert more == 0
@@ -94,18 +93,18 @@ def test_pieces_decode_few_chunks_twice(tmp_path: Path, chunk: int, schedule: Sc
 @pytest.mark.parametrize(
     "frames",
     [
-        (5, 7, 850),
-        (N_FRAMES - 1, -1, N_FRAMES),
-        (N_FRAMES - 1, -3, 2000),
-        np.r_[3000:6000, 0:1111].astype(np.uint64),
+        FrameSelection(range(5, 5 + 7 * 850, 7)),
+        FrameSelection(range(N_FRAMES)[::-1]),
+        FrameSelection(range(N_FRAMES)[::-3]),
+        FrameSelection(np.r_[3000:6000, 0:1111].astype(np.uint64)),
     ],
 )
-def test_chosen_frames(tmp_path: Path, frames: ResolvedFrames) -> None:
+def test_chosen_frames(tmp_path: Path, frames: FrameSelection) -> None:
     for chunk in (100, 128, 1000):
         counted = _Counted(_written(tmp_path / f"{chunk}.h5md", chunk), frames)
         plan = counted.plan
-        hand_out = HandOut(plan.n_leaves, [(0, plan.n_leaves)], 3, cuts=counted.cuts)
-        counted.run(hand_out, 3)
+        piece_scheduler = Scheduler(plan.n_leaves, [(0, plan.n_leaves)], 3, cuts=counted.cuts)
+        counted.run(piece_scheduler, 3)
         decoded = counted.decoded()
         assert max(decoded.values()) <= 2
         assert decoded.total() <= 1.34 * len(decoded) + 6
@@ -114,7 +113,7 @@ def test_chosen_frames(tmp_path: Path, frames: ResolvedFrames) -> None:
 # with 16 workers and chunks of 3 frames a task is one leaf by size alone
 @pytest.mark.parametrize(("chunk", "workers"), [*((chunk, 3) for chunk in CHUNKS), (3, 16)])
 def test_threads_decode_few_chunks_twice(tmp_path: Path, chunk: int, workers: int) -> None:
-    counted = _Counted(_written(tmp_path / "a.h5md", chunk), (0, 1, N_FRAMES), workers=workers)
+    counted = _Counted(_written(tmp_path / "a.h5md", chunk), FrameSelection(range(N_FRAMES)), workers=workers)
     assert counted.plan.workers == workers
     tree = _core.MergeTree(counted.plan.n_leaves, [counted.kernel])
     _core.run_into(counted.trajectory, counted.plan, counted.jobs, tree, [(0, counted.plan.n_leaves)])
@@ -126,24 +125,24 @@ def test_threads_decode_few_chunks_twice(tmp_path: Path, chunk: int, workers: in
 
 
 def test_threads_of_a_worker_share_its_piece(tmp_path: Path) -> None:
-    counted = _Counted(_written(tmp_path / "a.h5md", 128), (0, 1, N_FRAMES), workers=2)
+    counted = _Counted(_written(tmp_path / "a.h5md", 128), FrameSelection(range(N_FRAMES)), workers=2)
     # four chunks
-    _, timings = _core.run_leaves(counted.trajectory, counted.plan, counted.jobs, 16, 32)
+    _, timings = _core.run_leaves(counted.trajectory, counted.plan, counted.jobs, 64, 128)
     # a block would hold all; each thread is offered two chunks, whichever takes them
-    assert set(timings["blocks"][:, 1]) == {16, 24}
+    assert set(timings["blocks"][:, 1]) == {512, 768}
     assert set(counted.decoded().values()) == {1}
 
 
 def test_nothing_is_aligned_where_frames_are_decoded_alone(tmp_path: Path) -> None:
-    frames = (0, 1, N_FRAMES)
+    frames = FrameSelection(range(N_FRAMES))
     for path in (_written(tmp_path / "a.h5md", 333, compression=None), _written(tmp_path / "b.h5md", 1)):
         counted = _Counted(path, frames)
-        assert counted.cuts.are_alike
+        assert counted.cuts.is_uniform
     write_xtc(tmp_path / "a.xtc", random_walk(50, 5))
     traj = kn.open(tmp_path / "a.xtc")
     traj.scan()
-    one = next(kn.analysis.RMSD(traj)._rounds((0, 1, 50)))
-    assert _core.Plan(traj.core, (0, 1, 50), [(one.kernel, ())]).cuts(traj.core).are_alike
+    one = next(kn.analysis.RMSD(traj)._passes(FrameSelection(range(50))))
+    assert _core.Plan(traj.core, FrameSelection(range(50)), [(one.kernel, ())]).partition(traj.core).is_uniform
 
 
 def test_velocities_written_less_often(tmp_path: Path) -> None:
@@ -158,9 +157,9 @@ def test_velocities_written_less_often(tmp_path: Path) -> None:
         group["time"].attrs["unit"] = "ps"
     traj = kn.open(tmp_path / "a.h5md", absent="hold")
     traj.scan()
-    kernels = [next(one._rounds((0, 1, 2000))).kernel for one in (kn.analysis.RMSD(traj),)]
-    plan = _core.Plan(traj.core, (0, 1, 2000), [(kernel, ()) for kernel in kernels])
-    cuts = plan.cuts(traj.core)
+    kernels = [next(one._passes(FrameSelection(range(2000)))).kernel for one in (kn.analysis.RMSD(traj),)]
+    plan = _core.Plan(traj.core, FrameSelection(range(2000)), [(kernel, ()) for kernel in kernels])
+    cuts = plan.partition(traj.core)
     free = [leaf for leaf in range(1, plan.n_leaves) if cuts.cost(leaf) == 0]
     assert [leaf * plan.leaf_frames for leaf in free] == [
         at for at in range(plan.leaf_frames, 2000, plan.leaf_frames) if at % 100 == 0
@@ -169,11 +168,11 @@ def test_velocities_written_less_often(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runner", ["threads", "processes"])
 def test_runners_say_how_often(tmp_path: Path, runner: str) -> None:
-    for chunk, told in ((333, True), (128, False)):
+    for chunk, told in ((1001, True), (128, False)):
         analysis = kn.analysis.RMSD(kn.open(_written(tmp_path / f"{chunk}.h5md", chunk)))
         expected = analysis.run(runner="serial").results.values
         assert analysis.plan is not None and "decoded twice" not in analysis.plan
         found = analysis.run(runner=choose_runner(runner), workers=2)
         assert found.results.values.tobytes() == expected.tobytes()
         assert found.plan is not None
-        assert ("note: compressed chunks of 333 frames lie across" in found.plan) == told
+        assert ("note: compressed chunks of 1001 frames lie across" in found.plan) == told

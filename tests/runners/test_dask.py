@@ -1,6 +1,6 @@
-"""The runner on Dask: the suite of all runners on a cluster of this machine, and what travels to its workers.
+"""The runner on Dask: the suite of all runners on a cluster of this machine, and what is sent to its workers.
 
-What becomes of a run whose workers or scheduler are lost is tested in `test_dask_losses`.
+Lost workers and schedulers are tested in `test_dask_losses`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from distributed import Client, LocalCluster
 import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
-from kinema.runners import RoundRequest, Runner, TaskRunner, choose_runner
+from kinema.runners import PassRequest, Runner, choose_runner
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
-from kinema.runners.dask.tasks import Files, Shared
-from kinema.runners.hand_out import Dealing
-from kinema.runners.known_files import KnownFiles
-from kinema.runners.pickling import pack
-from kinema.runners.worker import Setup
+from kinema.runners.dask.tasks import SharedFiles, SharedSetup
+from kinema.runners.local.worker import WorkerSetup
+from kinema.runners.scheduler import SchedulePolicy
+from kinema.runners.serialization import serialize
+from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
 
@@ -41,9 +41,9 @@ def client() -> Iterator[Client]:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with (
         LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
-        Client(cluster, set_as_default=False) as found,
+        Client(cluster, set_as_default=False) as made,
     ):
-        yield found
+        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +57,9 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     while (left := client.run_on_scheduler(_tasks_and_plugins)) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []
-    while (told := client.run(_metrics)) and any(told.values()) and time.monotonic() < until:
+    while (metrics := client.run(_metrics)) and any(metrics.values()) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not any(told.values())
+    assert not any(metrics.values())
 
 
 def _metrics(dask_worker: Any) -> list[str]:
@@ -90,7 +90,7 @@ def rmsd(tmp_path: Path) -> Analysis:
 # -- which cluster ------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_of_its_own_for_all_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_its_own_for_all_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(100, 20))
     traj = kn.open(tmp_path / "a.dcd")
     expected = kn.analysis.RMSF(traj, align="average").run(runner="serial").results.values
@@ -101,14 +101,16 @@ def test_a_cluster_of_its_own_for_all_rounds(tmp_path: Path, monkeypatch: pytest
         started.append(1)
         return enter(self)
 
-    told: list[int] = []
-    of = dask_runner.KnownFiles.of
+    snapshots: list[int] = []
+    of = dask_runner.TrajectorySnapshot.of
     monkeypatch.setattr(dask_runner.OwnCluster, "__enter__", count)
-    monkeypatch.setattr(dask_runner.KnownFiles, "of", lambda *rest, **options: told.append(1) or of(*rest, **options))
+    monkeypatch.setattr(
+        dask_runner.TrajectorySnapshot, "of", lambda *rest, **options: snapshots.append(1) or of(*rest, **options)
+    )
     found = kn.analysis.RMSF(traj, align="average").run(runner="dask", workers=2)
     assert found.results.values.tobytes() == expected.tobytes()
-    assert len(found.timings.rounds) == 2
-    assert started == told == [1]
+    assert len(found.timings.passes) == 2
+    assert started == snapshots == [1]
     assert found.plan is not None and "of this run's own" in found.plan
 
 
@@ -145,7 +147,7 @@ def test_another_version(client: Client, rmsd: Analysis, monkeypatch: pytest.Mon
         rmsd.run(runner=Dask(client))
 
 
-# -- what is handed out -------------------------------------------------------------------------------------------
+# -- pieces and shared data ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("schedule", ["dynamic", "static"])
@@ -154,7 +156,7 @@ def test_schedules(client: Client, rmsd: Analysis, schedule: str, oversubscribe:
     expected = rmsd.run(runner="serial").results.values
     rmsd.run(runner=Dask(client, schedule=schedule, oversubscribe=oversubscribe))
     assert rmsd.results.values.tobytes() == expected.tobytes()
-    (one,) = rmsd.timings.rounds
+    (one,) = rmsd.timings.passes
     assert len(one.workers) == 3
     if schedule == "static":
         # each has its share, whether or not another would have been free
@@ -167,11 +169,11 @@ def test_tasks_are_sized_by_what_those_before_have_cost(
     def tasks(least_seconds: float) -> int:
         monkeypatch.setattr(dask_runner, "_LEAST_SECONDS", least_seconds)
         rmsd.run(runner=Dask(client))
-        found = rmsd.timings.rounds[0].tasks
+        found = rmsd.timings.passes[0].tasks
         assert found is not None
         return sum(worker.tasks for worker in found.workers)
 
-    # no leaf takes that long: once some have told, each worker is given its share of what is left
+    # no leaf takes that long: after the first results each worker gets its share of what is left
     assert 3 < tasks(1e9) < tasks(0.0) / 2
 
 
@@ -209,15 +211,16 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         write_xtc(name, random_walk(10, 20), first_step=10 * number)
     traj = kn.open(names, index="memory")
-    frames = (0, 1, traj.n_frames)
-    one = next(kn.analysis.RMSD(traj)._rounds(frames))
+    frames = kn.FrameSelection(range(traj.n_frames))
+    one = next(kn.analysis.RMSD(traj)._passes(frames))
     jobs = [(one.kernel, tuple(one.transforms))]
-    request = RoundRequest(traj.core, frames, jobs)
-    division, plan, _ = Dealing(None, None).divide(request, workers=1, threads=1, memory=1 << 24)
-    setup = Setup(traj.core.recipe(), jobs, plan.fingerprints, division, 0.0)
-    known, data = KnownFiles.of(traj.core)
-    known.recipe["record_reads"] = True
-    files, shared = pickle.loads(pickle.dumps((Files(pack((known, data))), Shared(pack(setup), 1, {}))))
+    request = PassRequest(traj.core, frames, jobs)
+    work_plan, _, _ = SchedulePolicy(None, None).divide(request, workers=1, threads=1, memory=1 << 24)
+    setup = WorkerSetup(jobs, work_plan, 0.0)
+    snapshot, data = TrajectorySnapshot.of(traj.core)
+    snapshot.recipe["record_reads"] = True
+    original = SharedFiles(serialize((snapshot, data))), SharedSetup(serialize(setup), 1, {})
+    files, shared = pickle.loads(pickle.dumps(original))
     planned, seconds = shared.planned(files)
     assert seconds > 0.0
     assert shared.planned(files) == (planned, 0.0)
@@ -226,31 +229,32 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     _core.run_leaves(planned.trajectory, planned.plan, planned.jobs, 0, 1)
     assert planned.trajectory.take_opens() == [str(names[0])]
     assert sys.getsizeof(files) > len(data)
-    # only what they were made of travels
+    # what they have opened and planned is not pickled
     files, shared = pickle.loads(pickle.dumps((files, shared)))
     assert (files._trajectory, shared._planned) == (None, None)
     with pytest.raises(kn.InternalError, match="setup of a worker is none"):
-        Shared(pack("something else"), 1, {}).planned(files)
+        SharedSetup(serialize("something else"), 1, {}).planned(files)
 
 
 @pytest.mark.parametrize("where", ["client", "address", "own"])
-def test_what_is_known_of_files_goes_to_workers_once_for_all_rounds(
+def test_the_snapshot_of_files_is_sent_once_for_all_passes(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     write_xtc(tmp_path / "md.xtc", random_walk(300, 20))
-    scattered: list[str] = []
-    scatter = Client.scatter
+    sent: list[str] = []
+    submit = Client.submit
 
-    def watched(self: Client, data: list[object], **options: object) -> object:
-        scattered.extend(type(one).__name__ for one in data)
-        return scatter(self, data, **options)
+    def watched(self: Client, function: object, *arguments: object, **options: object) -> object:
+        if len(arguments) == 1:
+            sent.append(type(arguments[0]).__name__)
+        return submit(self, function, *arguments, **options)
 
-    monkeypatch.setattr(Client, "scatter", watched)
+    monkeypatch.setattr(Client, "submit", watched)
     runner = Dask({"client": client, "address": client.scheduler.address, "own": None}[where])
     # an average structure first, and then how far atoms are from it
     analysis = kn.analysis.RMSF(kn.open(tmp_path / "md.xtc"), align="average").run(runner=runner, workers=2)
-    assert len(analysis.timings.rounds) == 2
-    assert scattered == ["Files", "Shared", "Shared"]
+    assert len(analysis.timings.passes) == 2
+    assert sent == ["SharedFiles", "SharedSetup", "SharedSetup"]
     expected = kn.analysis.RMSF(kn.open(tmp_path / "md.xtc"), align="average").run(runner="serial").results.rmsf
     assert analysis.results.rmsf.tobytes() == expected.tobytes()
 
@@ -268,8 +272,8 @@ def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
 # -- progress -----------------------------------------------------------------------------------------------------
 
 
-class Heard:
-    """Progress that is written down."""
+class RecordedProgress:
+    """A progress function that records its calls."""
 
     def __init__(self) -> None:
         self.done: list[int] = []
@@ -292,33 +296,33 @@ def unhurried(frame: kn.Frame) -> float:
 def test_progress_moves_while_a_piece_runs(client: Client, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
     analysis = kn.analysis.from_function(unhurried, kn.open(tmp_path / "a.dcd"))
-    heard = Heard()
+    recorded = RecordedProgress()
     # two pieces, of which the first takes some seconds
-    analysis.run(runner=Dask(client, schedule="static", oversubscribe=1), workers=2, progress=heard)
-    assert len(set(analysis.timings.rounds[0].tasks.workers)) == 2  # type: ignore[union-attr]
-    assert set(heard.done) - {0, 256, 512}
-    assert heard.done == sorted(heard.done)
-    assert heard.done[-1] == 512
+    analysis.run(runner=Dask(client, schedule="static", oversubscribe=1), workers=2, progress=recorded)
+    assert len(set(analysis.timings.passes[0].tasks.workers)) == 2  # type: ignore[union-attr]
+    assert set(recorded.done) - {0, 256, 512}
+    assert recorded.done == sorted(recorded.done)
+    assert recorded.done[-1] == 512
     # of the two that take part, the one with the slow frames
-    slow = max(analysis.timings.rounds[0].tasks.workers, key=lambda one: one.function)  # type: ignore[union-attr]
-    assert slow.worker in heard.named
-    assert len(heard.named) <= 2
+    slow = max(analysis.timings.passes[0].tasks.workers, key=lambda one: one.function)  # type: ignore[union-attr]
+    assert slow.worker in recorded.named
+    assert len(recorded.named) <= 2
 
 
 @pytest.mark.parametrize("listens", [False, True])
-def test_tasks_tell_only_where_somebody_listens(client: Client, tmp_path: Path, listens: bool) -> None:
+def test_tasks_report_frames_only_with_a_progress_function(client: Client, tmp_path: Path, listens: bool) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
     analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
-    heard = Heard() if listens else False
+    recorded = RecordedProgress() if listens else False
     runner = Dask(client, schedule="static", oversubscribe=1)
-    running = threading.Thread(target=lambda: analysis.run(runner=runner, progress=heard))
-    told = False
+    running = threading.Thread(target=lambda: analysis.run(runner=runner, progress=recorded))
+    reported = False
     running.start()
     while running.is_alive():
-        told |= any(client.run(_metrics).values())
+        reported |= any(client.run(_metrics).values())
     running.join()
     assert len(analysis.results.values) == 512
-    assert told == listens
+    assert reported == listens
 
 
 def test_a_client_is_as_good_after_a_run_that_was_stopped(client: Client, rmsd: Analysis) -> None:
@@ -372,7 +376,7 @@ def fails_badly(frame: kn.Frame) -> float:
     raise Unpicklable("in two ", "parts")
 
 
-def test_an_exception_that_cannot_travel(client: Client, tmp_path: Path) -> None:
+def test_an_exception_that_cannot_be_pickled(client: Client, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
     with pytest.raises(kn.InternalError, match=r"Unpicklable in a task of worker tcp://\S+: in two parts") as caught:
         kn.analysis.from_function(fails_badly, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client))
@@ -433,12 +437,12 @@ def _running(dask_worker: Any) -> int:
     return len(dask_worker.state.executing)
 
 
-# -- accounting ---------------------------------------------------------------------------------------------------
+# -- task times ---------------------------------------------------------------------------------------------------
 
 
 def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
     rmsd.run(runner=Dask(client))
-    tasks = rmsd.timings.rounds[0].tasks
+    tasks = rmsd.timings.passes[0].tasks
     assert tasks is not None
     done = [one for one in tasks.transitions if (one.start, one.finish) == ("processing", "memory")]
     assert len(done) == sum(worker.tasks for worker in tasks.workers) > 3
@@ -448,7 +452,7 @@ def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
         assert one.worker.startswith("tcp://")
         assert one.nbytes > 0
     assert {worker.worker for worker in tasks.workers} == {one.worker for one in done}
-    # the scheduler's account has the function's time in it, and the job has both; clocks are compared with some slack
+    # the scheduler's task time contains the function's, and the job both; clocks are compared with some slack
     assert tasks.function <= tasks.task + 1e-2 <= tasks.job + 2e-2
     assert (tasks.lost_workers, tasks.redone, tasks.note) == ((), 0, "")
     assert "slowest worker: function" in str(rmsd.timings)
@@ -458,15 +462,15 @@ def test_what_is_packed_for_the_client_counts_as_messages(client: Client, tmp_pa
     write_dcd(tmp_path / "a.dcd", random_walk(200, 10))
     found = kn.analysis.Custom(kn.open(tmp_path / "a.dcd"), SealedCount()).run(runner=Dask(client))
     assert found.results.frames == 200
-    (one,) = found.timings.rounds
+    (one,) = found.timings.passes
     assert one.tasks is not None
     assert sum(worker.communicate for worker in one.workers) >= Sealed.SECONDS * sum(w.tasks for w in one.tasks.workers)
     # it is in the function's time, which is that of Kinema's code
     for times in one.tasks.workers:
         assert times.function >= Sealed.SECONDS * min(1, times.tasks)
-    # the first task of a process unpacks the kernel and opens the files, which its account tells apart
+    # the first task of a process unpickles the kernel and opens the files, which is timed apart
     assert max(worker.open for worker in one.workers) >= Sealed.SECONDS
-    # the job is all of the round, with what came before its first task
+    # the job is the whole pass, with what came before its first task
     assert one.tasks.job == one.wall
     assert one.wall >= max(stop for each in one.tasks.transitions for _, _, stop in each.actions)
 
@@ -477,7 +481,7 @@ def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkey
 
     monkeypatch.setattr(Client, "register_plugin", refuse)
     rmsd.run(runner=Dask(client))
-    tasks = rmsd.timings.rounds[0].tasks
+    tasks = rmsd.timings.passes[0].tasks
     assert tasks is not None
     assert tasks.transitions == ()
     assert "were not recorded: the scheduler has been explicitly disallowed" in str(tasks)
@@ -488,15 +492,13 @@ def test_a_scheduler_that_takes_no_plugin(client: Client, rmsd: Analysis, monkey
 
 
 @pytest.fixture(params=["serial", "processes", "dask"])
-def tasks(request: pytest.FixtureRequest) -> TaskRunner:
+def tasks(request: pytest.FixtureRequest) -> Runner:
     if request.param == "dask":
         return Dask(request.getfixturevalue("client"))
-    found = choose_runner(request.param)
-    assert isinstance(found, TaskRunner)
-    return found
+    return choose_runner(request.param)
 
 
-def test_map(tasks: TaskRunner) -> None:
+def test_map(tasks: Runner) -> None:
     seen: list[int] = []
     found = tasks.map(operator.neg, list(range(20)), progress=seen.append)
     assert found == [-number for number in range(20)]
@@ -504,7 +506,7 @@ def test_map(tasks: TaskRunner) -> None:
     assert tasks.map(operator.neg, []) == []
 
 
-def test_map_tells_which_computation_failed(tasks: TaskRunner) -> None:
+def test_map_names_the_computation_that_failed(tasks: Runner) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         tasks.map((1).__truediv__, [4, 2, 0, 1])
     assert "part 3 of 4" in "\n".join(caught.value.__notes__)
@@ -512,4 +514,5 @@ def test_map_tells_which_computation_failed(tasks: TaskRunner) -> None:
 
 def test_threads_have_no_map() -> None:
     # functions of other libraries are rarely made for several threads
-    assert not isinstance(choose_runner("threads"), TaskRunner)
+    with pytest.raises(kn.ArgumentError, match="the runner 'threads' cannot compute parts"):
+        choose_runner("threads").map(operator.neg, [1])

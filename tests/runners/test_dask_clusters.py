@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.runners.dask import team
+from kinema.runners.dask import client as dask_client
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
 from kinema.runners.task_times import Transition, by_worker, processed_again
@@ -49,6 +49,27 @@ def test_an_adaptive_cluster_without_workers(rmsd: Analysis) -> None:
     assert rmsd.results.values.tobytes() == expected.tobytes()
 
 
+def test_workers_that_are_retired_before_they_answer(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = rmsd.run(runner="serial").results.values
+    retired: list[str] = []
+    check = dask_client._check_scheduler
+
+    def retire_first(client: Client) -> None:
+        # between the arrival of the first worker and the question to it
+        if not retired:
+            retired.extend(client.nthreads())
+            client.retire_workers(retired)
+        check(client)
+
+    monkeypatch.setattr(dask_client, "_check_scheduler", retire_first)
+    with LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster:
+        cluster.adapt(minimum=0, maximum=1, interval="100ms")
+        with Client(cluster, set_as_default=False) as client:
+            rmsd.run(runner=Dask(client))
+    assert len(retired) == 1
+    assert rmsd.results.values.tobytes() == expected.tobytes()
+
+
 def test_workers_that_are_threads_of_one_process_do_not_wait_for_each_other(tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(300, 20))
 
@@ -68,7 +89,7 @@ def test_workers_that_are_threads_of_one_process_do_not_wait_for_each_other(tmp_
         Client(cluster, set_as_default=False) as client,
     ):
         analysis.run(runner=Dask(client, schedule="static", oversubscribe=1))
-    assert [worker.frames for worker in analysis.timings.rounds[0].workers] == [150, 150]
+    assert [worker.frames for worker in analysis.timings.passes[0].workers] == [150, 150]
 
 
 def test_two_clusters_of_our_own_leave_the_logger_as_it_was() -> None:
@@ -179,7 +200,7 @@ def _raises(kind: type[BaseException]) -> None:
 )
 def test_addresses_of_nothing(address: str, words: str) -> None:
     with pytest.raises(kn.ArgumentError, match=words):
-        team.client_of(address)
+        dask_client.client_of(address)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +211,7 @@ def test_files_that_are_none_of_a_scheduler(tmp_path: Path, content: str, words:
     path = tmp_path / "scheduler.json"
     path.write_text(content)
     with pytest.raises(kn.ArgumentError, match=words):
-        team.client_of(str(path))
+        dask_client.client_of(str(path))
 
 
 @pytest.fixture
@@ -204,9 +225,9 @@ def stranger() -> Iterator[socket.socket]:
 
 
 def test_one_who_listens_and_is_silent(stranger: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "_HANDSHAKE", 0.5)
+    monkeypatch.setattr(dask_client, "_HANDSHAKE", 0.5)
     with pytest.raises(kn.WorkerError, match="does not answer as a scheduler of Dask; is this the address of its dash"):
-        team.client_of(f"tcp://127.0.0.1:{stranger.getsockname()[1]}")
+        dask_client.client_of(f"tcp://127.0.0.1:{stranger.getsockname()[1]}")
 
 
 def test_one_who_answers_in_another_language(stranger: socket.socket) -> None:
@@ -219,7 +240,7 @@ def test_one_who_answers_in_another_language(stranger: socket.socket) -> None:
     answering = threading.Thread(target=answer)
     answering.start()
     with pytest.raises(kn.WorkerError, match="does not answer as a scheduler of Dask"):
-        team.client_of(f"tcp://127.0.0.1:{stranger.getsockname()[1]}")
+        dask_client.client_of(f"tcp://127.0.0.1:{stranger.getsockname()[1]}")
     answering.join()
 
 
@@ -249,7 +270,7 @@ def test_times_of_several_threads_do_not_add_up() -> None:
     ]
 
 
-def test_tasks_that_the_scheduler_gives_once_more() -> None:
+def test_tasks_that_the_scheduler_assigns_again() -> None:
     def given(name: str, worker: str) -> Transition:
         return Transition(name, "waiting", "processing", worker, 0.0)
 

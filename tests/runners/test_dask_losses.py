@@ -19,9 +19,10 @@ from distributed import Client
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.checkpoint.file import load
+from kinema.execution.checkpoint.file import load
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.children import start_child
 from kinema.testing.runners import slow_corner
 
 
@@ -58,11 +59,12 @@ class Cluster:
         package = str(Path(kn.__file__).parent.parent)
         log = (self.folder / f"{what}-{len(self.workers)}.log").open("wb")
         with log:
-            return subprocess.Popen(
+            return start_child(
                 [sys.executable, "-m", f"distributed.cli.dask_{what}", *words],
                 env={**os.environ, "PYTHONPATH": package, **settings},
                 stdout=log,
                 stderr=log,
+                text=False,
                 cwd=self.folder,
             )
 
@@ -70,8 +72,10 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made = Cluster(tmp_path_factory.mktemp("dask"))
-    yield made
-    made.end()
+    try:
+        yield made
+    finally:
+        made.end()
 
 
 @pytest.fixture
@@ -108,23 +112,23 @@ def test_leaves_of_a_killed_worker_are_run_again(cluster: Cluster, slow: Analysi
     slow.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
     assert slow.results.values.tobytes() == expected.tobytes()
-    (one,) = slow.timings.rounds
+    (one,) = slow.timings.passes
     assert one.tasks is not None
     assert len(one.tasks.lost_workers) == 1
-    # two were in flight for it
+    # two were submitted for it
     assert one.tasks.redone >= 1
     assert f"lost: {one.tasks.lost_workers[0]}; {one.tasks.redone} task" in str(slow.timings)
-    # what the lost worker had done and handed over counts, what it had not is that of the other
+    # completed tasks of the lost worker count, its others are run by the other worker
     assert sum(worker.frames for worker in one.workers) == 600
 
 
 def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(1024, 20))
     go = tmp_path / "go"
-    told: list[int] = []
+    reported: list[int] = []
 
     def corner(frame: Any) -> Any:
-        # a hundred frames of each piece; the others when it was told that some are lost
+        # a hundred frames of each piece; the others after progress has gone back
         until = time.monotonic() + 60
         while frame.frame % 512 >= 100 and not go.exists():
             assert time.monotonic() < until, "no frames were taken back"
@@ -136,18 +140,18 @@ def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path
         if done > 0 and _busy(cluster).poll() is None:
             _busy(cluster).kill()
             _busy(cluster).wait(30)
-        if told and done < told[-1]:
+        if reported and done < reported[-1]:
             go.touch()
-        told.append(done)
+        reported.append(done)
 
     cluster.start(2)
     waiting = kn.analysis.from_function(corner, kn.open(tmp_path / "a.dcd"))
     waiting.run(runner=Dask(str(cluster.file), schedule="static", oversubscribe=1), progress=kill)
     assert go.exists()
-    assert told[-1] == 1024
+    assert reported[-1] == 1024
 
 
-def test_all_that_was_scattered_is_lost_with_the_only_worker(cluster: Cluster, slow: Analysis) -> None:
+def test_shared_data_that_is_lost_with_the_only_worker_is_computed_again(cluster: Cluster, slow: Analysis) -> None:
     expected = slow.run(runner="serial").results.values
     cluster.start(1)
 
@@ -160,7 +164,29 @@ def test_all_that_was_scattered_is_lost_with_the_only_worker(cluster: Cluster, s
     slow.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
     assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.rounds[0].tasks
+    tasks = slow.timings.passes[0].tasks
+    assert tasks is not None
+    assert tasks.redone > 0
+
+
+@pytest.mark.parametrize("options", [{"workers": 1}, {"schedule": "static"}])
+def test_another_worker_takes_what_was_meant_for_one_that_is_lost(
+    cluster: Cluster, slow: Analysis, options: dict[str, Any]
+) -> None:
+    expected = slow.run(runner="serial").results.values
+    cluster.start(1)
+
+    def replace() -> None:
+        _busy(cluster).kill()
+        _busy(cluster).wait(30)
+        cluster.add()
+
+    kill = AtFirst(50, replace)
+    schedule = options.get("schedule")
+    slow.run(runner=Dask(str(cluster.file), schedule=schedule), workers=options.get("workers"), progress=kill)
+    assert kill.done
+    assert slow.results.values.tobytes() == expected.tobytes()
+    tasks = slow.timings.passes[0].tasks
     assert tasks is not None
     assert tasks.redone > 0
 
@@ -175,7 +201,7 @@ def test_no_worker_left(cluster: Cluster, slow: Analysis, tmp_path: Path) -> Non
         )
     content = load(str(tmp_path / "run.ckpt"))
     assert content is not None
-    assert content.rounds[0].nodes
+    assert content.passes[0].nodes
 
 
 def test_leaves_that_end_their_workers(cluster: Cluster, tmp_path: Path) -> None:
@@ -220,8 +246,8 @@ def test_a_worker_that_has_been_stopped(cluster: Cluster, slow: Analysis) -> Non
         processes = client.run(os.getpid)
         stopped, number = next(iter(processes.items()))
         os.kill(number, signal.SIGSTOP)
-        # others have been heard of since
-        while client.run_on_scheduler(_last_heard) != stopped:
+        # until its heartbeat is the oldest
+        while client.run_on_scheduler(_least_recent_heartbeat) != stopped:
             time.sleep(0.05)
         with pytest.raises(kn.WorkerError, match=rf"Dask worker {stopped} has not answered for 1 s"):
             slow.run(runner=Dask(client, patience=1.0))
@@ -237,12 +263,12 @@ def test_workers_that_stop_meanwhile_are_lost(cluster: Cluster, slow: Analysis) 
     slow.run(runner=Dask(str(cluster.file)), progress=stop)
     assert stop.done
     assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.rounds[0].tasks
+    tasks = slow.timings.passes[0].tasks
     assert tasks is not None
     assert len(tasks.lost_workers) == 1
 
 
-def _last_heard(dask_scheduler: Any) -> str:
+def _least_recent_heartbeat(dask_scheduler: Any) -> str:
     return str(min(dask_scheduler.workers.values(), key=lambda worker: worker.last_seen).address)
 
 
@@ -268,7 +294,7 @@ def test_workers_that_join_take_part(cluster: Cluster, slow: Analysis) -> None:
     cluster.start(1)
     slow.run(runner=Dask(str(cluster.file)), progress=AtFirst(20, cluster.add))
     # one that is added may come too late; it does no harm then
-    assert 1 <= len(slow.timings.rounds[0].workers) <= 2
+    assert 1 <= len(slow.timings.passes[0].workers) <= 2
     assert slow.timings.frames == 600
 
 
@@ -374,7 +400,7 @@ def end(self, progress, static):
 started = []
 enter = dask_cluster.OwnCluster.__enter__
 dask_cluster.OwnCluster.__enter__ = lambda self: (started.append(self), enter(self))[1]
-dask._Round.run = end
+dask._DaskPass.run = end
 main(["rgyr", "-f", {path!r}, "--weights", "none", "--runner", "dask", "-j", "2"])
 """
 
@@ -389,14 +415,10 @@ main(["rgyr", "-f", {path!r}, "--weights", "none", "--runner", "dask", "-j", "2"
 )
 def test_workers_of_its_own_end_with_the_run(slow: Analysis, tmp_path: Path, then: str, code: int) -> None:
     package = str(Path(kn.__file__).parent.parent)
-    process = subprocess.Popen(
+    process = start_child(
         [sys.executable, "-c", SCRIPT.format(then=then, path=slow.trajectory.paths[0])],
         env={**os.environ, "PYTHONPATH": package, "TMPDIR": str(tmp_path)},
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
     )
     with process:
         assert process.stdout is not None
@@ -404,10 +426,10 @@ def test_workers_of_its_own_end_with_the_run(slow: Analysis, tmp_path: Path, the
         assert process.stdin is not None
         workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.stdin.close()
-        said = process.stderr.read()
+        stderr = process.stderr.read()
         assert process.wait(timeout=60) == code
     assert len(workers) == 2
-    assert said == ("" if code < 0 else "kinema: stopped, nothing was written\n")
+    assert stderr == ("" if code < 0 else "kinema: stopped, nothing was written\n")
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert all(one.status() == psutil.STATUS_ZOMBIE for one in alive)
 
@@ -423,7 +445,7 @@ def test_a_worker_of_its_own_that_is_killed(slow: Analysis) -> None:
 
     slow.run(runner="dask", workers=2, progress=AtFirst(50, kill))
     assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.rounds[0].tasks
+    tasks = slow.timings.passes[0].tasks
     assert tasks is not None
     assert len(tasks.lost_workers) == 1
     until = time.monotonic() + 30

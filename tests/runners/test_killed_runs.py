@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
-from kinema.checkpoint.file import load
+from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.children import start_child
 
 # in a module of its own, so that worker processes can import it
 MODULE = """
@@ -40,8 +41,8 @@ def run():
     others = [kn.analysis.RMSD(traj)] if out else [kn.analysis.RMSF(traj, align="average")]
     said = []
     def progress(done, total):
-        # the first pieces are a leaf of two frames each, of which each worker holds two
-        if done > 8 and not said:
+        # the first pieces are a leaf of 16 frames each, of which each worker holds two
+        if done > 64 and not said:
             print("at work", flush=True)
             said.append(True)
     made = kn.run([corners, *others], runner=runner, workers=2, checkpoint=folder + "/run.ckpt",
@@ -103,14 +104,7 @@ def _environment() -> dict[str, str]:
 
 
 def _started(script: str, *words: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, words)],
-        env=_environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start_child([sys.executable, "-c", script, *map(str, words)], env=_environment(), stdin=subprocess.PIPE)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +170,7 @@ def test_a_signal_that_ends_saves_first(
         assert said == ""
     content = load(str(folder / "run.ckpt"))
     assert content is not None
-    assert content.rounds[0].nodes
+    assert content.passes[0].nodes
     again = _started(RUN + "\nrun()", folder, runner, "", 1000)
     assert again.communicate(timeout=120)[1] == ""
     assert (folder / "found.npz").read_bytes() == expected["memory"]
@@ -193,14 +187,7 @@ def test_sigusr1_saves_and_the_run_goes_on(folder: Path, expected: dict[str, byt
         "        time.sleep(0.01)",
     )
     (folder / "slow.py").write_text(waiting)
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN + "\nrun()", str(folder), runner, "", "1000"],
-        env=_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = _started(RUN + "\nrun()", folder, runner, "", 1000)
     assert process.stdout is not None
     assert process.stderr is not None
     with process:
@@ -213,13 +200,13 @@ def test_sigusr1_saves_and_the_run_goes_on(folder: Path, expected: dict[str, byt
                 process.send_signal(signal.SIGUSR1)
             time.sleep(0.05)
             content = load(str(folder / "run.ckpt"))
-            if content is not None and content.rounds and content.rounds[0].nodes:
+            if content is not None and content.passes and content.passes[0].nodes:
                 break
         (folder / "go").touch()
         assert process.stderr.read() == ""
     assert process.returncode == 0
     assert content is not None
-    assert content.rounds[0].nodes
+    assert content.passes[0].nodes
     assert (folder / "found.npz").read_bytes() == expected["memory"]
 
 
@@ -227,13 +214,13 @@ def test_a_killed_worker_ends_the_run_and_the_next_goes_on(
     folder: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = RUN + (
-        "\nfrom kinema.runners import processes\n"
-        "merge = processes._Round._merge\n"
+        "\nfrom kinema.runners.local import processes\n"
+        "merge = processes._ProcessesPass._merge\n"
         "def merge_and_kill(self, member, done):\n"
         "    merge(self, member, done)\n"
         "    if self._leaves_done > 20:\n"
         "        member.process.kill()\n"
-        "processes._Round._merge = merge_and_kill\n"
+        "processes._ProcessesPass._merge = merge_and_kill\n"
         "run()\n"
     )
     process = _started(script, folder, "processes", "", 1000)
@@ -243,7 +230,7 @@ def test_a_killed_worker_ends_the_run_and_the_next_goes_on(
     assert "the same call goes on from there" in said
     content = load(str(folder / "run.ckpt"))
     assert content is not None
-    covered = sum(1 << level for level, _, _ in content.rounds[0].nodes)
+    covered = sum(1 << level for level, _, _ in content.passes[0].nodes)
     assert covered > 20
     again = _started(RUN + "\nrun()", folder, "threads", "", 1000)
     assert again.communicate(timeout=120)[1] == ""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.checkpoint.file import load
+from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 HERE = Path(__file__).parent
@@ -72,7 +72,7 @@ def bits(analysis):
     return [np.asarray(analysis.results[name]).tobytes() for name in analysis.results]
 
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open("a.dcd")
         make = [lambda: kn.analysis.RMSD(traj, groups=[[0, 3]]), lambda: kn.analysis.RMSF(traj, align="average")]
         expected = [bits(one().run(runner="serial")) for one in make]
@@ -99,17 +99,18 @@ def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
     # sums of many atoms: as many bytes from each rank, merged by ranks on the way to rank 0
     write_dcd(folder / "wide.dcd", random_walk(40, 60_000))
     text = """
-from kinema.runners.mpi import gathering as mpi_gathering
-on_a_tree = mpi_gathering._on_a_tree
+from kinema.runners.mpi import reduction as mpi_reduction
+reduce_on_tree = mpi_reduction._reduce_on_tree
 def noted(*arguments):
     say("merges", rank)
-    return on_a_tree(*arguments)
-mpi_gathering._on_a_tree = noted
+    return reduce_on_tree(*arguments)
+mpi_reduction._reduce_on_tree = noted
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open("wide.dcd")
         found = kn.analysis.RMSF(traj).run(runner=mpi).results.rmsf
-        mpi._tree_from = 1
+        # more than five ranks send that have no nodes, where rank 0 was faster than all others
+        mpi._tree_from = 100
         kn.analysis.RMSD(traj, select=[1, 2]).run(runner=mpi)
         assert found.tobytes() == kn.analysis.RMSF(traj).run(runner="serial").results.rmsf.tobytes()
 """
@@ -169,7 +170,7 @@ say(rank, rmsd.timings.frames, bool(rmsd.plan))
 def test_by_name_and_by_function(mpi: Any, folder: Path) -> None:
     text = """
 rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi")
-found = kn.runners.MPI(results="all").together(lambda: kn.analysis.RMSF(kn.open("a.dcd")).run(runner="serial").results)
+found = kn.runners.MPI(results="all").on_root(lambda: kn.analysis.RMSF(kn.open("a.dcd")).run(runner="serial").results)
 say("rmsf" in found)
 """
     assert mpi.script(2, text, folder).split() == ["True", "True"]
@@ -179,7 +180,7 @@ say("rmsf" in found)
 
 OPENS = """
 from kinema import _core
-from kinema.runners import known_files
+from kinema import snapshot
 opened = []
 def audit(event, arguments):
     if event == "open" and isinstance(arguments[0], str) and arguments[0].startswith(os.getcwd()):
@@ -190,11 +191,11 @@ def opening(self, data):
     import pickle
     found = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
     if found:
-        recipe["describe"] = known_files._Described(recipe["describe"], found)
-    trajectories.append(_core.Trajectory(**recipe, known=data[: self.core_bytes], record_reads=True))
+        recipe["describe"] = snapshot._CachedDescriptions(recipe["describe"], found)
+    trajectories.append(_core.Trajectory(**recipe, snapshot=data[: self.core_bytes], record_reads=True))
     return trajectories[-1]
-known_files.KnownFiles.open = opening
-import kinema.h5md.describing as describing
+snapshot.TrajectorySnapshot.open = opening
+from kinema.formats.h5md.read import describe as describing
 described = describing._described
 def noting(found):
     opened.append("described")
@@ -202,7 +203,7 @@ def noting(found):
 describing._described = noting
 names = os.environ["NAMES"].split()
 with kn.runners.MPI(schedule="static") as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open([os.path.join(os.getcwd(), name) for name in names], overlap="all")
         found = kn.analysis.RMSD(traj).run(runner=mpi)
         assert found.results.rmsd.tobytes() == kn.analysis.RMSD(traj).run(runner="serial").results.rmsd.tobytes()
@@ -238,17 +239,17 @@ def test_rounds_of_a_run_share_what_is_known_of_the_files(mpi: Any, tmp_path: Pa
     for name in ("a.dcd", "b.dcd"):
         write_dcd(tmp_path / name, random_walk(100, 5))
     text = """
-from kinema.runners.mpi import sharing as mpi_sharing
-made = mpi_sharing.NodeBytes
+from kinema.runners.mpi import session
+made = session.NodeBytes
 def noted(ranks, size, data):
     say(rank, "sent")
     return made(ranks, size, data)
-mpi_sharing.NodeBytes = noted
+session.NodeBytes = noted
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         for name in ("a.dcd", "b.dcd", "a.dcd"):
             found = kn.analysis.RMSF(kn.open(name), align="average").run(runner=mpi)
-            assert len(found.timings.rounds) == 2
+            assert len(found.timings.passes) == 2
             expected = kn.analysis.RMSF(kn.open(name), align="average").run(runner="serial")
             assert found.results.rmsf.tobytes() == expected.results.rmsf.tobytes()
 """
@@ -269,17 +270,17 @@ def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> Non
 
 def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> None:
     text = """
-from kinema.runners import known_files
-of = known_files.KnownFiles.of
+from kinema import snapshot
+of = snapshot.TrajectorySnapshot.of
 def changing(trajectory, *rest):
     known = of(trajectory, *rest)
     with open("a.dcd", "r+b") as file:
         file.seek(-20, 2)
         file.write(b"1234")
     return known
-known_files.KnownFiles.of = changing
+snapshot.TrajectorySnapshot.of = changing
 with kn.runners.MPI(schedule="static") as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         try:
             kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
         except kn.CorruptFileError as error:
@@ -303,7 +304,7 @@ def noted(ranks, command, *rest):
     return search(ranks, command, *rest)
 mpi.search = mpi_indexing.search = noted
 with kn.runners.MPI() as ranks:
-    if ranks.leads:
+    if ranks.is_root:
         ranks._index_from = 0
         for again in range(2):
             traj = kn.open(os.environ["NAMES"].split(), overlap="all")
@@ -408,7 +409,7 @@ def save(made):
 ON_RANKS = """
 open(f"pid-{rank}", "w").write(str(os.getpid()))
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         save(run(mpi))
 """
 ON_THREADS = """
@@ -429,8 +430,8 @@ def _wait_for_nodes(path: Path) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         content = load(str(path)) if path.exists() else None
-        if content is not None and content.rounds and content.rounds[0].nodes:
-            assert len(content.rounds) == 1, "nothing was saved before the first round was done"
+        if content is not None and content.passes and content.passes[0].nodes:
+            assert len(content.passes) == 1, "nothing was saved before the first round was done"
             return
         time.sleep(0.01)
     pytest.fail("nothing was saved")
@@ -445,7 +446,7 @@ SEALED = """
 from kinema.testing.runners import Sealed, SealedCount
 
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open("a.dcd")
         for tree_from in (1 << 40, 0):
             # static, so that both ranks have something
@@ -468,7 +469,7 @@ def test_packing_and_unpacking_count_as_messages(mpi: Any, folder: Path) -> None
 
 NUMBERS = """
 import time
-from kinema.runners.mpi.counter import Counter
+from kinema.runners.mpi.shared_counter import Counter
 
 number = Counter.next
 
@@ -478,7 +479,7 @@ def late(counter):
 
 Counter.next = late
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         found = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
         # each rank asks at least once, if only to hear that there is no more
         assert min(worker.communicate for worker in found.timings.workers) >= 0.05, found.timings
@@ -504,7 +505,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
         assert not (folder / "found.npz").exists()
         content = load(str(folder / "run.ckpt"))
         assert content is not None
-        assert content.rounds[0].nodes
+        assert content.passes[0].nodes
         # with another number of ranks, or with threads
         mpi.script(2 if again is ON_RANKS else 1, KEPT + again, folder)
         assert _results(folder) == expected
@@ -517,13 +518,13 @@ def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, 
     process = _at_work(mpi, 3, folder, INTERVAL="8")
     before = load(str(folder / "run.ckpt"))
     assert before is not None
-    assert not before.rounds[0].nodes
+    assert not before.passes[0].nodes
     process.send_signal(number)
     code, _, _ = mpi.ended(process)
     assert code != 0
     content = load(str(folder / "run.ckpt"))
     assert content is not None
-    assert content.rounds[0].nodes
+    assert content.passes[0].nodes
     for one in range(3):
         assert mpi.is_gone(int((folder / f"pid-{one}").read_text()))
     mpi.script(3, KEPT + ON_RANKS, folder)

@@ -37,7 +37,7 @@ def heard(done, total):
         open("go", "w").close()
 
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         found = kn.analysis.from_function(stuck, kn.open("a.dcd")).run(runner=mpi, progress=heard)
         say(sum(worker.frames for worker in found.timings.workers))
 """
@@ -56,7 +56,7 @@ def served(frame):
     return float(MPI.COMM_WORLD.Get_rank() == 0 and "kinema-mpi-progress" in threads)
 
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         for schedule in ("dynamic", "static"):
             runner = mpi.configured(schedule=schedule)
             found = kn.analysis.from_function(served, kn.open("a.dcd")).run(runner=runner)
@@ -74,7 +74,7 @@ def test_other_nodes_are_given_numbers_while_rank_0_computes(mpi: Any, folder: P
 THREADS = """
 from kinema.testing.runners import with_another_thread
 with kn.runners.MPI(threads_per_worker=2, schedule="static", oversubscribe=1) as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         found = kn.analysis.from_function(with_another_thread(), kn.open("a.dcd")).run(runner=mpi)
         say(*(worker.frames > 0 for worker in found.timings.workers))
 """
@@ -112,7 +112,7 @@ class Heard:
 
 progress._BETWEEN_LINES = 0
 with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open("a.dcd")
         kn.analysis.from_function(waiting, traj).run(runner=mpi, progress=Heard())
         kn.analysis.RMSD(traj).run(runner=mpi)
@@ -134,7 +134,7 @@ KEPT = """
 from pathlib import Path
 from kinema.testing.runners import save_at_work
 with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         save_at_work(mpi, Path.cwd(), workers=1)
         say("saved")
 """
@@ -145,16 +145,16 @@ def test_what_is_done_of_a_piece_is_saved(mpi: Any, tmp_path: Path) -> None:
 
 
 KEPT_OF_OTHERS = """
-from kinema.checkpoint.file import load
+from kinema.execution.checkpoint.file import load
 
 def look(done, total):
     # rank 0 has nothing to save yet
     content = load("run.ckpt")
-    if content is not None and content.rounds[0].nodes:
+    if content is not None and content.passes[0].nodes:
         open("go", "w").close()
 
 with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         analysis = kn.analysis.from_function(waiting, kn.open("a.dcd"))
         analysis.run(runner=mpi, progress=look, checkpoint="run.ckpt", checkpoint_interval=0)
         say("saved")
@@ -203,7 +203,7 @@ def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
 traj = kn.open("a.dcd")
 traj.scan()
 try:
-    kn.runners.MPI().map_reduce(kn.runners.RoundRequest(traj.core, (0, 1, 3), []))
+    kn.runners.MPI().map_reduce(kn.runners.PassRequest(traj.core, kn.FrameSelection(range(3)), []))
 except kn.ArgumentError as error:
     say(error)
 for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(threads_per_worker=0)):
@@ -213,6 +213,6 @@ for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(thre
         say(error)
 """
     out = mpi.script(1, text, folder)
-    assert "runs rounds on rank 0, within" in out
+    assert "runs passes on rank 0, within" in out
     assert "gather must be 'collective' or 'one-sided', found 'x'" in out
     assert "results must be 'root', 'all' or 'spread', found 'x'" in out

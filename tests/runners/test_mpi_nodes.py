@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from kinema.testing import random_walk, write_xtc
+from kinema.testing.children import start_child
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 # addresses are the names of the nodes, so that nothing has to resolve any
@@ -31,7 +32,7 @@ exec ip netns exec "$PREFIX-$node" unshare -u sh -c 'hostname "$0"; exec sh -c "
 """
 
 
-class Nodes:
+class NewNodes:
     """Two network namespaces that are connected with each other and with nothing else."""
 
     def __init__(self, folder: Path) -> None:
@@ -70,14 +71,10 @@ class Nodes:
         # UCX and libfabric look at all interfaces, and take the loopback of one node for that of the other
         network = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "veth0", "FI_TCP_IFACE": "veth0"}
         words = ["sh", "-c", f"hostname {ADDRESSES[0]}; exec {shlex.join(words)}"]
-        process = subprocess.Popen(
+        process = start_child(
             ["ip", "netns", "exec", f"{self.prefix}-{ADDRESSES[0]}", "unshare", "-u", *words],
             cwd=folder,
             env=mpi.environment(**network),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         code, out, err = mpi.ended(process)
         assert code == 0, out + err
@@ -86,18 +83,18 @@ class Nodes:
     def remove(self) -> None:
         """Gives them back."""
         for address in ADDRESSES:
-            subprocess.run(["ip", "netns", "del", f"{self.prefix}-{address}"], capture_output=True)
+            subprocess.run(["ip", "netns", "del", f"{self.prefix}-{address}"], capture_output=True, timeout=60)
 
 
 def _ip(*words: str) -> str:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewNodes]:
     """Two nodes; skipped where they cannot be made."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("network namespaces need root on Linux")
@@ -106,7 +103,7 @@ def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]
         pytest.skip(f"no {' and no '.join(missing)} here, which make nodes of network namespaces")
     if not mpi.of_mpich():
         pytest.skip("the launcher is not that of MPICH, which can be told how to reach a node")
-    found = Nodes(tmp_path_factory.mktemp("nodes"))
+    found = NewNodes(tmp_path_factory.mktemp("nodes"))
     try:
         found.make()
         yield found
@@ -117,7 +114,7 @@ def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]
 
 
 SAME = """
-from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.mpi.communicator import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 say("node", rank, ranks.name, ranks.node.Get_size(), ranks.leaders != MPI.COMM_NULL)
 ranks.free()
@@ -140,7 +137,7 @@ say("same", rank)
 """
 
 
-def test_two_nodes_same_bits(mpi: Any, nodes: Nodes, tmp_path: Path) -> None:
+def test_two_nodes_same_bits(mpi: Any, nodes: NewNodes, tmp_path: Path) -> None:
     write_xtc(tmp_path / "a.xtc", random_walk(2000, 12))
     lines = sorted(nodes.run(mpi, SAME, tmp_path).splitlines())
     first, second = ADDRESSES
@@ -167,11 +164,11 @@ for what in (lambda: mpi.open("a.xtc"), lambda: kn.analysis.RMSD(traj, select=[0
     what()
     MPI.COMM_WORLD.Barrier()
     if rank == 0:
-        say(len(traj.core.pack()), sent() - before)
+        say(len(traj.core.snapshot()), sent() - before)
 """
 
 
-def test_what_rank_0_knows_is_sent_once_to_the_other_node(mpi: Any, nodes: Nodes, tmp_path: Path) -> None:
+def test_what_rank_0_knows_is_sent_once_to_the_other_node(mpi: Any, nodes: NewNodes, tmp_path: Path) -> None:
     write_xtc(tmp_path / "a.xtc", random_walk(60_000, 3))
     lines = nodes.run(mpi, SENT, tmp_path).splitlines()
     assert len(lines) == 2
@@ -184,7 +181,7 @@ def test_what_rank_0_knows_is_sent_once_to_the_other_node(mpi: Any, nodes: Nodes
 
 COUNTING = """
 import time
-from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.mpi.communicator import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 if rank == 0:
     ranks.counter.reset()
@@ -208,5 +205,5 @@ ranks.free()
 """
 
 
-def test_numbers_for_the_other_node_while_their_owner_computes(mpi: Any, nodes: Nodes, tmp_path: Path) -> None:
+def test_numbers_for_the_other_node_while_their_owner_computes(mpi: Any, nodes: NewNodes, tmp_path: Path) -> None:
     assert nodes.run(mpi, COUNTING, tmp_path) == "True\n"

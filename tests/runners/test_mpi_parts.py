@@ -1,4 +1,4 @@
-"""What the MPI runner is made of: the launcher's variables, the shared counter, rows spread over all ranks."""
+"""The parts of the MPI runner: the launcher's variables, the shared counter, rows distributed over the ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kinema.runners.mpi.launch import Launch, launched
+from kinema.runners.mpi.launcher import Launch, launched
 
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
@@ -37,14 +37,20 @@ def test_what_launchers_say(environment: dict[str, str], expected: Launch | None
 def test_mpi_is_not_loaded_where_nobody_asks_for_it(mpi: Any, tmp_path: Path) -> None:
     script = "import sys, kinema, kinema.cli, kinema.runners; print([m for m in sys.modules if 'mpi4py' in m])"
     found = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=mpi.environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=mpi.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert found.stdout == "[]\n"
 
 
 COUNTING = """
 import time
-from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.mpi.communicator import Ranks
 ranks = Ranks(MPI.COMM_WORLD)
 for again in range(2):
     if rank == 0:
@@ -77,19 +83,19 @@ def test_every_number_goes_to_one_rank(mpi: Any, more: dict[str, str], tmp_path:
 
 
 ROWS = """
-from kinema.runners.mpi.arrays import GlobalArray, GlobalRows
-from kinema.runners.mpi.ranks import Ranks
-ranks = Ranks(MPI.COMM_WORLD)
+from kinema.runners.mpi.global_array import GlobalArray
+from kinema.runners.mpi.session import MPISession
+ranks = MPISession(MPI.COMM_WORLD)
 for n_rows in (1, 2, 7, 1000):
     for values in (np.dtype(np.float64), np.dtype((np.int16, (3, 2))), np.dtype("U5")):
-        rows = GlobalRows(ranks, (5, 2, n_rows), values)
+        rows = ranks.new_rows(kn.FrameSelection(range(5, 5 + 2 * n_rows, 2)), values)
         whole = np.zeros(n_rows, rows.record)
         whole["time"] = np.arange(n_rows) / 3
         whole["values"] = np.arange(whole["values"].size).reshape(whole["values"].shape).astype(values.base)
         begin, end = n_rows * rank // ranks.size, n_rows * (rank + 1) // ranks.size
         rows.put(begin, whole[begin:end])
         rows.complete()
-        rows.meet()
+        rows.synchronize()
         for first, stop in ((0, n_rows), (n_rows // 3, n_rows // 2), (n_rows, n_rows)):
             assert rows.get(first, stop).tobytes() == whole[first:stop].tobytes()
         assert rows.local().tobytes() == whole[rows.own.start : rows.own.stop].tobytes()
@@ -126,8 +132,8 @@ for comm in (part, 3):
 def test_without_mpi4py_the_error_says_what_to_install(mpi: Any, tmp_path: Path) -> None:
     script = "import sys; sys.modules['mpi4py'] = None\nimport kinema as kn\nkn.runners.choose_runner('mpi')"
     found = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=mpi.environment(), capture_output=True, text=True
+        [sys.executable, "-c", script], cwd=tmp_path, env=mpi.environment(), capture_output=True, text=True, timeout=60
     )
     assert found.returncode == 1
-    assert "ArgumentError: the MPI runner needs mpi4py" in found.stderr
+    assert "MissingPackageError: the runner 'mpi' needs mpi4py" in found.stderr
     assert "kinema[mpi-local]" in found.stderr

@@ -85,15 +85,15 @@ def test_same_bits_as_serial(mpi: Any, n_ranks: int, more: dict[str, str], folde
 
 NOBODY_WAITS = """
 import time
-from kinema.runners.mpi.round import WorkingRank
-run_pieces = WorkingRank.run_pieces
+from kinema.runners.mpi.passes import WorkerRank
+run_pieces = WorkerRank.run_pieces
 def late(self, *arguments):
     while rank == 2 and not os.path.exists("rank 1 has put its rows"):
         time.sleep(0.01)
     run_pieces(self, *arguments)
     if rank == 1:
         open("rank 1 has put its rows", "w").close()
-WorkingRank.run_pieces = late
+WorkerRank.run_pieces = late
 traj = kn.open("a.dcd")
 found = kn.analysis.RMSD(traj).run(runner=kn.runners.MPI(gather="one-sided", schedule="static", results="all"))
 assert bits([found]) == bits([kn.analysis.RMSD(traj).run(runner="serial")])
@@ -106,14 +106,14 @@ def test_who_puts_rows_waits_for_nobody(mpi: Any, folder: Path) -> None:
 
 
 TOLD = """
-from kinema.runners.mpi import ranks as mpi_ranks
-broadcast = mpi_ranks.Ranks.broadcast
+from kinema.runners.mpi.session import MPISession, RunEnded
+broadcast = MPISession.broadcast
 def noted(self, message=None):
     told = broadcast(self, message)
-    if isinstance(told, mpi_ranks.Ended):
+    if isinstance(told, RunEnded):
         sizes.append(len(told.value))
     return told
-mpi_ranks.Ranks.broadcast = noted
+MPISession.broadcast = noted
 traj = kn.open("a.dcd")
 traj.scan()
 one = []
@@ -182,14 +182,14 @@ if rank == size - 1:
 def test_arrays_that_stay_spread(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
     lines = mpi.script(n_ranks, BEGIN + SPREAD, folder, **more).splitlines()
     assert lines[:2] == [f"OutOfRangeError: row {row} is out of range, the array has 400 rows" for row in (400, -401)]
-    assert lines[2].startswith("ArgumentError: rows of a spread array are a number or a slice")
-    assert lines[3].startswith("ArgumentError: an array that is spread over ranks cannot be pickled")
+    assert lines[2].startswith("ArgumentError: rows of a distributed array are a number or a slice")
+    assert lines[3].startswith("ArgumentError: a distributed array cannot be pickled")
     assert lines[4:] == ["this array was freed; its rows are not there any more"] * 4
 
 
 LED = """
 with kn.runners.MPI() as mpi:
-    if mpi.leads:
+    if mpi.is_root:
         traj = kn.open("a.dcd")
         runner = mpi.configured(gather="one-sided", results="spread")
         expected = kn.analysis.RMSD(traj).run(runner="serial").results.rmsd
@@ -210,11 +210,11 @@ mpi = kn.runners.MPI(gather="one-sided", results="spread")
 def analyse():
     dropped = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi)
     return {"rmsd": kn.analysis.RMSD(kn.open("a.dcd")).run(runner=mpi).results.rmsd, "n": 3}
-found = mpi.together(analyse)
+found = mpi.on_root(analyse)
 assert found["n"] == 3
 say(rank, found["rmsd"][250, 2] == kn.analysis.RMSD(kn.open("a.dcd")).run(runner="serial").results.rmsd[250, 2])
 mpi = kn.runners.MPI(gather="one-sided", results="all")
-found = mpi.together(analyse)["rmsd"]
+found = mpi.on_root(analyse)["rmsd"]
 assert isinstance(found, np.ndarray) and len(found) == 400
 """
 
@@ -246,7 +246,7 @@ def test_rows_that_are_kept_go_to_rank_0(mpi: Any, folder: Path) -> None:
 # -- failure ---------------------------------------------------------------------------------------------------------
 
 FAILING = """
-from kinema.runners.mpi.rows import RowsOfRound
+from kinema.runners.mpi.row_windows import RowsOfPass
 mpi = kn.runners.MPI(gather="one-sided", schedule="static", results="all")
 traj = kn.open("a.dcd")
 for function in (functions.uneven, functions.words):
@@ -254,18 +254,18 @@ for function in (functions.uneven, functions.words):
         kn.analysis.from_function(function, traj, over="frames").run(runner=mpi)
     except kn.ArgumentError as error:
         say(rank, error)
-put = RowsOfRound.put
+put = RowsOfPass.put
 def failing(self, *arguments):
     found = put(self, *arguments)
     if rank == 1:
         raise ZeroDivisionError("after some rows were put")
     return found
-RowsOfRound.put = failing
+RowsOfPass.put = failing
 try:
     kn.analysis.RMSD(traj).run(runner=mpi)
 except ZeroDivisionError as error:
     say(rank, error)
-RowsOfRound.put = put
+RowsOfPass.put = put
 assert len(kn.analysis.RMSD(traj).run(runner=mpi).results.rmsd) == 400
 try:
     kn.runners.MPI(results="spread")
@@ -281,7 +281,7 @@ def test_errors_are_raised_on_all_ranks(mpi: Any, n_ranks: int, more: dict[str, 
         mine = [line.partition(" ")[2] for line in lines if line.startswith(f"{rank} ")]
         assert len(mine) == 4, lines
         assert "rows of different shapes, expected (2, 3), found (3, 3)" in mine[0]
-        assert "values of type object cannot be put into an array that is spread over ranks" in mine[1]
+        assert "values of type object cannot be put into an array distributed over ranks" in mine[1]
         assert mine[2] == "after some rows were put"
         assert "needs gather='one-sided'" in mine[3]
 

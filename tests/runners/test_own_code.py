@@ -87,7 +87,7 @@ def scaled_by(handle):
 ENDINGS = {
     "processes": "analyse('processes')",
     "dask": "analyse('dask')",
-    "mpi": "with kn.runners.MPI() as mpi:\n    if mpi.leads:\n        analyse(mpi)",
+    "mpi": "with kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        analyse(mpi)",
     # the others have the functions of their own copy of the script besides
     "mpi, run by all": "mpi = kn.runners.MPI(results='all')\nanalyse(mpi)",
 }

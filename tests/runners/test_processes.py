@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import os
 import pickle
@@ -10,8 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -22,9 +24,13 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.runners import choose_runner, processes, session, team, worker
-from kinema.runners.processes import ProcessesRunner
+from kinema.cli import main
+from kinema.notes import collected
+from kinema.runners import choose_runner
+from kinema.runners.local import processes, worker, worker_pool
+from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+from kinema.testing.children import start_child
 from kinema.testing.runners import Sealed, SealedCount, save_at_work
 
 
@@ -93,7 +99,7 @@ def test_what_is_done_of_a_piece_is_saved(tmp_path: Path) -> None:
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team.start_interpreter
+    started = worker_pool.start_interpreter
     count = 0
 
     def counted(*arguments: Any) -> subprocess.Popen[bytes]:
@@ -101,22 +107,22 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
         count += 1
         return started(*arguments)
 
-    monkeypatch.setattr(team, "start_interpreter", counted)
+    monkeypatch.setattr(worker_pool, "start_interpreter", counted)
     found = kn.analysis.RMSF(rmsd.trajectory, align="average").run(runner="processes", workers=1)
-    first, second = found.timings.rounds
+    first, second = found.timings.passes
     assert count == 1
     # the second round begins with no more than opening, in seconds of its own
     assert second.workers[0].cpu < first.workers[0].cpu
     assert second.workers[0].start <= second.wall
     runner = choose_runner("processes")
-    with session(runner):
+    with runner.session():
         for workers, expected in ((1, 2), (1, 2), (3, 4)):
             rmsd.run(runner=runner, workers=workers)
             assert count == expected
 
 
 def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team.start_interpreter
+    started = worker_pool.start_interpreter
     processes_started: list[subprocess.Popen[bytes]] = []
 
     def start_and_stop_the_second(*arguments: Any) -> subprocess.Popen[bytes]:
@@ -125,7 +131,7 @@ def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monk
             processes_started[1].send_signal(signal.SIGSTOP)
         return processes_started[-1]
 
-    monkeypatch.setattr(team, "start_interpreter", start_and_stop_the_second)
+    monkeypatch.setattr(worker_pool, "start_interpreter", start_and_stop_the_second)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     runner = ProcessesRunner()
@@ -138,21 +144,101 @@ def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monk
         assert len(processes_started) == 2
 
 
+# -- workers that are stopped -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Processes that a test stops; they go on when they have been noted, or else after a minute."""
+    monkeypatch.setattr(worker_pool, "_SILENT", 0.3)
+    found: list[int] = []
+    emit = worker_pool.emit
+
+    def resume() -> None:
+        for process in found:
+            os.kill(process, signal.SIGCONT)
+
+    def emit_and_resume(notes: list[str]) -> None:
+        emit(notes)
+        resume()
+
+    monkeypatch.setattr(worker_pool, "emit", emit_and_resume)
+    unnoted = threading.Timer(60, resume)
+    unnoted.start()
+    yield found
+    unnoted.cancel()
+
+
+@pytest.mark.parametrize("of", ["pass", "command", "map"])
+def test_a_worker_that_is_stopped_is_noted(
+    rmsd: Analysis, stopped: list[int], monkeypatch: pytest.MonkeyPatch, capsys: Any, of: str
+) -> None:
+    expected = rmsd.run(runner="serial").results.values
+    order = worker_pool.WorkerHandle.order
+
+    def order_and_stop(self: worker_pool.WorkerHandle, piece: tuple[int, int]) -> None:
+        if not stopped:
+            # before the piece is sent, so that it cannot be done
+            stopped.append(self.process.pid)
+            self.process.send_signal(signal.SIGSTOP)
+        order(self, piece)
+
+    monkeypatch.setattr(worker_pool.WorkerHandle, "order", order_and_stop)
+    if of == "pass":
+        with pytest.warns(kn.Note, match="SIGCONT"):
+            rmsd.run(runner="processes", workers=2)
+        assert rmsd.results.values.tobytes() == expected.tobytes()
+        notes: Sequence[str] = rmsd.notes
+    elif of == "command":
+        with pytest.raises(SystemExit, match="0"):
+            main(["rmsd", "-f", rmsd.trajectory.paths[0], "--runner", "processes", "-j", "2", "--json"])
+        notes = json.loads(capsys.readouterr().out)["notes"]
+    else:
+        with collected() as notes:
+            assert ProcessesRunner().map(abs, [-1, -2, -3], workers=2) == [1, 2, 3]
+    (note,) = [note for note in notes if "SIGCONT" in note]
+    piece = r"part \d of 3" if of == "map" else r"leaves \d+"
+    words = (
+        rf"worker \d \(process {stopped[0]}\) has not answered for 0 s while it had {piece}.*; it is stopped, SIGCONT"
+    )
+    assert re.match(words, note), note
+
+
+def test_a_worker_that_is_stopped_within_a_message_is_noted(
+    stopped: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = worker_pool.WorkerHandle.receive
+
+    def stop_and_receive(self: worker_pool.WorkerHandle) -> worker.Message:
+        if self.pieces and not stopped:
+            # what it sends is longer than what a socket holds
+            stopped.append(self.process.pid)
+            self.process.send_signal(signal.SIGSTOP)
+        return receive(self)
+
+    monkeypatch.setattr(worker_pool.WorkerHandle, "receive", stop_and_receive)
+    with collected() as notes:
+        (found,) = ProcessesRunner().map(bytes, [20_000_000], workers=1)
+    assert len(found) == 20_000_000
+    (note,) = notes
+    assert "SIGCONT" in note
+
+
 # -- workers that end ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_killed_at_work(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
-    order = processes._Round._order
+    order = processes._ProcessesPass._order
     killed: list[int] = []
 
-    def order_and_kill(self: processes._Round, member: team.Member) -> None:
-        order(self, member)
+    def order_and_kill(self: processes._ProcessesPass, handle: worker_pool.WorkerHandle) -> None:
+        order(self, handle)
         if not killed:
-            killed.append(member.process.pid)
-            member.process.send_signal(number)
+            killed.append(handle.process.pid)
+            handle.process.send_signal(number)
 
-    monkeypatch.setattr(processes._Round, "_order", order_and_kill)
+    monkeypatch.setattr(processes._ProcessesPass, "_order", order_and_kill)
     with pytest.raises(
         kn.WorkerError, match=rf"\(process \d+\) was ended by {number.name} while it had leaves"
     ) as caught:
@@ -171,14 +257,14 @@ def test_a_worker_killed_in_a_computation() -> None:
 
 
 def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = team.start_interpreter
+    started = worker_pool.start_interpreter
 
     def start_and_kill(*arguments: object) -> subprocess.Popen[bytes]:
         process = started(*arguments)  # type: ignore[arg-type]
         process.kill()
         return process
 
-    monkeypatch.setattr(team, "start_interpreter", start_and_kill)
+    monkeypatch.setattr(worker_pool, "start_interpreter", start_and_kill)
     with pytest.raises(kn.WorkerError, match="SIGKILL before it was ready"):
         rmsd.run(runner="processes", workers=2)
 
@@ -209,22 +295,22 @@ SCRIPT = """
 import os, signal, sys
 import kinema as kn
 from kinema.cli import main
-from kinema.runners import processes
+from kinema.runners.local import processes
 
 def end(self):
-    print(*[one.process.pid for one in self._members], flush=True)
+    print(*[one.process.pid for one in self._workers], flush=True)
     sys.stdin.read()
     {then}
 
-def ready(self, member):
+def ready(self, _worker):
     self.ready = getattr(self, "ready", 0) + 1
-    if self.ready == len(self._members):
+    if self.ready == len(self._workers):
         end(self)
 
 if {when!r} == "ready":
-    processes._Round._order = ready
+    processes._ProcessesPass._order = ready
 else:
-    processes._Round.run = lambda self, progress: end(self)
+    processes._ProcessesPass.run = lambda self, progress: end(self)
 main(["rgyr", "-f", {path!r}, "--weights", "none", "--runner", "processes", "-j", "3"])
 """
 
@@ -233,16 +319,8 @@ def _run_script(then: str, when: str, path: str, folder: Path) -> tuple[int, str
     """Exit code, stderr and workers of a process that does `then` when its workers are "ready" or "started"."""
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package, "TMPDIR": str(folder)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(then=then, when=when, path=path)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # a process group of its own, as a shell gives to a command
-        start_new_session=True,
-    )
+    script = SCRIPT.format(then=then, when=when, path=path)
+    process = start_child([sys.executable, "-c", script], env=environment, stdin=subprocess.PIPE)
     with process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -286,7 +364,7 @@ def test_scripts_need_no_guard(rmsd: Analysis, tmp_path: Path, how: str) -> None
     script = (
         "import kinema as kn\n"
         "print('once')\n"
-        f"found = kn.analysis.RMSF(kn.open({rmsd.trajectory.paths[0]!r})).run(runner='processes', workers=2)\n"
+        f"found = kn.analysis.RMSD(kn.open({rmsd.trajectory.paths[0]!r})).run(runner='processes', workers=2)\n"
         "print(found.timings.frames)\n"
     )
     path = tmp_path / "script.py"
@@ -316,14 +394,14 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
 ) -> None:
     path = tmp_path / "a.xtc"
     write_xtc(path, random_walk(50, 20))
-    stored: list[worker.Setup] = []
+    stored: list[worker.WorkerSetup] = []
     origins: list[str] = []
-    store = worker.Setup.store
+    store = worker.WorkerSetup.store
 
-    def look(self: worker.Setup, folder: str) -> None:
+    def look(self: worker.WorkerSetup, folder: str) -> None:
         store(self, folder)
         loaded = worker._load(folder)
-        assert isinstance(loaded, worker.Setup)
+        assert isinstance(loaded, worker.WorkerSetup)
         stored.append(loaded)
         ours, theirs = Pipe()
         with ours, theirs:
@@ -331,10 +409,10 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
             assert isinstance(ours.recv(), worker.Ready)
         origins.extend(part["index"] for part in opened._trajectory.parts())
 
-    monkeypatch.setattr(worker.Setup, "store", look)
+    monkeypatch.setattr(worker.WorkerSetup, "store", look)
     kn.analysis.RMSD(kn.open(path, index="memory")).run(runner="processes", workers=2, memory="60 MiB")
     assert origins == ["stored"]
-    assert stored[0].division.memory == 30 << 20
+    assert stored[0].work_plan.memory == 30 << 20
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.xtc"]
 
 

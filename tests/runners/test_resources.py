@@ -64,3 +64,30 @@ def test_control_groups(tmp_path, files, membership, limit):
         (tmp_path / name).write_text(content + "\n")
     (tmp_path / "membership").write_text(membership + "\n")
     assert resources._cgroup_limit(tmp_path, tmp_path / "membership") == limit
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "limit"),
+    [
+        ({}, "", 16 << 30),
+        ({"memory.max": "max"}, "0::/", 16 << 30),
+        ({"memory.max": "max", "a/b/memory.max": str(2 << 30)}, "0::/a/b", 2 << 30),
+        ({"memory/job/memory.limit_in_bytes": str(3 << 30)}, "5:memory:/job", 3 << 30),
+        ({"a/memory.max": str(100 << 20)}, "0::/a", 1 << 30),
+    ],
+)
+def test_default_memory_is_a_quarter_of_what_the_process_may_use(tmp_path, monkeypatch, files, membership, limit):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content + "\n")
+    (tmp_path / "membership").write_text(membership + "\n")
+    found = list(resources._cgroup_memory(tmp_path, tmp_path / "membership"))
+    monkeypatch.setattr(resources, "physical_memory", lambda: 16 << 30)
+    monkeypatch.setattr(resources, "_cgroup_memory", lambda _: iter(found))
+    assert resources.default_memory() == limit // 4
+
+
+@pytest.mark.parametrize(("limit", "files"), [(256, 64), (1024, 256), (1 << 20, 4096), (-1, 4096)])
+def test_open_files_follow_the_limit_of_the_process(monkeypatch, limit, files):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert resources.default_open_files() == files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_processes_of_several_threads(rmsd: Analysis, schedule: str) -> None:
     rmsd.run(runner="processes", workers=2, threads_per_worker=2, schedule=schedule, oversubscribe=1)
     assert rows(rmsd) == expected
     assert f"2 threads, 2 of them, {schedule} schedule" in rmsd.plan
-    (timings,) = rmsd.timings.rounds
+    (timings,) = rmsd.timings.passes
     assert len(timings.workers) == 2
     # seconds of threads
     assert all(worker.total == pytest.approx(2 * timings.wall) for worker in timings.workers)
@@ -92,3 +93,35 @@ def test_dask_by_name_with_options(rmsd: Analysis) -> None:
     rmsd.run(runner="dask", workers=1, threads_per_worker=2, schedule="static")
     assert rows(rmsd) == expected
     assert "2 threads" in rmsd.plan
+
+
+class OwnRunner(kn.runners.Runner):
+    """A user's own runner with nothing but what a runner must have."""
+
+    name = "own"
+
+    def map_reduce(self, request: kn.runners.PassRequest) -> kn.runners.PassResult:
+        return kn.runners.SerialRunner().map_reduce(request)
+
+
+def test_a_runner_of_the_users_own_needs_map_reduce_alone(rmsd: Analysis) -> None:
+    expected = rows(rmsd.run(runner="serial"))
+    assert rows(rmsd.run(runner=OwnRunner())) == expected
+    assert (rmsd.timings.runner, rmsd.timings.gather) == ("own", "")
+    assert OwnRunner().map(str, [1, 2]) == ["1", "2"]
+    assert OwnRunner().on_root(lambda: 3) == 3
+
+
+def test_a_runner_that_is_none(rmsd: Analysis) -> None:
+    with pytest.raises(kn.ArgumentError, match=r"runner is a name or a kinema\.runners\.Runner, found int"):
+        rmsd.run(runner=3)  # type: ignore[arg-type]
+
+
+def test_a_runner_whose_package_is_missing(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "kinema.runners.dask.runner", raising=False)
+    with pytest.raises(
+        kn.MissingPackageError, match=r"'dask' needs distributed .*pip install 'kinema\[dask\]'"
+    ) as caught:
+        rmsd.run(runner="dask")
+    assert isinstance(caught.value, ImportError)

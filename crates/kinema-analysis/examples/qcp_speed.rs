@@ -5,11 +5,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use kinema_analysis::qcp::Reference;
+use kinema_analysis::superposition::qcp::Reference;
 use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose};
 use kinema_core::Result;
 use kinema_core::frame::{Block, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
 use kinema_core::selection::AtomSelection;
 
 /// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.

@@ -3,11 +3,11 @@
 //! It computes nothing; kernels call it once for each block.
 
 use kinema_core::frame::BlockView;
-use kinema_core::kernel::AtomMap;
+use kinema_core::reduce::AtomMap;
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::qcp::first_not_finite;
+use crate::superposition::qcp::first_not_finite;
 
 fn internal(id: &str, what: &str, expected: usize, found: usize) -> Error {
     Error::new(ErrorKind::Internal, format!("{id}: wrong {what}, expected {expected}, found {found}"))
@@ -60,7 +60,9 @@ pub(crate) fn gather<'a>(id: &str, map: &AtomMap, row: &'a [f32], buffer: &'a mu
 #[cold]
 pub(crate) fn not_finite(set: &AtomSelection, gathered: &[f32]) -> Error {
     match first_not_finite(gathered).and_then(|i| set.iter().nth(i)) {
-        Some(atom) => Error::new(ErrorKind::Corrupt, format!("position of atom {atom} is not finite")),
+        Some(atom) => {
+            Error::new(ErrorKind::Corrupt, format!("position of atom {} (counted from 1) is not finite", atom + 1))
+        }
         None => Error::new(ErrorKind::Corrupt, "sums over positions are not finite"),
     }
 }

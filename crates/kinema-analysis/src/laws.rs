@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use kinema_core::frame::BlockView;
-use kinema_core::kernel::{AtomMap, Buffers, Kernel};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
-/// Rows up to which every way of cutting a leaf into blocks is tried; beyond, only every single cut.
+/// Rows up to which every way of splitting a leaf into blocks is tried; beyond, only every single split.
 const ALL_CUTS: usize = 8;
 
 fn broken(id: &str, law: &str) -> Error {
@@ -34,8 +34,8 @@ fn part<'a>(block: &BlockView<'a>, range: Range<usize>) -> BlockView<'a> {
 
 /// Checks the laws of `kernel` on a block of `atoms` with at least two rows.
 ///
-/// `empty` is neutral on both sides of `merge`; a leaf cut into blocks gives the same bits as in one; bytes make the
-/// round trip, and are refused when cut short, too long or of another kernel; blocks of one row and of none are taken;
+/// `empty` is neutral on both sides of `merge`; a leaf split into blocks gives the same bits as in one; bytes make the
+/// round trip, and are refused when truncated, too long or of another kernel; blocks of one row and of none are taken;
 /// nothing gathered is an error of `finish`.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection
     let whole = kernel.to_bytes(&one(0..rows)?)?;
     let law = |holds: bool, law: &str| if holds { Ok(()) } else { Err(broken(kernel.id(), law)) };
 
-    for parts in cuts(rows) {
+    for parts in splits(rows) {
         law(kernel.to_bytes(&gather(&parts)?)? == whole, "a leaf in several blocks gives the same bits as in one")?;
     }
     law(kernel.to_bytes(&gather(&[0..0, 0..rows, rows..rows])?)? == whole, "a block of no rows adds nothing")?;
@@ -89,8 +89,8 @@ pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection
     check_corrupt(kernel, &whole)
 }
 
-/// Every ordered way to cut `rows` rows, or every single cut where there are many.
-fn cuts(rows: usize) -> Vec<Vec<Range<usize>>> {
+/// Every ordered way to split `rows` rows, or every single split where there are many.
+fn splits(rows: usize) -> Vec<Vec<Range<usize>>> {
     let by_points = |points: &[usize]| -> Vec<Range<usize>> {
         let ends = points.iter().copied().chain([rows]);
         let starts = [0].into_iter().chain(points.iter().copied());

@@ -16,10 +16,8 @@ pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
     if weights.len() != n_atoms {
         return Err(invalid(format!("wrong number of weights, expected {n_atoms}, found {}", weights.len())));
     }
-    if let Some((atom, weight)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
-        return Err(invalid(format!(
-            "weight of atom {atom} of the set must be finite and not negative, found {weight}"
-        )));
+    if let Some((index, weight)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
+        return Err(invalid(format!("weight at index {index} must be finite and not negative, found {weight}")));
     }
     let sum: f64 = weights.iter().sum();
     if !(sum > 0.0 && sum.is_finite()) {
@@ -54,8 +52,8 @@ pub(crate) fn reference_atoms(reference: &[f64]) -> Result<&[[f64; 3]]> {
     if atoms.is_empty() {
         return Err(invalid("reference has no atoms, expected at least one".to_owned()));
     }
-    if let Some(atom) = atoms.iter().position(|xyz| !xyz.iter().all(|value| value.is_finite())) {
-        return Err(invalid(format!("reference position of atom {atom} of the set is not finite")));
+    if let Some(index) = atoms.iter().position(|xyz| !xyz.iter().all(|value| value.is_finite())) {
+        return Err(invalid(format!("reference position at index {index} is not finite")));
     }
     Ok(atoms)
 }

@@ -2,7 +2,7 @@
 
 use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, ResultArray, Transform};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, ResultArray, Transform};
 use kinema_core::selection::AtomSelection;
 
 const ATOMS: usize = 214;

@@ -2,7 +2,7 @@
 
 use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, laws};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -69,13 +69,44 @@ fn run<K: Kernel>(kernel: &K, block: &Block) -> Result<Vec<f64>> {
 }
 
 #[test]
+fn atoms_in_any_order_give_the_same_bits_in_that_order() {
+    let block = block(6);
+    let order = [3, 0, 4, 1, 2];
+    let sorted: Vec<u32> = some().iter().collect();
+    let mixed = AtomSelection::new(order.map(|i| sorted[i]).to_vec(), 1000).unwrap();
+    let rows = |values: &[f64], width: usize| -> Vec<f64> {
+        order.iter().flat_map(|&i| values[i * width..][..width].to_vec()).collect()
+    };
+    let expected = run(&Average::new(some()).unwrap(), &block).unwrap();
+    assert_eq!(run(&Average::new(mixed.clone()).unwrap(), &block).unwrap(), rows(&expected, 3));
+    let masses = [1.0, 12.0, 14.0, 16.0, 32.0];
+    let expected = run(&Rgyr::new(some(), Some(&masses), true).unwrap(), &block).unwrap();
+    assert_eq!(run(&Rgyr::new(mixed.clone(), Some(&rows(&masses, 1)), true).unwrap(), &block).unwrap(), expected);
+    let reference: Vec<f64> = (0..15).map(|i| f64::from(i * 7 % 11) * 1.3).collect();
+    let rmsd = |atoms: &AtomSelection, reference: &[f64], weights: &[f64]| {
+        let fitted = AtomsAndReference::new(atoms.clone(), reference, Some(weights)).unwrap();
+        run(&Rmsd::new(fitted, vec![], Fit::Superpose), &block).unwrap()
+    };
+    assert_eq!(rmsd(&mixed, &rows(&reference, 3), &rows(&masses, 1)), rmsd(&some(), &reference, &masses));
+    // a repeated atom: a repeated row of results, but no atom that counts twice
+    let twice = AtomSelection::new(vec![30, 12, 30], 1000).unwrap();
+    assert_eq!(run(&Average::new(twice.clone()).unwrap(), &block).unwrap().len(), 9);
+    for error in [
+        Rgyr::new(twice.clone(), None, false).unwrap_err(),
+        AtomsAndReference::new(twice, &[0.0; 9], None).unwrap_err(),
+    ] {
+        assert_eq!(error.to_string(), "atom index 30 is selected twice, expected each atom once");
+    }
+}
+
+#[test]
 fn a_position_that_is_not_finite_is_named_with_its_frame() {
     let mut bad = block(5);
     // The fifth atom of the block is atom 18 of the trajectory.
     bad.positions[3 * ATOMS * 3 + 4 * 3 + 1] = f32::NAN;
     let expect = |error: Error| {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert_eq!(error.to_string(), "frame 109: position of atom 18 is not finite");
+        assert_eq!(error.to_string(), "frame 109: position of atom 19 (counted from 1) is not finite");
     };
     for atoms in [all(), some()] {
         expect(run(&Rmsf::new(atoms.clone()).unwrap(), &bad).unwrap_err());
@@ -151,5 +182,5 @@ fn a_transform_refuses_positions_of_its_set_that_are_not_finite() {
     let mut bad = block(1);
     bad.positions[4 * 3] = f32::INFINITY;
     let error = transform.apply(&mut bad.positions, &maps, &mut Buffers::default()).unwrap_err();
-    assert_eq!(error.what(), "position of atom 18 is not finite");
+    assert_eq!(error.what(), "position of atom 19 (counted from 1) is not finite");
 }

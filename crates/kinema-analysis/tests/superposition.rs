@@ -1,10 +1,10 @@
 //! Superposition beyond ordinary structures: degenerate, mirrored, far away, not finite; and both builds of the loops.
 
-use kinema_analysis::qcp::{Motion, Reference};
+use kinema_analysis::superposition::qcp::{Motion, Reference};
 use kinema_analysis::{Cpu, Matrix3, Rgyr};
 use kinema_core::ErrorKind;
 use kinema_core::frame::{Block, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel};
 use kinema_core::selection::AtomSelection;
 
 /// Numbers between -0.5 and 0.5, the same in every run.
@@ -193,7 +193,10 @@ fn positions_that_are_not_finite_are_corrupt() {
                 bad[at] = value;
                 let error = prepared.rmsd(&bad).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt);
-                assert_eq!(error.what(), format!("position of atom {} of the set is not finite", at / 3));
+                assert_eq!(
+                    error.what(),
+                    format!("position of atom {} of the set (counted from 1) is not finite", at / 3 + 1)
+                );
                 assert!(prepared.superpose(&bad).is_err() && prepared.rmsd_after(&Motion::NONE, &bad).is_err());
             }
         }

@@ -40,7 +40,7 @@ struct Loaded {
 }
 
 fn load(decoder: &dyn Decoder, source: &dyn Source, request: &Request, n_frames: u64) -> Result<Loaded> {
-    let options = ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) };
+    let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
     let index = decoder.scan(source, &options)?.index;
     let frames = 0..index.n_frames().min(n_frames);
     let wanted: Vec<Wanted> = frames.map(|frame| Wanted { frame, row: 0 }).collect();
@@ -108,7 +108,7 @@ fn main() -> Result<()> {
         );
     }
     let mut n_frames = 0;
-    let options = ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) };
+    let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
     let seconds = best_of(repeats.min(10), || {
         n_frames = decoder.scan(&source, &options)?.index.n_frames();
         Ok(())

@@ -3,6 +3,7 @@
 //! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -140,7 +141,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let d = &*self.0;
         if let Some(path) = &d.path {
-            write!(f, "{}: ", path.display())?;
+            write!(f, "{}: ", printed(path))?;
         }
         let mut place = Vec::new();
         if let Some(frame) = d.frame {
@@ -161,6 +162,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A path in a message. Bytes that are no UTF-8 are escaped as `kinema.printable` does it: two names never look alike.
+pub fn printed(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\udc{byte:02x}")));
+    }
+    text
+}
 
 /// Turns a panic into an `Internal` error: none may cross into Python or end the process.
 pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -187,5 +198,11 @@ mod tests {
             .at_path(Path::new("md.xtc"));
         assert_eq!(error.to_string(), "md.xtc: XTC frame 3, byte 12: wrong magic number, expected 1995, found 7");
         assert_eq!(error.at_byte(99).offset(), Some(12), "the innermost place is kept");
+    }
+
+    #[test]
+    fn names_that_are_no_utf8_are_escaped_byte_by_byte() {
+        let name = std::ffi::OsStr::from_bytes(b"m\xff\xe2\x82d\xc3\xa9.xtc");
+        assert_eq!(printed(Path::new(name)), "m\\udcff\\udce2\\udc82d\u{e9}.xtc");
     }
 }

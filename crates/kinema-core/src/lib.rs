@@ -1,23 +1,19 @@
 //! Files to frames: the core of Kinema.
 //!
-//! `Source -> Index -> Plan -> Engine (read, decode, transform, kernel) -> merge`. No Python, no globals, no printing.
+//! `Source -> Index -> Plan -> pipeline (read, decode, then kernels or arrays)`. No Python, no globals, no printing.
 
-pub mod bulk;
+pub mod clock;
 pub mod container;
-pub mod cuts;
-pub mod engine;
 pub mod error;
 pub mod format;
 pub mod frame;
 pub mod index;
-pub mod join;
-pub mod kernel;
-pub mod merge;
+pub mod named;
+pub mod pipeline;
 pub mod plan;
-pub mod reader;
+pub mod reduce;
 pub mod selection;
 pub mod source;
-pub mod timing;
 pub mod trajectory;
 
 pub use error::{Error, ErrorKind, Result};

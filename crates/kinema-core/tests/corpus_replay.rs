@@ -8,8 +8,6 @@ mod files;
 mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
 mod hdf5_filters;
-#[path = "../../../fuzz/src/inflate_twins.rs"]
-mod inflate_twins;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
@@ -55,9 +53,4 @@ fn decode_hdf5_filters() {
 #[test]
 fn roundtrip_hdf5_filters() {
     replay::inputs("roundtrip_hdf5_filters", hdf5_filters::round_trip);
-}
-
-#[test]
-fn inflate_twins() {
-    replay::inputs("inflate_twins", inflate_twins::decode);
 }

@@ -126,6 +126,18 @@ fn a_file_cut_anywhere_is_an_error_or_its_complete_frames() {
 }
 
 #[test]
+fn a_file_cut_within_its_header_is_truncated() {
+    for (name, builder) in variants() {
+        let whole = builder.build();
+        // the first record's length and name are what a DCD file is known by; no header is shorter than 276 bytes
+        for len in 16..276 {
+            let error = read_damaged(&Dcd, &whole[..len]).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Truncated, "{name} at {len}: {error}");
+        }
+    }
+}
+
+#[test]
 fn flipped_bits_never_panic() {
     let mut random = Random(2026);
     for (_, builder) in variants() {
@@ -174,7 +186,7 @@ fn variants_that_are_not_read_are_refused_by_name() {
         let error = read_damaged(&Dcd, &wide_integers).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.what().contains("8-byte integers"), "{error}");
-        assert!(Dcd.sniff(&wide_integers), "or its name would not be told");
+        assert!(Dcd.sniff(&wide_integers), "so that the error names the variant");
     }
 }
 
@@ -191,7 +203,9 @@ fn numbers_that_cannot_be_meant_are_told() {
     assert_eq!(read(&Dcd, &source, None, None).unwrap().block.steps, [100, 101, 102, 103]);
     let source = with(9, f32::NAN.to_le_bytes());
     let decoder = Dcd.open(&source).unwrap();
-    assert_eq!(decoder.header().warnings, ["the header says a time step of NaN, so the frames have no times"]);
+    assert!(
+        decoder.assumption().unwrap().starts_with("the header says a time step of NaN, so the frames have no times")
+    );
     assert!(!decoder.header().fields.contains(Fields::TIME));
     assert!(read(&Dcd, &source, None, None).unwrap().block.times.iter().all(|time| time.is_nan()));
     // CHARMM's flags are "yes" with any number but 0
@@ -222,8 +236,10 @@ fn cells_alone_need_only_the_heads() {
     for builder in [Builder { cell, ..Builder::new(n_atoms, 3) }, Builder { cell, free, ..Builder::new(n_atoms, 3) }] {
         let source = MemorySource::new("cells", builder.build());
         let decoder = Dcd.open(&source).unwrap();
-        let index =
-            decoder.scan(&source, &ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) }).unwrap().index;
+        let index = decoder
+            .scan(&source, &ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false })
+            .unwrap()
+            .index;
         let request =
             Request { fields: Fields::CELL, atoms: AtomSelection::all(n_atoms as u32), scales: Scales::NATIVE };
         let wanted: Vec<Wanted> = (0..3).map(|i| Wanted { frame: i, row: i as u32 }).collect();
@@ -287,4 +303,46 @@ fn a_title_longer_than_its_record_claims_is_read_by_its_lines() {
         bytes[after + low] = 85;
         assert_eq!(read_damaged(&Dcd, &bytes).err().unwrap().kind(), ErrorKind::Corrupt);
     }
+}
+
+/// The header to the byte as a program writes it, with one frame of one atom.
+fn written_by(title: &str, delta: f32, first_step: i32, stride: i32) -> Vec<u8> {
+    let mut bytes = Builder::new(1, 3).build();
+    bytes[100..180].copy_from_slice(format!("{title:80}").as_bytes());
+    bytes[12..16].copy_from_slice(&first_step.to_le_bytes());
+    bytes[16..20].copy_from_slice(&stride.to_le_bytes());
+    bytes[44..48].copy_from_slice(&delta.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn the_program_that_wrote_a_file_decides_the_unit_of_its_time_step() {
+    const AKMA: f64 = 0.048_888_21;
+    // title, time step, first step, stride, ps between frames, whether something is assumed
+    let programs = [
+        ("Written by LAMMPS", 2.0, 0, 250, 0.5, true),
+        ("REMARKS FILENAME=eq3.dcd CREATED BY NAMD", 0.040_909_66, 10, 10, 0.02, false),
+        ("Created by OpenMM", 0.040_909_66, 1000, 1000, 2.0, false),
+        ("* A SYSTEM OF CHARMM", 0.020_454_828, 1000, 1000, 1.0, false),
+        ("Created by DCD plugin", 1.0, 0, 1, AKMA, true),
+        ("Created by DCD plugin", 0.5, 0, 10, 5.0 * AKMA, false),
+        ("RMS fit of a file written by LAMMPS", 0.5, 0, 10, 5.0 * AKMA, false),
+    ];
+    for (title, delta, first_step, stride, between, assumed) in programs {
+        let source = MemorySource::new(title, written_by(title, delta, first_step, stride));
+        let block = read(&Dcd, &source, None, None).unwrap().block;
+        for frame in 0..3 {
+            let expected = between * (f64::from(first_step / stride) + frame as f64);
+            assert!((block.times[frame] - expected).abs() <= 1e-6 * expected, "{title}: {:?}", block.times);
+        }
+        assert_eq!(Dcd.open(&source).unwrap().assumption().is_some(), assumed, "{title}");
+    }
+}
+
+#[test]
+fn a_time_step_of_zero_is_no_time() {
+    let source = MemorySource::new("x", written_by("Created by HOOMD", 0.0, 0, 10));
+    let decoder = Dcd.open(&source).unwrap();
+    assert!(!decoder.header().fields.names().contains(&"time"));
+    assert!(decoder.assumption().unwrap().contains("no times"));
 }

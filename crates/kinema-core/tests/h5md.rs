@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{Random, folder};
-use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
-use kinema_core::container::hdf5::array::{Array, Description, NOT_STORED};
+use kinema_core::container::hdf5::array::{Array, ArrayDescription, NOT_STORED};
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::container::hdf5::number::Number;
-use kinema_core::engine::{self, Watch};
-use kinema_core::format::h5md::{Field, H5mdDecoder, Rows, Told};
+use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
 use kinema_core::frame::{BlockView, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
+use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Job, Plan};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::source::{Extent, Gather, MemorySource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
@@ -67,7 +68,7 @@ impl Layout {
     }
 
     /// Appends the chunks to `file` in an order that is not theirs; what libhdf5 would say, and the values.
-    fn write(&self, random: &mut Random, file: &mut Vec<u8>) -> (Description, Vec<f64>) {
+    fn write(&self, random: &mut Random, file: &mut Vec<u8>) -> (ArrayDescription, Vec<f64>) {
         let size = Number::from_name(self.number).unwrap().size();
         let chunk = self.chunk.unwrap_or(self.shape);
         let grid = [0, 1, 2].map(|axis| self.shape[axis].div_ceil(chunk[axis]));
@@ -114,7 +115,7 @@ impl Layout {
             sizes[number] = stored.len() as u64;
             file.extend(stored);
         }
-        let description = Description {
+        let description = ArrayDescription {
             name: "value".into(),
             file: 0,
             shape: self.shape,
@@ -132,13 +133,13 @@ impl Layout {
     }
 }
 
-fn field(description: Description, flat: bool, row_of: Option<Vec<i64>>, scale: f64) -> Field {
+fn field(description: ArrayDescription, flat: bool, row_of: Option<Vec<i64>>, scale: f64) -> Field {
     let rows = Rows::Stored(vec![(0, Array::new(description).unwrap())]);
     Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat }
 }
 
-fn told(n_atoms: u64, n_frames: u64, positions: Field) -> Told {
-    Told {
+fn described(n_atoms: u64, n_frames: u64, positions: Field) -> H5mdDescription {
+    H5mdDescription {
         n_atoms: n_atoms as u32,
         n_frames,
         steps: Some((0..n_frames as i64).map(|frame| frame * 10).collect()),
@@ -153,19 +154,19 @@ fn told(n_atoms: u64, n_frames: u64, positions: Field) -> Told {
     }
 }
 
-/// Hands over a structure that is known already.
-struct Known(Mutex<Option<Told>>);
+/// Gives a decoder of a prepared description.
+struct Prepared(Mutex<Option<H5mdDescription>>);
 
-impl ReadStructure for Known {
+impl ReadStructure for Prepared {
     fn open(&self, _: &Path) -> Result<Arc<dyn Decoder>> {
-        let told = self.0.lock().unwrap().take().ok_or_else(|| Error::new(ErrorKind::Internal, "opened twice"))?;
-        Ok(Arc::new(H5mdDecoder::new(told)?))
+        let described = self.0.lock().unwrap().take().ok_or_else(|| Error::new(ErrorKind::Internal, "opened twice"))?;
+        Ok(Arc::new(H5mdDecoder::new(described)?))
     }
 }
 
-fn open(path: PathBuf, file: &[u8], told: Told, log: Option<ReadLog>) -> Result<Trajectory> {
+fn open(path: PathBuf, file: &[u8], described: H5mdDescription, log: Option<ReadLog>) -> Result<Trajectory> {
     std::fs::write(&path, file).unwrap();
-    let structure: Option<Arc<dyn ReadStructure>> = Some(Arc::new(Known(Mutex::new(Some(told)))));
+    let structure: Option<Arc<dyn ReadStructure>> = Some(Arc::new(Prepared(Mutex::new(Some(described)))));
     let trajectory = Trajectory::open(vec![path], OpenOptions { structure, log, ..OpenOptions::default() })?;
     trajectory.scan(1, &|_| Ok(()))?;
     Ok(trajectory)
@@ -183,11 +184,11 @@ struct Found {
 /// Reads frames of some atoms, as float32 and as float64.
 fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<Vec<u32>>) -> Result<Found> {
     let rows = frames.len();
-    let width = 3 * columns.as_ref().map_or(atoms.len(), Vec::len);
-    let request = BulkRequest {
+    let requested = columns.map_or(atoms.to_vec(), |columns| columns.iter().map(|&i| atoms[i as usize]).collect());
+    let width = 3 * requested.len();
+    let request = ArrayRequest {
         frames: FrameSelection::List(frames.into()),
-        atoms: AtomSelection::from_sorted(atoms.to_vec(), trajectory.n_atoms())?,
-        columns,
+        atoms: AtomSelection::new(requested, trajectory.n_atoms())?,
         native: false,
         workers: 2,
         memory: 0,
@@ -206,7 +207,7 @@ fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<
             steps: &mut found.steps,
             times: &mut found.times,
         };
-        bulk::read(trajectory, &request, arrays, &Watch::default())?;
+        arrays::read(trajectory, &request, arrays, &Progress::default())?;
     }
     Ok(found)
 }
@@ -258,8 +259,8 @@ fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
         });
         let scale = [1.0, 10.0, 0.1][random.below(3) as usize];
         let field = field(description, flat, row_of.clone(), scale);
-        let trajectory =
-            open(folder.join("a.h5md"), &file, told(n_atoms, n_frames, field), None).unwrap_or_else(|e| panic!("{e}"));
+        let trajectory = open(folder.join("a.h5md"), &file, described(n_atoms, n_frames, field), None)
+            .unwrap_or_else(|e| panic!("{e}"));
         let frames: Vec<u64> = (0..1 + random.below(2 * n_frames)).map(|_| random.below(n_frames)).collect();
         let mut atoms: Vec<u32> = (0..n_atoms as u32).filter(|_| random.below(3) != 0).collect();
         if atoms.is_empty() || random.below(3) == 0 {
@@ -358,8 +359,8 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
             };
             let mut file = SIGNATURE.to_vec();
             let (description, _) = layout.write(&mut random, &mut file);
-            let told = told(17, 900, field(description, false, None, 1.0));
-            let trajectory = open(folder.join("a.h5md"), &file, told, None).unwrap();
+            let described = described(17, 900, field(description, false, None, 1.0));
+            let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
             let jobs = [Job {
                 kernel: Arc::new(Chain(AtomSelection::from_sorted(vec![1, 2, 11], 17).unwrap())),
                 transforms: Vec::new(),
@@ -371,17 +372,17 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
                 ] {
                     let plan = Plan::new(&trajectory, frames.clone(), &jobs, workers, memory).unwrap();
                     let told_so = plan.notes.iter().any(|note| note.contains("decoded about"));
-                    assert_eq!(told_so, plan.block_frames < plan.band, "{}", plan.explain(None));
-                    let outcome = engine::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Watch::default());
+                    assert_eq!(told_so, plan.block_frames < plan.coupled_frames, "{}", plan.explain(None));
+                    let outcome = kernels::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Progress::default());
                     let mut outcome = outcome.unwrap();
                     assert_eq!(outcome.timings.workers.iter().map(|worker| worker.frames).sum::<u64>(), 900);
                     assert_eq!(outcome.nodes.len(), 1);
-                    let root = outcome.nodes[0].bundle.remove(0).downcast::<(f64, u64)>().unwrap();
+                    let root = outcome.nodes[0].partials.remove(0).downcast::<(f64, u64)>().unwrap();
                     assert_eq!(root.1, 900);
                     if matches!(frames, FrameSelection::Stride { step: 1, .. }) {
                         assert_eq!(*expected.get_or_insert(root.0.to_bits()), root.0.to_bits(), "{layout:?}");
                     }
-                    if workers == 1 && filtered && memory == 0 && plan.block_frames >= plan.band {
+                    if workers == 1 && filtered && memory == 0 && plan.block_frames >= plan.coupled_frames {
                         let read: u64 = outcome.timings.workers.iter().map(|worker| worker.phases.bytes_read).sum();
                         assert!(read <= file.len() as u64 + file.len() as u64 / 2, "a chunk was read again and again");
                     }
@@ -409,10 +410,10 @@ fn frames_that_share_a_chunk_say_so() {
     };
     // positions of each frame, velocities of every tenth and none between
     let every_tenth = (0..100).map(|frame| if frame % 10 == 0 { frame / 10 } else { -1 }).collect();
-    let mut told = told(4, 100, field_of(100, [30, 2, 3], true, None));
-    told.vectors[1] = Some(Field { name: "velocities", ..field_of(10, [4, 4, 3], true, Some(every_tenth)) });
-    told.vectors[2] = Some(Field { name: "forces", ..field_of(100, [30, 4, 3], false, None) });
-    let decoder = H5mdDecoder::new(told).unwrap();
+    let mut described = described(4, 100, field_of(100, [30, 2, 3], true, None));
+    described.vectors[1] = Some(Field { name: "velocities", ..field_of(10, [4, 4, 3], true, Some(every_tenth)) });
+    described.vectors[2] = Some(Field { name: "forces", ..field_of(100, [30, 4, 3], false, None) });
+    let decoder = H5mdDecoder::new(described).unwrap();
     let (positions, both) = (Fields::POSITIONS, Fields::POSITIONS | Fields::VELOCITIES);
     for (before, after, fields, frames) in [
         (28, 29, positions, 30),
@@ -430,7 +431,7 @@ fn frames_that_share_a_chunk_say_so() {
         (9, 10, Fields::FORCES, 0),
         (9, 10, Fields::NONE, 0),
     ] {
-        assert_eq!(decoder.decoded_twice(before, after, fields), frames, "{before} and {after}");
+        assert_eq!(decoder.redecoded_frames(before, after, fields), frames, "{before} and {after}");
     }
 }
 
@@ -460,8 +461,8 @@ fn ten_atoms_of_one_frame_touch_their_own_bytes_only() {
         let chunks: Vec<(u64, u64)> =
             description.addresses.iter().copied().zip(description.sizes.iter().copied()).collect();
         let log = ReadLog::default();
-        let told = told(30_000, 9, field(description, false, None, 1.0));
-        let trajectory = open(folder.join("a.h5md"), &file, told, Some(log.clone())).unwrap();
+        let described = described(30_000, 9, field(description, false, None, 1.0));
+        let trajectory = open(folder.join("a.h5md"), &file, described, Some(log.clone())).unwrap();
         log.take();
         let found = read(&trajectory, &[7], &atoms, None).unwrap();
         assert_eq!(f64::from(found.narrow[0]), values[(7 * 30_000 + 20_000) * 3]);
@@ -490,28 +491,28 @@ fn descriptions_that_contradict_themselves_are_refused() {
         in_order: false,
     };
     let (good, _) = layout.write(&mut Random(1), &mut SIGNATURE.to_vec());
-    type Spoil = fn(&mut Description);
+    type Spoil = fn(&mut ArrayDescription);
     let spoilt: [(&str, Spoil); 8] = [
-        ("list of chunks", |told| told.shape = [40, 6, 3]),
-        ("list of chunks", |told| told.sizes.truncate(1)),
-        ("stored bytes", |told| told.sizes[1] = 7),
-        ("no elements", |told| told.chunks = Some([0, 6, 3])),
-        ("larger than any file", |told| told.chunks = Some([1 << 40, 1 << 40, 3])),
-        ("beyond any file", |told| told.addresses[0] = u64::MAX - 8),
-        ("fill value", |told| told.fill = vec![1, 2]),
-        ("no filter 9", |told| told.filters = vec![StoredFilter { id: 9, values: Vec::new() }]),
+        ("list of chunks", |described| described.shape = [40, 6, 3]),
+        ("list of chunks", |described| described.sizes.truncate(1)),
+        ("stored bytes", |described| described.sizes[1] = 7),
+        ("no elements", |described| described.chunks = Some([0, 6, 3])),
+        ("larger than any file", |described| described.chunks = Some([1 << 40, 1 << 40, 3])),
+        ("beyond any file", |described| described.addresses[0] = u64::MAX - 8),
+        ("fill value", |described| described.fill = vec![1, 2]),
+        ("no filter 9", |described| described.filters = vec![StoredFilter { id: 9, values: Vec::new() }]),
     ];
     for (expected, spoil) in spoilt {
-        let mut told = good.clone();
-        spoil(&mut told);
-        let error = Array::new(told).err().unwrap_or_else(|| panic!("{expected} was not refused"));
+        let mut described = good.clone();
+        spoil(&mut described);
+        let error = Array::new(described).err().unwrap_or_else(|| panic!("{expected} was not refused"));
         let known = error.to_string();
         assert!(known.contains("data set value"), "{known}");
         assert!(known.contains(expected) || expected == "no filter 9" && known.contains("filter"), "{known}");
     }
-    let short = told(6, 5, field(good.clone(), false, None, 1.0));
+    let short = described(6, 5, field(good.clone(), false, None, 1.0));
     assert!(H5mdDecoder::new(short).err().unwrap().to_string().contains("rows of positions, expected at least 5"));
-    let other = told(7, 4, field(good, false, None, 1.0));
+    let other = described(7, 4, field(good, false, None, 1.0));
     assert!(H5mdDecoder::new(other).err().unwrap().to_string().contains("atoms and components"));
 }
 
@@ -529,8 +530,8 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     };
     let mut file = SIGNATURE.to_vec();
     let (description, _) = layout.write(&mut Random(1), &mut file);
-    let told = told(2, 4, field(description, false, Some(vec![0, -2, 2, 3]), 1.0));
-    let trajectory = open(folder.join("a.h5md"), &file, told, None).unwrap();
+    let described = described(2, 4, field(description, false, Some(vec![0, -2, 2, 3]), 1.0));
+    let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
     assert!(read(&trajectory, &[0, 3], &[0, 1], None).is_ok());
     let error = read(&trajectory, &[0, 1], &[0, 1], None).err().unwrap();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::InvalidArgument, Some(1)));
@@ -539,6 +540,32 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     std::fs::write(folder.join("a.h5md"), &file[..file.len() - 10]).unwrap();
     let error = read(&trajectory, &[3], &[0, 1], None).err().unwrap();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(3)));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_damaged_chunk_is_an_error_of_its_frame() {
+    let layout = Layout {
+        shape: [45, 150, 3],
+        chunk: Some([1, 150, 3]),
+        number: "<f4",
+        filtered: true,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: false,
+    };
+    let (folder, mut file) = (folder("h5md_damaged"), SIGNATURE.to_vec());
+    let (description, _) = layout.write(&mut Random(77), &mut file);
+    let (address, size) = (description.addresses[31], description.sizes[31]);
+    file[(address + size / 2) as usize] ^= 4;
+    let trajectory =
+        open(folder.join("file"), &file, described(150, 45, field(description, false, None, 1.0)), None).unwrap();
+    let frames: Vec<u64> = (0..45).collect();
+    let error = read(&trajectory, &frames, &[0, 7], None).err().unwrap();
+    let place = (error.kind(), error.frame(), error.offset());
+    assert_eq!(place, (ErrorKind::Corrupt, Some(31), Some(address)), "{error}");
+    let sound = read(&trajectory, &frames[..31], &[0, 7], None).unwrap();
+    assert_eq!(sound.narrow[6 * 30..][..6], [0, 7].map(|atom| [0, 1, 2].map(|c| value(30, atom, c) as f32)).concat());
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -1,14 +1,12 @@
 //! HDF5 filters: chunks that libhdf5 wrote, round trips, and what must be refused.
 //!
-//! tests/h5md/test_filters.py compares many more with libhdf5 itself.
+//! tests/formats/h5md/test_filters.py compares many more with libhdf5 itself.
 
 use std::sync::atomic::AtomicBool;
 
 use kinema_core::ErrorKind;
 use kinema_core::container::hdf5::encode::{ChunkedArray, encode_chunks};
-use kinema_core::container::hdf5::filters::{
-    FilterScratch, Pipeline, StoredChunk, StoredFilter, TOGETHER, creation_filters, decode_together,
-};
+use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter, creation_filters};
 
 /// What the chunks below hold: int32, i % 7 * (i % 3) * 37 - 60 for i from 0 to 29.
 fn golden_values() -> Vec<u8> {
@@ -314,72 +312,5 @@ fn an_array_is_cut_into_chunks_by_any_number_of_threads() {
         let array = ChunkedArray { bytes: &bytes, element_size: 4, shape, chunk_shape };
         let error = encode_chunks(array, &filters, 2, &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    }
-}
-
-#[test]
-fn chunks_of_several_data_sets_are_decoded_together() {
-    let raw = |bytes: usize, i: usize| -> Vec<u8> { walk(bytes + 4 * i).split_off(4 * i) };
-    // deflated, with a checksum too, of another size; and such as are never decoded together
-    type DataSet<'a> = (&'a [(u32, &'a [u32])], usize, bool);
-    let data_sets: [DataSet; 5] = [
-        (&[(1, &[1])], 12_000, true),
-        (&[(1, &[9]), (3, &[])], 12_000, true),
-        (&[(1, &[6])], 800, true),
-        (&[(2, &[4]), (1, &[6])], 12_000, false),
-        (&[(32015, &[3])], 12_000, false),
-    ];
-    let pipelines: Vec<Pipeline> =
-        data_sets.iter().map(|(filters, bytes, _)| Pipeline::new(&stored(filters), 4, *bytes).unwrap()).collect();
-    let mut scratch = FilterScratch::default();
-    let (mut encoded, mut expected, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-    for i in 0..4 * TOGETHER + 1 {
-        let kind = i % data_sets.len();
-        let plain = raw(data_sets[kind].1, i);
-        let mut bytes = Vec::new();
-        pipelines[kind].encode(&plain, &mut bytes, &mut scratch).unwrap();
-        encoded.push(bytes);
-        expected.push(plain);
-        kinds.push(kind);
-    }
-    let mut out = vec![vec![0xa5; 77]; encoded.len()];
-    let mut decode = |encoded: &[Vec<u8>], out: &mut [Vec<u8>]| {
-        let chunks = encoded.iter().zip(&kinds);
-        let chunks: Vec<StoredChunk<'_>> =
-            chunks.map(|(bytes, kind)| StoredChunk { pipeline: &pipelines[*kind], bytes, mask: 0 }).collect();
-        decode_together(&chunks, out, &mut scratch)
-    };
-    let done = decode(&encoded, &mut out);
-    for ((out, expected), done) in out.iter().zip(&expected).zip(&done) {
-        assert!(!done || out == expected);
-    }
-    assert_eq!(done, kinds.iter().map(|kind| data_sets[*kind].2).collect::<Vec<bool>>());
-    // damaged ones are left undone, the others are not
-    let damaged: Vec<usize> = (0..encoded.len()).filter(|i| i % 4 == 1).collect();
-    for &i in &damaged {
-        let middle = encoded[i].len() / 2;
-        encoded[i][middle] ^= 16;
-    }
-    let again = decode(&encoded, &mut out);
-    for (i, (before, after)) in done.iter().zip(again).enumerate() {
-        assert_eq!(after, *before && !damaged.contains(&i), "chunk {i}");
-        assert!(!after || out[i] == expected[i], "chunk {i}");
-    }
-}
-
-#[test]
-fn a_chunk_that_skipped_deflate_is_not_inflated() {
-    let plain = walk(4000);
-    let pipeline = Pipeline::new(&stored(&[(1, &[6]), (3, &[])]), 4, plain.len()).unwrap();
-    let (mut whole, mut scratch) = (Vec::new(), FilterScratch::default());
-    pipeline.encode(&plain, &mut whole, &mut scratch).unwrap();
-    let stream = &whole[..whole.len() - 4];
-    let cases: [(&[u8], u32, bool); 5] =
-        [(&whole, 0, true), (stream, 2, true), (stream, 0, false), (&plain, 3, false), (&plain, 1, false)];
-    for (bytes, mask, expected) in cases {
-        let mut out = [Vec::new()];
-        let chunk = StoredChunk { pipeline: &pipeline, bytes, mask };
-        assert_eq!(decode_together(&[chunk], &mut out, &mut scratch), [expected], "mask {mask}");
-        assert!(!expected || out[0] == plain, "mask {mask}");
     }
 }

@@ -5,12 +5,14 @@ mod common;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Random, folder};
 use kinema_core::index::fingerprint::Fingerprint;
-use kinema_core::index::store::{Loaded, load, places, save};
+use kinema_core::index::store::{LoadOutcome, load, places, save};
 use kinema_core::index::{Index, TableBuilder, UniformIndex};
 use kinema_core::source::{Extent, FileSource, Source};
+use kinema_core::{Error, Result};
 
 const N_ATOMS: u32 = 1234;
 
@@ -32,18 +34,26 @@ fn trajectory(path: &Path, wide: bool) -> (FileSource, Index, Fingerprint) {
     (source, index, fingerprint)
 }
 
+/// Whole or not at all; each time under a name of its own.
+fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let temporary = path.with_extension(format!("{}.tmp", COUNTER.fetch_add(1, Ordering::Relaxed)));
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map(|()| None).map_err(|error| Error::io("cannot write", &error))
+}
+
 fn stored(name: &str, wide: bool) -> (PathBuf, FileSource, Index, [PathBuf; 1]) {
     let folder = folder(&format!("index-{name}-{wide}"));
     let path = folder.join("md.xtc");
     let (source, index, fingerprint) = trajectory(&path, wide);
     let places = [folder.join(".md.xtc.kinema-index")];
-    save(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
+    save(&places, &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
     (folder, source, index, places)
 }
 
 fn wrong(places: &[PathBuf], source: &dyn Source) -> String {
     match load(places, source, "XTC", N_ATOMS).unwrap() {
-        Loaded::Wrong(reason) => reason,
+        LoadOutcome::Rejected(reason) => reason,
         other => panic!("used: {other:?}"),
     }
 }
@@ -54,7 +64,7 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         let (folder, source, index, places) = stored("grown", wide);
         let path = folder.join("md.xtc");
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[7; 1600]).unwrap();
-        let Loaded::Grew(Index::Table(known)) = load(&places, &source, "XTC", N_ATOMS).unwrap() else {
+        let LoadOutcome::Grew(Index::Table(known)) = load(&places, &source, "XTC", N_ATOMS).unwrap() else {
             panic!("not taken for one that grew")
         };
         assert_eq!(Index::Table(known.clone()), index);
@@ -62,9 +72,9 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         builder.push(1600, 200, 100.0).unwrap();
         let extended = Index::Table(builder.finish());
         let fingerprint = Fingerprint::of(&source, source.len().unwrap(), &extended).unwrap();
-        save(&places, &extended, &fingerprint, "XTC", N_ATOMS).unwrap();
+        save(&places, &extended, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
         match load(&places, &source, "XTC", N_ATOMS).unwrap() {
-            Loaded::Fits(found, _) => assert_eq!(found, extended),
+            LoadOutcome::Fits(found, _) => assert_eq!(found, extended),
             other => panic!("{other:?}"),
         }
         fs::remove_dir_all(folder).unwrap();
@@ -88,7 +98,7 @@ fn other_content_of_the_same_size_is_noticed_at_both_ends_and_at_sampled_heads()
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
     assert!(wrong(&places, &source).contains("other content"), "a shorter file");
     fs::write(&path, &whole).unwrap();
-    assert!(matches!(load(&places, &source, "XTC", N_ATOMS).unwrap(), Loaded::Fits(..)));
+    assert!(matches!(load(&places, &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Fits(..)));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -127,10 +137,10 @@ fn a_wrong_index_beside_the_file_does_not_hide_a_good_one_in_the_cache() {
     fs::copy(&both[0], &both[1]).unwrap();
     fs::write(&both[0], b"nothing").unwrap();
     match load(&both, &source, "XTC", N_ATOMS).unwrap() {
-        Loaded::Fits(found, at) => assert_eq!((found, &at), (index, &both[1])),
+        LoadOutcome::Fits(found, at) => assert_eq!((found, &at), (index, &both[1])),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), Loaded::None));
+    assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Absent));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -147,7 +157,7 @@ fn savers_that_race_write_the_same_bytes_and_leave_nothing_behind() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    save(&places, &index, &fingerprint, "XTC", N_ATOMS).unwrap();
+                    save(&places, &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
                     assert_eq!(fs::read(&places[0]).unwrap(), bytes, "whole at any moment");
                 }
             });
@@ -165,12 +175,12 @@ fn an_index_lies_beside_its_file_under_a_name_made_of_it() {
     let folder = folder("index-place").canonicalize().unwrap();
     let path = folder.join("md.xtc");
     let (_, index, fingerprint) = trajectory(&path, false);
-    let at = save(&places(&path, None), &index, &fingerprint, "XTC", N_ATOMS).unwrap();
+    let (at, _) = save(&places(&path), &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
     assert_eq!(at, folder.join(".md.xtc.kinema-index"));
-    assert_eq!(places(&path, None)[0], at);
+    assert_eq!(places(&path)[0], at);
     let uniform = UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, spacing: None };
     assert!(
-        save(&places(&path, None), &Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS).is_err(),
+        save(&places(&path), &Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS, &write).is_err(),
         "arithmetic is not stored"
     );
     fs::remove_dir_all(folder).unwrap();

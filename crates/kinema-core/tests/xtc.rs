@@ -40,7 +40,7 @@ fn memory(bytes: &[u8]) -> MemorySource {
 }
 
 fn scan(decoder: &dyn Decoder, source: &dyn Source) -> Result<Scan, Error> {
-    decoder.scan(source, &ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) })
+    decoder.scan(source, &ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false })
 }
 
 fn opened(source: &dyn Source) -> Result<(Arc<dyn Decoder>, Scan), Error> {
@@ -53,7 +53,7 @@ fn request(atoms: AtomSelection) -> Request {
     Request { fields: Fields::POSITIONS | Fields::CELL | Fields::STEP | Fields::TIME, atoms, scales: Scales::NATIVE }
 }
 
-/// Reads some frames as the engine does: what `segments` says first, more where `decode` asks for more.
+/// Reads some frames as the pipeline does: what `segments` says first, more where `decode` asks for more.
 fn read(
     decoder: &dyn Decoder,
     source: &dyn Source,

@@ -1,63 +1,64 @@
-//! Python's frames, atoms and names as the core's types.
+//! Conversion of Python arguments (frames, atoms, names) to types of the core.
+
+use std::path::Path;
+use std::sync::Arc;
 
 use kinema_core::frame::Fields;
+use kinema_core::index::store::WriteFile;
+use kinema_core::named::Named;
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
 
-use crate::errors::{invalid, to_python};
+use crate::errors::{from_python, invalid, to_python};
 
-/// `(start, step, count)` or an array of frame numbers.
+/// A `kinema.FrameSelection`: its stride (start, step, length), or the numbers of its list.
 pub fn frames(value: &Bound<'_, PyAny>) -> PyResult<FrameSelection> {
-    if let Ok((start, step, count)) = value.extract::<(u64, i64, u64)>() {
+    let stride = value.getattr("stride").map_err(|_| invalid("frames must be a FrameSelection"))?;
+    if let Some((start, step, count)) = stride.extract::<Option<(u64, i64, u64)>>()? {
         return Ok(FrameSelection::Stride { start, step, count });
     }
-    let array = value
-        .cast::<PyArray1<u64>>()
-        .map_err(|_| invalid("frames must be (start, step, count) or a one-dimensional uint64 array"))?;
-    Ok(FrameSelection::List(array.readonly().as_array().to_vec().into()))
+    let numbers = value.call_method0("numbers")?;
+    let numbers = numbers.cast::<PyArray1<u64>>()?;
+    Ok(FrameSelection::from_list(numbers.readonly().as_array().to_vec()))
 }
 
-/// Strictly ascending atom indices.
+/// Atom indices in any order, with repetitions.
 pub fn atoms(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<AtomSelection> {
-    AtomSelection::from_sorted(value.readonly().as_array().to_vec(), n_atoms).map_err(|error| to_python(&error))
-}
-
-/// Atom indices in any order: the set to read, and the column of each index in it where that is not the identity.
-pub fn columns(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<(AtomSelection, Option<Vec<u32>>)> {
-    let asked = value.readonly().as_array().to_vec();
-    let mut sorted = asked.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let plain = sorted == asked;
-    let set = AtomSelection::from_sorted(sorted.clone(), n_atoms).map_err(|error| to_python(&error))?;
-    if plain {
-        return Ok((set, None));
-    }
-    // every asked atom is in `sorted`, so the position found is exact
-    let columns = asked.iter().map(|atom| sorted.partition_point(|other| other < atom) as u32).collect();
-    Ok((set, Some(columns)))
+    AtomSelection::new(value.readonly().as_array().to_vec(), n_atoms).map_err(|error| to_python(&error))
 }
 
 /// Field names as a set.
 pub fn fields(names: &[String]) -> PyResult<Fields> {
     names.iter().try_fold(Fields::NONE, |all, name| {
-        let field = Fields::from_name(name).ok_or_else(|| {
-            invalid(format!("no field \"{name}\"; fields are positions, velocities, forces, cell, step, time"))
-        })?;
+        let field = Fields::from_name(name)
+            .ok_or_else(|| invalid(format!("no field \"{name}\"; fields are {}", Fields::ALL.names().join(", "))))?;
         Ok(all | field)
     })
 }
 
-/// One of several words.
-pub fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> PyResult<T> {
-    choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        invalid(format!("{name}=\"{value}\" is not one of {}", words.join(", ")))
-    })
+/// The value of that name.
+pub fn named<T: Named>(name: &str) -> PyResult<T> {
+    T::from_name(name).map_err(|error| to_python(&error))
+}
+
+/// The names of all values.
+pub fn names<T: Named>(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, T::ALL.iter().map(|(name, _)| *name))
 }
 
 /// Threads: as asked, or all that this process may use.
 pub fn workers(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, |n| n.get()) }
+}
+
+/// The Python function that writes an index: (path, bytes) -> what is to be noted, or None.
+pub fn index_writer(function: Py<PyAny>) -> Arc<WriteFile> {
+    Arc::new(move |path: &Path, bytes: &[u8]| {
+        let written = Python::attach(|py| {
+            function.bind(py).call1((path.as_os_str(), PyBytes::new(py, bytes)))?.extract::<Option<String>>()
+        });
+        written.map_err(|error| from_python(&error))
+    })
 }

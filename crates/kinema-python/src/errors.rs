@@ -1,5 +1,8 @@
-//! Kinema's errors become the exception classes of `kinema.errors`: the one place where that happens.
+//! Conversion of the core's errors to the exception classes of `kinema.errors`, and back: the one place for both.
 
+use std::path::{Path, PathBuf};
+
+use kinema_core::error::printed;
 use kinema_core::{Error, ErrorKind};
 use pyo3::prelude::*;
 
@@ -26,7 +29,7 @@ pub fn to_python(error: &Error) -> PyErr {
             py.import("kinema.errors")?.getattr("make")?.call1((
                 name(error.kind()),
                 error.to_string(),
-                error.path().map(|path| path.display().to_string()),
+                error.path().map(Path::as_os_str),
                 error.format(),
                 error.frame(),
                 error.offset(),
@@ -44,12 +47,23 @@ pub fn invalid(what: impl Into<String>) -> PyErr {
     to_python(&Error::new(ErrorKind::InvalidArgument, what))
 }
 
+/// The message of an exception; names of files in it that are no UTF-8 are escaped as by [`printed`].
+fn text_of(value: &Bound<'_, PyAny>) -> String {
+    let escaped = |text: Bound<'_, PyAny>| -> PyResult<String> {
+        match text.extract::<String>() {
+            Ok(text) => Ok(text),
+            Err(_) => value.py().import("kinema.printable")?.getattr("printable_lines")?.call1((text,))?.extract(),
+        }
+    };
+    value.str().and_then(|text| escaped(text.into_any())).unwrap_or_default()
+}
+
 /// The error of an exception that was raised by Python on the way; classes of `kinema.errors` keep their kind and place.
 pub fn from_python(raised: &PyErr) -> Error {
     Python::attach(|py| {
         let value = raised.value(py);
         let class = raised.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
-        let text = value.to_string();
+        let text = text_of(value);
         let kind = match class.as_str() {
             "FileNotFound" => ErrorKind::NotFound,
             "FileAccessError" => ErrorKind::PermissionDenied,
@@ -63,11 +77,11 @@ pub fn from_python(raised: &PyErr) -> Error {
             "CancelledError" | "KeyboardInterrupt" => ErrorKind::Cancelled,
             _ => return Error::new(ErrorKind::Internal, format!("{class}: {text}")),
         };
-        let path = value.getattr("path").ok().and_then(|path| path.extract::<String>().ok());
+        let path = value.getattr("path").ok().and_then(|path| path.extract::<PathBuf>().ok());
         let Some(path) = path else { return Error::new(kind, text) };
         // the place is said once: by the error, not by its text
-        let text = text.strip_prefix(&format!("{path}: ")).unwrap_or(&text);
+        let text = text.strip_prefix(&format!("{}: ", printed(&path))).unwrap_or(&text);
         let text = text.strip_prefix("H5MD: ").unwrap_or(text);
-        Error::new(kind, text).at_path(std::path::Path::new(&path))
+        Error::new(kind, text).at_path(&path)
     })
 }

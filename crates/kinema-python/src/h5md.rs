@@ -1,15 +1,17 @@
-//! HDF5 trajectories: what `kinema.h5md` says of a file's structure becomes a decoder of its bytes.
+//! HDF5 trajectories: conversion of `kinema.formats.h5md.H5mdDescription` to a decoder.
 //!
-//! It opens no file; libhdf5 is called by Python (`describe`), and by the readers of rows that Rust cannot read.
+//! It opens no trajectory; libhdf5 is called by Python (`describe`), and by the readers of rows that Rust cannot read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kinema_core::container::hdf5::array::{Array, Description};
+use kinema_core::container::hdf5::array::{Array, ArrayDescription};
 use kinema_core::container::hdf5::filters::StoredFilter;
 use kinema_core::container::hdf5::number::Number;
-use kinema_core::format::h5md::{Field, H5mdDecoder, ReadRows, RowValues, Rows, Told};
+use kinema_core::error::catch_panics;
+use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, ReadRows, RowValues, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
+use kinema_core::source::FileSource;
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::ndarray::ArrayViewD;
 use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLikeDyn, PyReadonlyArray1, PyReadonlyArrayDyn};
@@ -17,15 +19,15 @@ use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::from_python;
+use crate::errors::{from_python, to_python};
 
-/// The Python function that describes a file: path -> `kinema.h5md.H5mdDescription`.
+/// The Python function that describes a file: path -> `kinema.formats.h5md.H5mdDescription`.
 pub struct Describe(pub Py<PyAny>);
 
 impl ReadStructure for Describe {
     fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>> {
-        let told = Python::attach(|py| told(&python(self.0.bind(py).call1((path,)))?))?;
-        Ok(Arc::new(H5mdDecoder::new(told)?))
+        let description = Python::attach(|py| read_description(&python(self.0.bind(py).call1((path,)))?))?;
+        Ok(Arc::new(H5mdDecoder::new(description)?))
     }
 }
 
@@ -63,11 +65,11 @@ fn get<'py, T: FromPyObjectOwned<'py>>(described: &Bound<'py, PyAny>, name: &str
     python(described.getattr(name).and_then(|value| value.extract().map_err(Into::into)))
 }
 
-fn told(described: &Bound<'_, PyAny>) -> Result<Told> {
+fn read_description(described: &Bound<'_, PyAny>) -> Result<H5mdDescription> {
     let steps: Option<PyReadonlyArray1<'_, i64>> = get(described, "steps")?;
     let times: Option<PyReadonlyArray1<'_, f64>> = get(described, "times")?;
     let vectors = [field(described, "positions")?, field(described, "velocities")?, field(described, "forces")?];
-    Ok(Told {
+    Ok(H5mdDescription {
         n_atoms: get(described, "n_atoms")?,
         n_frames: get(described, "n_frames")?,
         steps: steps.map(|steps| steps.as_array().to_vec()),
@@ -94,7 +96,7 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> Result<Option<Fiel
     }
     let rows = match get::<Option<Py<PyAny>>>(&described, "reader")? {
         None => Rows::Stored(pieces),
-        Some(reader) => Rows::Foreign(Arc::new(RowReader(reader)), pieces),
+        Some(reader) => Rows::External(Arc::new(RowReader(reader)), pieces),
     };
     let row_of: Option<PyReadonlyArray1<'_, i64>> = get(&described, "rows")?;
     Ok(Some(Field {
@@ -108,7 +110,7 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> Result<Option<Fiel
 }
 
 /// A stored array as frames x units x components, and whether its units are numbers rather than atoms.
-fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(Description, bool)> {
+fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(ArrayDescription, bool)> {
     let name: String = get(stored, "name")?;
     let shape: Vec<u64> = get(stored, "shape")?;
     let chunks: Option<Vec<u64>> = get(stored, "chunks")?;
@@ -136,7 +138,7 @@ fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(Descrip
     let masks: PyArrayLike1<'_, u32> = get(stored, "masks")?;
     let filters: Vec<(u32, Vec<u32>)> = get(stored, "filters")?;
     let inline: Option<Bound<'_, PyBytes>> = get(stored, "inline")?;
-    let description = Description {
+    let description = ArrayDescription {
         file: get(stored, "file")?,
         shape: shaped,
         number,
@@ -151,4 +153,14 @@ fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(Descrip
         name,
     };
     Ok((description, flat))
+}
+
+/// The numbers of a stored array of one dimension, in the bytes that the file has for them.
+#[pyfunction]
+pub fn read_series<'py>(py: Python<'py>, path: PathBuf, stored: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    // as one frame of one unit
+    let (description, _) = array(stored, true, "cell").map_err(|error| to_python(&error))?;
+    let read = || Array::new(description)?.read_row(&FileSource::open(&path)?);
+    let bytes = py.detach(|| catch_panics(read)).map_err(|error| to_python(&error.at_path(&path)))?;
+    Ok(PyBytes::new(py, &bytes))
 }

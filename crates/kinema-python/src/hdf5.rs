@@ -1,4 +1,4 @@
-//! `encode_chunks` and its kin: arrays to the bytes of HDF5 chunks, on threads.
+//! `encode_chunks` and related functions: arrays to the bytes of HDF5 chunks, on threads.
 //!
 //! It opens no file: h5py creates data sets and commits the chunks.
 
@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::arguments;
 use crate::errors::{invalid, to_python};
-use crate::signals::watched;
+use crate::signals::run_interruptible;
 
 /// Filter id and client values.
 type FilterTuple = (u32, Vec<u32>);
@@ -41,9 +41,9 @@ pub fn encode_chunks<'py>(
     let flat = flat.readonly();
     let bytes = flat.as_slice()?;
     let filters = stored(filters);
-    let chunks = watched(py, None, 0, |watch| {
+    let chunks = run_interruptible(py, None, 0, |progress| {
         let array = ChunkedArray { bytes, element_size, shape: &shape, chunk_shape: &chunk_shape };
-        encode::encode_chunks(array, &filters, arguments::workers(workers), &watch.cancel)
+        encode::encode_chunks(array, &filters, arguments::workers(workers), &progress.cancel)
     })?;
     let list = PyList::empty(py);
     for EncodedChunk { offset, bytes } in chunks {

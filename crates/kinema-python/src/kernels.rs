@@ -1,13 +1,9 @@
-//! `Kernel`, `Transform`, `Partial`: the analyses and what they gather.
+//! `Kernel`, `Transform` and `Partial`: the analyses, pickled as the calls that made them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinema_analysis::average::Average;
-use kinema_analysis::rgyr::Rgyr;
-use kinema_analysis::rmsd::{AtomsAndReference, Fit, Rmsd};
-use kinema_analysis::rmsf::Rmsf;
-use kinema_analysis::superpose::Superpose;
-use kinema_core::kernel::{AnyKernel, AnyPartial, ResultArray, Transform};
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray, Transform};
 use kinema_core::{Error, Result};
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
@@ -15,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments;
-use crate::called::{Called, or_raised};
+use crate::callback::{PythonCallback, or_raised};
 use crate::errors::{invalid, to_python};
 use crate::python_kernel::{PythonKernel, PythonPartial};
 
@@ -75,7 +71,7 @@ fn reduce<'py>(py: Python<'py>, class: &'static str, (name, arguments): &Recipe)
 pub struct PyKernel {
     pub(crate) inner: Arc<dyn AnyKernel>,
     /// Of a kernel written in Python.
-    pub(crate) adapter: Option<Arc<Called>>,
+    pub(crate) adapter: Option<Arc<PythonCallback>>,
     recipe: Recipe,
 }
 

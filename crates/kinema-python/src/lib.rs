@@ -1,10 +1,10 @@
-//! The Python module `kinema._core`: arguments in, errors and arrays out.
+//! The Python module `kinema._core`: a PyO3 skin that converts arguments, releases the GIL, checks signals and maps errors.
 //!
-//! A skin: it converts, releases the GIL, watches for signals and maps errors; every loop over bytes, atoms or frames
-//! is in the crates below. The signatures are documented in `python/kinema/_core.pyi`.
+//! Every loop over bytes, atoms or frames is in the crates below. The signatures are documented in `python/kinema/_core.pyi`.
 
 mod arguments;
-mod called;
+mod callback;
+mod dcd;
 mod errors;
 mod h5md;
 mod hdf5;
@@ -15,9 +15,14 @@ mod run;
 mod signals;
 mod trajectory;
 
+use kinema_core::container::hdf5::filters::COMPRESSIONS;
 use kinema_core::format::FORMATS;
+use kinema_core::frame::{Fields, Precision};
+use kinema_core::index::store;
+use kinema_core::plan::Access;
+use kinema_core::trajectory::{IndexPolicy, OnTruncated, Overlap};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// Facts about the formats, from the registry.
 #[pyfunction]
@@ -56,22 +61,43 @@ fn cpu_features() -> Vec<&'static str> {
     Vec::new()
 }
 
+/// Kinema's folder in the user's cache folder; it may not exist.
+#[pyfunction]
+fn cache_folder() -> Option<std::ffi::OsString> {
+    store::cache_folder().map(Into::into)
+}
+
 /// The module.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
+    module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
+    let py = module.py();
+    module.add("OVERLAP_VALUES", arguments::names::<Overlap>(py)?)?;
+    module.add("ON_TRUNCATED_VALUES", arguments::names::<OnTruncated>(py)?)?;
+    module.add("INDEX_VALUES", arguments::names::<IndexPolicy>(py)?)?;
+    module.add("ACCESS_VALUES", arguments::names::<Access>(py)?)?;
+    module.add("DTYPE_VALUES", arguments::names::<Precision>(py)?)?;
+    module.add("FIELD_VALUES", PyTuple::new(py, Fields::ALL.names())?)?;
+    let levels = PyDict::new(py);
+    for compression in COMPRESSIONS {
+        levels.set_item(compression.name, compression.levels.map(|levels| (levels.lowest, levels.highest)))?;
+    }
+    module.add("COMPRESSION_LEVELS", levels)?;
+    module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
-    module.add_class::<run::PyCuts>()?;
+    module.add_class::<run::PyPartition>()?;
     module.add_class::<merge_tree::PyMergeTree>()?;
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(h5md::read_series, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::creation_filters, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::filter_name, module)?)?;

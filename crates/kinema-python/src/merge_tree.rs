@@ -1,16 +1,16 @@
-//! `MergeTree`: the nodes of a round, wherever they were gathered; packed for checkpoints, rows handed out for files.
+//! `MergeTree`: the merge tree of a pass; serialized for checkpoints, rows emitted for results files.
 //!
 //! It writes no file: bytes and rows go to functions of Python's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kinema_core::Result;
-use kinema_core::kernel::AnyKernel;
-use kinema_core::merge::{MergeTree, Node};
+use kinema_core::reduce::AnyKernel;
+use kinema_core::reduce::{MergeTree, Node};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::called::{Called, or_raised};
+use crate::callback::{PythonCallback, or_raised};
 use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyPartial};
 
@@ -19,7 +19,7 @@ pub type PyNode = (u32, u64, Vec<PyPartial>);
 
 /// A node as Python sees it.
 pub fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
-    let partials = kernels.iter().cloned().zip(node.bundle);
+    let partials = kernels.iter().cloned().zip(node.partials);
     (node.level, node.index, partials.map(|(kernel, partial)| PyPartial::new(kernel, partial)).collect())
 }
 
@@ -28,8 +28,8 @@ pub fn to_python_node(kernels: &[Arc<dyn AnyKernel>], node: Node) -> PyNode {
 pub struct PyMergeTree {
     tree: Mutex<Option<Arc<MergeTree>>>,
     kernels: Vec<Arc<dyn AnyKernel>>,
-    adapters: Vec<Arc<Called>>,
-    rows: Option<Called>,
+    adapters: Vec<Arc<PythonCallback>>,
+    rows: Option<PythonCallback>,
 }
 
 impl PyMergeTree {
@@ -38,27 +38,27 @@ impl PyMergeTree {
         tree.clone().ok_or_else(|| invalid("this tree was used up by take_nodes"))
     }
 
-    /// Takes in a node from any thread; with `rows` what it has gathered goes there first.
+    /// Adds a node from any thread; with `rows` its results go there first.
     pub fn deliver(&self) -> PyResult<impl Fn(Node) -> Result<()> + Sync + '_> {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         Ok(move |mut node: Node| {
             if let Some(rows) = &self.rows {
-                self.hand_out(rows, &mut node)?;
+                self.emit_rows(rows, &mut node)?;
             }
             tree.insert(&kernels, node)
         })
     }
 
-    /// Gives away what a node has gathered, so that nothing of it stays in memory.
-    fn hand_out(&self, rows: &Called, node: &mut Node) -> Result<()> {
+    /// Emits the results of a node, so that nothing of it stays in memory.
+    fn emit_rows(&self, rows: &PythonCallback, node: &mut Node) -> Result<()> {
         rows.call(|py, function| {
-            let found = PyList::empty(py);
-            for (kernel, partial) in self.kernels.iter().zip(&mut node.bundle) {
+            let results = PyList::empty(py);
+            for (kernel, partial) in self.kernels.iter().zip(&mut node.partials) {
                 let gathered = std::mem::replace(partial, kernel.empty());
-                found.append(PyPartial::new(kernel.clone(), gathered).finish(py)?)?;
+                results.append(PyPartial::new(kernel.clone(), gathered).finish(py)?)?;
             }
-            function.call1((node.index << node.level, found))?;
+            function.call1((node.index << node.level, results))?;
             Ok(())
         })
     }
@@ -68,12 +68,12 @@ impl PyMergeTree {
         or_raised(self.adapters.iter().map(|adapter| &**adapter).chain(&self.rows), outcome)
     }
 
-    fn put(&self, level: u32, index: u64, partials: &[PyRef<'_, PyPartial>]) -> PyResult<Node> {
+    fn node(&self, level: u32, index: u64, partials: &[PyRef<'_, PyPartial>]) -> PyResult<Node> {
         if partials.len() != self.kernels.len() {
             return Err(invalid(format!("expected {} partials a node, found {}", self.kernels.len(), partials.len())));
         }
-        let bundle = partials.iter().map(|partial| partial.take()).collect::<PyResult<_>>()?;
-        Ok(Node { level, index, bundle })
+        let partials = partials.iter().map(|partial| partial.take()).collect::<PyResult<_>>()?;
+        Ok(Node { level, index, partials })
     }
 
     fn checked(&self, outcome: Result<()>) -> PyResult<()> {
@@ -92,37 +92,37 @@ impl PyMergeTree {
         let adapters = kernels.iter().filter_map(|kernel| kernel.adapter.clone()).collect();
         let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
         let tree = Mutex::new(Some(Arc::new(MergeTree::new(n_leaves))));
-        Ok(Self { tree, kernels, adapters, rows: rows.map(Called::new) })
+        Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new) })
     }
 
     fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
-        let node = self.put(level, index, &partials)?;
+        let node = self.node(level, index, &partials)?;
         let outcome = self.deliver()?(node);
         self.checked(outcome)
     }
 
-    /// As `insert`, for what an earlier run has gathered: its rows were handed out then.
+    /// As `insert`, for what an earlier run has gathered: its rows were emitted then.
     fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
-        let node = self.put(level, index, &partials)?;
+        let node = self.node(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         let outcome = self.tree()?.insert(&kernels, node);
         self.checked(outcome)
     }
 
-    /// Calls `show(level, index, packed)` for each node there is, while workers go on.
-    fn pack(&self, py: Python<'_>, show: Py<PyAny>) -> PyResult<()> {
+    /// Calls `emit(level, index, serialized)` for each node there is, while workers go on.
+    fn serialize(&self, py: Python<'_>, emit: Py<PyAny>) -> PyResult<()> {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
-        let show = Called::new(show);
+        let emit = PythonCallback::new(emit);
         let outcome = py.detach(|| {
-            tree.pack(&kernels, |level, index, packed| {
-                show.call(|py, function| {
-                    let packed: Vec<_> = packed.into_iter().map(|bytes| PyBytes::new(py, &bytes)).collect();
-                    function.call1((level, index, packed)).map(drop)
+            tree.serialize(&kernels, |level, index, serialized| {
+                emit.call(|py, function| {
+                    let serialized: Vec<_> = serialized.into_iter().map(|bytes| PyBytes::new(py, &bytes)).collect();
+                    function.call1((level, index, serialized)).map(drop)
                 })
             })
         });
-        or_raised([&show], self.checked(outcome))
+        or_raised([&emit], self.checked(outcome))
     }
 
     /// All nodes that could not be merged further: the root alone once every leaf is in. Uses the tree up.

@@ -1,11 +1,11 @@
-//! Kernels written in Python: the engine calls them block by block like any other, with the GIL taken for the call.
+//! Kernels written in Python: the pipeline calls them block by block like any other, with the GIL taken for the call.
 //!
-//! What Python raises is kept (`Called`) and raised again where the run was started, as the exception that it was.
+//! An exception is kept by `PythonCallback` and raised again where the run was started.
 
 use std::sync::Arc;
 
 use kinema_core::frame::{BlockView, Fields};
-use kinema_core::kernel::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::ndarray::Array3;
@@ -14,37 +14,37 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::called::Called;
+use crate::callback::PythonCallback;
 
 const ID: &str = "python/1";
 
 /// A kernel that calls Python: an object with the methods of `kinema.analysis.custom.Adapter`.
 pub struct PythonKernel {
-    adapter: Arc<Called>,
+    adapter: Arc<PythonCallback>,
     atoms: AtomSelection,
 }
 
 impl PythonKernel {
-    /// A kernel over `atoms`.
+    /// A kernel over `atoms`, which it sees in their requested order.
     pub fn new(object: Py<PyAny>, atoms: AtomSelection) -> Self {
-        Self { adapter: Arc::new(Called::new(object)), atoms }
+        Self { adapter: Arc::new(PythonCallback::new(object)), atoms }
     }
 
     /// For the caller, who raises what Python raised.
-    pub fn adapter(&self) -> Arc<Called> {
+    pub fn adapter(&self) -> Arc<PythonCallback> {
         self.adapter.clone()
     }
 }
 
 /// What a Python kernel has gathered; nothing before its first block.
 pub struct PythonPartial {
-    adapter: Arc<Called>,
+    adapter: Arc<PythonCallback>,
     gathered: Option<Py<PyAny>>,
 }
 
 impl PythonPartial {
     /// For the caller, who raises what Python raised.
-    pub fn adapter(&self) -> Arc<Called> {
+    pub fn adapter(&self) -> Arc<PythonCallback> {
         self.adapter.clone()
     }
 
@@ -60,11 +60,11 @@ impl PythonPartial {
 
     /// The partial as bytes, with the exception that pickling may raise.
     pub fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = match &self.gathered {
+        let bytes = match &self.gathered {
             None => return Ok(PyBytes::new(py, b"")),
-            Some(gathered) => self.adapter.object(py).call_method1("pack", (gathered,))?,
+            Some(gathered) => self.adapter.object(py).call_method1("to_bytes", (gathered,))?,
         };
-        Ok(packed.cast_into::<PyBytes>()?)
+        Ok(bytes.cast_into::<PyBytes>()?)
     }
 }
 
@@ -90,9 +90,16 @@ impl Kernel for PythonKernel {
         maps: &[AtomMap],
         buffers: &mut Buffers,
     ) -> Result<()> {
-        let mut positions = Vec::with_capacity(block.rows() * self.atoms.len() * 3);
+        let mut positions = Vec::with_capacity(block.rows() * self.atoms.n_requested() * 3);
         for (row, map) in (0..block.rows()).flat_map(|row| maps.iter().map(move |map| (row, map))) {
-            positions.extend_from_slice(map.gather(block.positions_of(row), &mut buffers.first));
+            let atoms = map.gather(block.positions_of(row), &mut buffers.first);
+            match self.atoms.columns() {
+                None => positions.extend_from_slice(atoms),
+                Some(columns) => {
+                    let atoms = atoms.as_chunks::<3>().0;
+                    positions.extend(columns.iter().flat_map(|&column| atoms[column as usize]));
+                }
+            }
         }
         let cells: Vec<f32> = block.cells.iter().flatten().flatten().copied().collect();
         let before = partial.gathered.take();
@@ -103,7 +110,7 @@ impl Kernel for PythonKernel {
                     .map_err(|error| PyRuntimeError::new_err(error.to_string()))
             };
             let arrays = PyDict::new(py);
-            arrays.set_item("positions", shaped(positions, self.atoms.len())?)?;
+            arrays.set_item("positions", shaped(positions, self.atoms.n_requested())?)?;
             arrays.set_item("cells", shaped(cells, 3)?)?;
             arrays.set_item("steps", PyArray1::from_slice(py, block.steps))?;
             arrays.set_item("times", PyArray1::from_slice(py, block.times))?;
@@ -139,10 +146,10 @@ impl Kernel for PythonKernel {
     fn from_bytes(&self, bytes: &[u8]) -> Result<PythonPartial> {
         let mut partial = Kernel::empty(self);
         if !bytes.is_empty() {
-            let unpack = |py: Python<'_>, object: &Bound<'_, PyAny>| {
-                Ok(object.call_method1("unpack", (PyBytes::new(py, bytes),))?.unbind())
+            let restore = |py: Python<'_>, object: &Bound<'_, PyAny>| {
+                Ok(object.call_method1("from_bytes", (PyBytes::new(py, bytes),))?.unbind())
             };
-            partial.gathered = Some(self.adapter.call(unpack)?);
+            partial.gathered = Some(self.adapter.call(restore)?);
         }
         Ok(partial)
     }

@@ -1,23 +1,23 @@
-//! `Plan`, `Cuts`, and leaves of a plan run on the threads of this process.
+//! `Plan`, `Partition`, and runs of a plan's leaves on the threads of this process.
 
 use std::ops::Range;
 
-use kinema_core::cuts::{Cuts, Wish};
-use kinema_core::engine;
+use kinema_core::clock::RunTimings;
 use kinema_core::index::fingerprint::Fingerprint;
+use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Access, Job, Plan};
-use kinema_core::timing::RunTimings;
+use kinema_core::plan::{Partition, TaskRequest};
 use numpy::PyArray2;
 use numpy::ndarray::Array2;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arguments;
-use crate::called::or_raised;
+use crate::callback::or_raised;
 use crate::errors::{invalid, to_python};
 use crate::kernels::{PyKernel, PyTransform};
 use crate::merge_tree::{PyMergeTree, PyNode, to_python_node};
-use crate::signals::watched;
+use crate::signals::run_interruptible;
 use crate::trajectory::PyTrajectory;
 
 type PyJob<'py> = (PyRef<'py, PyKernel>, Vec<PyRef<'py, PyTransform>>);
@@ -52,16 +52,10 @@ impl PyPlan {
         access: &str,
         pieces: u64,
     ) -> PyResult<Self> {
-        let access = arguments::choice(
-            "access",
-            access,
-            &[
-                ("direct", Access::Direct),
-                ("frame", Access::Frame),
-                ("subset", Access::Subset),
-                ("in-memory", Access::InMemory { pieces }),
-            ],
-        )?;
+        let access = match arguments::named(access)? {
+            Access::InMemory { .. } => Access::InMemory { pieces },
+            other => other,
+        };
         trajectory.scanned(py)?;
         let frames = arguments::frames(frames)?;
         let workers = arguments::workers(workers);
@@ -103,57 +97,57 @@ impl PyPlan {
         self.inner.fingerprints.iter().map(Fingerprint::to_hex).collect()
     }
 
-    #[pyo3(signature = (decoded_twice=None))]
-    fn explain(&self, decoded_twice: Option<u64>) -> String {
-        self.inner.explain(decoded_twice)
+    #[pyo3(signature = (redecoded_frames=None))]
+    fn explain(&self, redecoded_frames: Option<u64>) -> String {
+        self.inner.explain(redecoded_frames)
     }
 
-    /// What cuts between leaves cost; the trajectory must be the one that was planned.
-    fn cuts(&self, py: Python<'_>, trajectory: &PyTrajectory) -> PyResult<PyCuts> {
-        let found = py.detach(|| self.inner.cuts(&trajectory.inner));
-        found.map(|inner| PyCuts { inner }).map_err(|error| to_python(&error))
+    /// The cost of task boundaries between leaves; the trajectory must be the one that was planned.
+    fn partition(&self, py: Python<'_>, trajectory: &PyTrajectory) -> PyResult<PyPartition> {
+        let partition = py.detach(|| self.inner.partition(&trajectory.inner));
+        partition.map(|inner| PyPartition { inner }).map_err(|error| to_python(&error))
     }
 }
 
-/// Where work is divided.
-#[pyclass(name = "Cuts", module = "kinema._core", frozen)]
-pub struct PyCuts {
-    inner: Cuts,
+/// Partition of leaves into tasks.
+#[pyclass(name = "Partition", module = "kinema._core", frozen)]
+pub struct PyPartition {
+    inner: Partition,
 }
 
 #[pymethods]
-impl PyCuts {
+impl PyPartition {
     #[new]
-    #[pyo3(signature = (n_leaves=0, leaf_frames=1, costs=Vec::new(), starts=Vec::new()))]
-    fn new(n_leaves: u64, leaf_frames: u64, costs: Vec<u64>, starts: Vec<u64>) -> Self {
-        Self { inner: Cuts::new(n_leaves, leaf_frames, costs, starts) }
+    #[pyo3(signature = (n_leaves=0, leaf_frames=1, costs=Vec::new(), file_starts=Vec::new()))]
+    fn new(n_leaves: u64, leaf_frames: u64, costs: Vec<u64>, file_starts: Vec<u64>) -> Self {
+        Self { inner: Partition::new(n_leaves, leaf_frames, costs, file_starts) }
     }
 
     #[getter]
-    fn are_alike(&self) -> bool {
-        self.inner.are_alike()
+    fn is_uniform(&self) -> bool {
+        self.inner.is_uniform()
     }
 
     #[getter]
-    fn cost_something(&self) -> bool {
-        self.inner.cost_something()
+    fn has_costs(&self) -> bool {
+        self.inner.has_costs()
     }
 
     #[getter]
-    fn starts(&self) -> Vec<u64> {
-        self.inner.starts().to_vec()
+    fn file_starts(&self) -> Vec<u64> {
+        self.inner.file_starts().to_vec()
     }
 
     fn cost(&self, leaf: u64) -> u64 {
         self.inner.cost(leaf)
     }
 
-    fn between_shares(&self, wanted: u64, share: u64) -> u64 {
-        self.inner.between_shares(wanted, share)
+    fn share_boundary(&self, wanted: u64, share: u64) -> u64 {
+        self.inner.share_boundary(wanted, share)
     }
 
     #[pyo3(signature = (leaves, *, share, most=None, fair, left, threads=1))]
-    fn end_of_piece(
+    fn task_end(
         &self,
         leaves: (u64, u64),
         share: u64,
@@ -164,9 +158,9 @@ impl PyCuts {
     ) -> PyResult<u64> {
         let (first, end) = leaves;
         if first >= end {
-            return Err(invalid(format!("a piece of the leaves from {first} to {end} has none")));
+            return Err(invalid(format!("a task of the leaves from {first} to {end} has none")));
         }
-        Ok(self.inner.end_of_piece(first, end, Wish { share, most: most.unwrap_or(u64::MAX), fair, left, threads }))
+        Ok(self.inner.task_end(first, end, TaskRequest { share, most: most.unwrap_or(u64::MAX), fair, left, threads }))
     }
 }
 
@@ -187,7 +181,8 @@ pub fn run_leaves<'py>(
     let leaves: Range<u64> = start..stop;
     let frames = frames_of(plan, &leaves)?;
     let inner = &trajectory.inner;
-    let outcome = watched(py, progress, frames, |watch| engine::run(inner, plan, &work, leaves, watch));
+    let outcome =
+        run_interruptible(py, progress, frames, |progress| kernels::run(inner, plan, &work, leaves, progress));
     let outcome = or_raised(jobs.iter().filter_map(|(kernel, _)| kernel.adapter.as_deref()), outcome)?;
     let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
     let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
@@ -214,7 +209,9 @@ pub fn run_into<'py>(
     let frames: u64 = leaves.iter().map(|range| frames_of(plan, range)).sum::<PyResult<_>>()?;
     let inner = &trajectory.inner;
     let deliver = tree.deliver()?;
-    let outcome = watched(py, progress, frames, |watch| engine::run_into(inner, plan, &work, &leaves, &deliver, watch));
+    let outcome = run_interruptible(py, progress, frames, |progress| {
+        kernels::run_into(inner, plan, &work, &leaves, &deliver, progress)
+    });
     timings(py, &tree.or_raised(outcome)?)
 }
 
@@ -264,7 +261,7 @@ fn timings<'py>(py: Python<'py>, timings: &RunTimings) -> PyResult<Bound<'py, Py
         .map(|block| {
             [
                 f64::from(block.worker),
-                block.leaf as f64,
+                block.position as f64,
                 f64::from(block.frames),
                 block.start.as_secs_f64(),
                 block.io.as_secs_f64(),

@@ -1,26 +1,28 @@
 //! `Trajectory`: opening, scanning, reading arrays.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kinema_core::bulk::{self, Arrays, BulkRequest, Vectors};
-use kinema_core::engine::Watch;
 use kinema_core::format::{self, ReadStructure};
-use kinema_core::frame::Fields;
-use kinema_core::join::Overlap;
+use kinema_core::frame::{Fields, Precision};
+use kinema_core::named::Named;
+use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::ReadLog;
-use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OnTruncated, OpenOptions, Scanned, Trajectory};
+use kinema_core::trajectory::{OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::arguments::{self, choice};
+use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
-use crate::signals::{at_once, watched};
+use crate::signals::{run_inline, run_interruptible};
 
 /// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
 const BRIEF_ATOMS: u32 = 1 << 18;
@@ -35,16 +37,20 @@ pub struct PyTrajectory {
     stated_format: Option<&'static str>,
     overlap: String,
     on_truncated: String,
+    index: String,
     max_open_files: usize,
+    units: StatedUnits,
+    times: StatedTimes,
     describe: Option<Py<PyAny>>,
+    write_index: Option<Py<PyAny>>,
     log: Option<ReadLog>,
 }
 
 impl PyTrajectory {
-    /// The parts and their join, scanned now if they have not been.
+    /// The parts and their concatenation, scanned now if they have not been.
     pub(crate) fn scanned(&self, py: Python<'_>) -> PyResult<&Scanned> {
         if self.inner.scanned().is_none() {
-            self.scan(py, 0, None)?;
+            self.scan(py, 0, None, false)?;
         }
         self.inner.scanned().ok_or_else(|| invalid("the trajectory has not been scanned"))
     }
@@ -54,8 +60,8 @@ impl PyTrajectory {
 impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="error", index="auto", max_open_files=64,
-        index_folder=None, describe=None, known=None, record_reads=false))]
+    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", index="auto", max_open_files=64,
+        units=None, dt=None, time_offset=None, first_time=None, describe=None, write_index=None, snapshot=None, record_reads=false))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -64,9 +70,13 @@ impl PyTrajectory {
         on_truncated: &str,
         index: &str,
         max_open_files: usize,
-        index_folder: Option<PathBuf>,
+        units: Option<HashMap<String, f64>>,
+        dt: Option<f64>,
+        time_offset: Option<f64>,
+        first_time: Option<f64>,
         describe: Option<Py<PyAny>>,
-        known: Option<PyReadonlyArray1<'_, u8>>,
+        write_index: Option<Py<PyAny>>,
+        snapshot: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
     ) -> PyResult<Self> {
         let format = format
@@ -77,34 +87,26 @@ impl PyTrajectory {
                 })
             })
             .transpose()?;
+        let units = stated_units(&units.unwrap_or_default())?;
+        let times = StatedTimes { dt, first: first_time, offset: time_offset };
         let log = record_reads.then(ReadLog::default);
         let options = OpenOptions {
             structure: describe
                 .as_ref()
                 .map(|function| Arc::new(Describe(function.clone_ref(py))) as Arc<dyn ReadStructure>),
+            write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
             log: log.clone(),
             format,
-            overlap: choice(
-                "overlap",
-                overlap,
-                &[("last", Overlap::Last), ("first", Overlap::First), ("all", Overlap::All)],
-            )?,
-            on_truncated: choice(
-                "on_truncated",
-                on_truncated,
-                &[("error", OnTruncated::Error), ("drop", OnTruncated::Drop)],
-            )?,
-            index: choice(
-                "index",
-                index,
-                &[("auto", IndexPolicy::Auto), ("memory", IndexPolicy::Memory), ("rebuild", IndexPolicy::Rebuild)],
-            )?,
-            index_folder,
+            overlap: named(overlap)?,
+            on_truncated: named(on_truncated)?,
+            index: named(index)?,
+            units,
+            times,
             max_open_files,
         };
-        let known = known.as_ref().map(|array| array.as_slice()).transpose()?;
-        let inner = watched(py, None, 0, |_| match known {
-            Some(bytes) => Trajectory::open_known(paths, options, bytes),
+        let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;
+        let inner = run_interruptible(py, None, 0, |_| match snapshot {
+            Some(bytes) => Trajectory::from_snapshot(paths, options, bytes),
             None => Trajectory::open(paths, options),
         })?;
         Ok(Self {
@@ -112,32 +114,36 @@ impl PyTrajectory {
             stated_format: format.map(|format| format.info().name),
             overlap: overlap.to_owned(),
             on_truncated: on_truncated.to_owned(),
+            index: index.to_owned(),
             max_open_files,
+            units,
+            times,
             describe,
+            write_index,
             log,
         })
     }
 
     /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
-    fn take_reads(&self) -> PyResult<Vec<(String, u64, u64)>> {
+    fn take_reads(&self) -> PyResult<Vec<(OsString, u64, u64)>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
-        Ok(reads.map(|(path, extent)| (path.display().to_string(), extent.offset, extent.len)).collect())
+        Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
     }
 
     /// The files opened since the last call, where `record_reads` was asked for.
-    fn take_opens(&self) -> PyResult<Vec<String>> {
+    fn take_opens(&self) -> PyResult<Vec<OsString>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
-        Ok(log.take_opens().iter().map(|path| path.display().to_string()).collect())
+        Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
     }
 
-    /// The parts whose frames must be searched: number, first byte, the byte after the last.
+    /// The parts that must be scanned: number, first byte, the byte after the last.
     fn unindexed(&self, py: Python<'_>) -> PyResult<Vec<(usize, u64, u64)>> {
-        let found = py.detach(|| self.inner.unindexed()).map_err(|error| to_python(&error))?;
-        Ok(found.into_iter().map(|(part, range)| (part, range.start, range.end)).collect())
+        let ranges = py.detach(|| self.inner.unindexed()).map_err(|error| to_python(&error))?;
+        Ok(ranges.into_iter().map(|(part, range)| (part, range.start, range.end)).collect())
     }
 
-    /// The frames of a part that start in a byte range, for `add_ranges` in another process.
+    /// The frames of a part that start in a byte range, for `add_scanned_ranges` in another process.
     #[pyo3(signature = (part, start, stop, progress=None))]
     fn scan_range<'py>(
         &self,
@@ -147,39 +153,39 @@ impl PyTrajectory {
         stop: u64,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let found = watched(py, progress, stop.saturating_sub(start), |watch: &Watch| {
+        let index = run_interruptible(py, progress, stop.saturating_sub(start), |progress: &Progress| {
             self.inner.scan_range(part, start..stop, &|bytes| {
-                watch.check()?;
-                watch.done.store(bytes, Ordering::Relaxed);
+                progress.check()?;
+                progress.done.store(bytes, Ordering::Relaxed);
                 Ok(())
             })
         })?;
-        Ok(PyBytes::new(py, &found))
+        Ok(PyBytes::new(py, &index))
     }
 
-    /// What was found in byte ranges of a part, in order, for the next `scan`.
-    fn add_ranges(&self, py: Python<'_>, part: usize, found: Vec<Vec<u8>>) -> PyResult<()> {
-        py.detach(|| self.inner.add_ranges(part, &found)).map_err(|error| to_python(&error))
+    /// Adds the indices of byte ranges of a part, in order, for the next `scan`.
+    fn add_scanned_ranges(&self, py: Python<'_>, part: usize, indices: Vec<Vec<u8>>) -> PyResult<()> {
+        py.detach(|| self.inner.add_scanned_ranges(part, &indices)).map_err(|error| to_python(&error))
     }
 
     /// Where a frame is: path, number of the frame in that file, offset and length in bytes.
-    fn locate(&self, py: Python<'_>, frame: u64) -> PyResult<(String, u64, u64, u64)> {
+    fn locate(&self, py: Python<'_>, frame: u64) -> PyResult<(OsString, u64, u64, u64)> {
         let scanned = self.scanned(py)?;
-        if frame >= scanned.joined.n_frames {
-            let known = scanned.joined.n_frames;
-            return Err(invalid(format!("frame {frame} of a trajectory of {known} frames")));
+        if frame >= scanned.concatenation.n_frames {
+            let n_frames = scanned.concatenation.n_frames;
+            return Err(invalid(format!("frame {frame} of a trajectory of {n_frames} frames")));
         }
-        let piece = scanned.joined.piece_of(frame);
-        let part = &scanned.parts[piece.part];
-        let own = piece.kept.start + (frame - piece.first_frame);
+        let span = scanned.concatenation.span_of(frame);
+        let part = &scanned.parts[span.part];
+        let own = span.kept.start + (frame - span.first_frame);
         let extent = part.index.extent(own);
-        Ok((part.path.display().to_string(), own, extent.offset, extent.len))
+        Ok((part.path.clone().into_os_string(), own, extent.offset, extent.len))
     }
 
-    /// What is known of the files, for `known` in other processes.
-    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    /// Snapshot of headers, sizes, fingerprints and indices, for `snapshot` in other processes.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.scanned(py)?;
-        let bytes = py.detach(|| self.inner.pack()).map_err(|error| to_python(&error))?;
+        let bytes = py.detach(|| self.inner.snapshot()).map_err(|error| to_python(&error))?;
         Ok(bytes.into_pyarray(py))
     }
 
@@ -187,12 +193,23 @@ impl PyTrajectory {
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let recipe = PyDict::new(py);
         recipe.set_item("paths", self.paths())?;
-        // every part of a trajectory with a stated format has that one; without, each is looked at again
+        // every part of a trajectory with a stated format has that one; without, each is detected again
         recipe.set_item("format", self.stated_format)?;
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
         recipe.set_item("max_open_files", self.max_open_files)?;
+        let factors = PyDict::new(py);
+        for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {
+            if let Some(factor) = factor {
+                factors.set_item(name, factor)?;
+            }
+        }
+        recipe.set_item("units", factors)?;
+        recipe.set_item("dt", self.times.dt)?;
+        recipe.set_item("time_offset", self.times.offset)?;
+        recipe.set_item("first_time", self.times.first)?;
         recipe.set_item("describe", &self.describe)?;
+        recipe.set_item("write_index", &self.write_index)?;
         Ok(recipe)
     }
 
@@ -212,8 +229,8 @@ impl PyTrajectory {
     }
 
     #[getter]
-    fn paths(&self) -> Vec<String> {
-        self.inner.paths().iter().map(|path| path.display().to_string()).collect()
+    fn paths(&self) -> Vec<OsString> {
+        self.inner.paths().iter().map(|path| path.clone().into_os_string()).collect()
     }
 
     #[getter]
@@ -224,29 +241,36 @@ impl PyTrajectory {
 
     #[getter]
     fn n_frames(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.scanned(py)?.joined.n_frames)
+        Ok(self.scanned(py)?.concatenation.n_frames)
     }
 
-    fn store_indices(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
-        self.scanned(py)?;
-        py.detach(|| self.inner.store_indices(&folder)).map_err(|error| to_python(&error))
+    /// Where the index comes from and goes to: "auto", "memory", "rebuild".
+    #[getter]
+    fn index(&self) -> &str {
+        &self.index
     }
 
-    #[pyo3(signature = (workers=0, progress=None))]
-    fn scan(&self, py: Python<'_>, workers: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    #[pyo3(signature = (workers=0, progress=None, skip_damaged=false))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        workers: usize,
+        progress: Option<&Bound<'_, PyAny>>,
+        skip_damaged: bool,
+    ) -> PyResult<()> {
         let workers = arguments::workers(workers);
         // sizes are for the progress bar only: a file that cannot be asked is reported by the scan itself
         let total = match progress {
             Some(_) => self.inner.paths().iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
             None => 0,
         };
-        watched(py, progress, total, |watch: &Watch| {
+        run_interruptible(py, progress, total, |progress: &Progress| {
             let before = AtomicU64::new(0);
             self.inner
-                .scan(workers, &|bytes| {
-                    watch.check()?;
+                .scan_with(workers, skip_damaged, &|bytes| {
+                    progress.check()?;
                     before.fetch_add(bytes, Ordering::Relaxed);
-                    watch.done.fetch_add(bytes, Ordering::Relaxed);
+                    progress.done.fetch_add(bytes, Ordering::Relaxed);
                     Ok(())
                 })
                 .map(|_| ())
@@ -262,33 +286,32 @@ impl PyTrajectory {
             let n_frames = part.index.n_frames();
             let ends = (n_frames > 0).then(|| (0, n_frames - 1));
             let step = |frame| part.index.step(frame);
-            let time = |frame| part.index.time(frame).map(|time| time * part.scales().time);
-            let piece = scanned.joined.pieces.iter().find(|piece| piece.part == number);
-            let origin = match part.origin {
-                IndexOrigin::Arithmetic => "arithmetic",
-                IndexOrigin::Structure => "structure",
-                IndexOrigin::Stored => "stored",
-                IndexOrigin::Extended => "extended",
-                IndexOrigin::Built => "built",
-            };
-            row.set_item("path", part.path.display().to_string())?;
+            let time = |frame| scanned.time(number, frame);
+            let span = scanned.concatenation.spans.iter().find(|span| span.part == number);
+            row.set_item("path", part.path.as_os_str())?;
             row.set_item("format", part.format.info().name)?;
             row.set_item("variant", &header.variant)?;
             row.set_item("remarks", &header.remarks)?;
             row.set_item("warnings", &header.warnings)?;
+            row.set_item("assumptions", scanned.assumption(number).into_iter().collect::<Vec<_>>())?;
             row.set_item("size", part.size)?;
             row.set_item("fields", header.fields.names())?;
             row.set_item("file_frames", n_frames)?;
-            row.set_item("kept", piece.map_or((0, 0), |piece| (piece.kept.start, piece.kept.end)))?;
-            row.set_item("first_frame", piece.map_or(0, |piece| piece.first_frame))?;
+            row.set_item("kept", span.map_or((0, 0), |span| (span.kept.start, span.kept.end)))?;
+            row.set_item("first_frame", span.map_or(0, |span| span.first_frame))?;
             row.set_item("first_step", ends.and_then(|(first, _)| step(first)))?;
             row.set_item("last_step", ends.and_then(|(_, last)| step(last)))?;
             row.set_item("first_time", ends.and_then(|(first, _)| time(first)))?;
             row.set_item("last_time", ends.and_then(|(_, last)| time(last)))?;
             row.set_item("fingerprint", part.fingerprint.to_hex())?;
-            row.set_item("index", origin)?;
-            row.set_item("index_path", part.index_path.as_ref().map(|path| path.display().to_string()))?;
+            row.set_item("index", part.origin.name())?;
+            row.set_item("index_path", part.index_path.as_ref().map(|path| path.as_os_str()))?;
             row.set_item("index_note", &part.index_note)?;
+            let damaged = part.damaged.iter().map(|&frame| {
+                let extent = part.index.extent(frame);
+                (frame, extent.offset, extent.end() - 1)
+            });
+            row.set_item("damaged", damaged.collect::<Vec<_>>())?;
             row.set_item("truncation", part.truncation.as_ref().map(ToString::to_string))?;
             list.append(row)?;
         }
@@ -306,33 +329,46 @@ impl PyTrajectory {
         Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
+    /// Digest of bytes throughout the frames of a part, up to `places` pieces of 4 KiB; hexadecimal.
+    fn content_digest(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<String> {
+        self.scanned(py)?;
+        let digest = run_interruptible(py, None, 0, |_| self.inner.content_digest(part, places))?;
+        Ok(format!("{digest:016x}"))
+    }
+
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         let scanned = self.scanned(py)?;
-        for gap in &scanned.joined.gaps {
+        for gap in &scanned.concatenation.gaps {
             let row = PyDict::new(py);
-            let scale = scanned.parts[gap.part].scales().time;
+            let ((before, last), (after, first)) = (gap.before, gap.after);
+            let times = scanned.time(before, last).zip(scanned.time(after, first));
+            let steps = scanned.parts[before].index.step(last).zip(scanned.parts[after].index.step(first));
             row.set_item("part", gap.part)?;
             row.set_item("frame", gap.frame)?;
-            row.set_item("time_before", gap.times.map(|(before, _)| before * scale))?;
-            row.set_item("time_after", gap.times.map(|(_, after)| after * scale))?;
-            row.set_item("step_before", gap.steps.map(|(before, _)| before))?;
-            row.set_item("step_after", gap.steps.map(|(_, after)| after))?;
+            row.set_item("time_before", times.map(|(before, _)| before))?;
+            row.set_item("time_after", times.map(|(_, after)| after))?;
+            row.set_item("step_before", steps.map(|(before, _)| before))?;
+            row.set_item("step_after", steps.map(|(_, after)| after))?;
             list.append(row)?;
         }
         Ok(list)
     }
 
+    fn time_shift(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.scanned(py)?.time_shift())
+    }
+
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
         let scanned = self.scanned(py)?;
-        Ok(py
-            .detach(|| column(scanned, |part, frame| Some(part.index.time(frame)? * part.scales().time)))
-            .map(|times| times.into_pyarray(py)))
+        Ok(py.detach(|| column(scanned, |part, frame| scanned.time(part, frame))).map(|times| times.into_pyarray(py)))
     }
 
     fn steps<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
         let scanned = self.scanned(py)?;
-        Ok(py.detach(|| column(scanned, |part, frame| part.index.step(frame))).map(|steps| steps.into_pyarray(py)))
+        Ok(py
+            .detach(|| column(scanned, |part, frame| scanned.parts[part].index.step(frame)))
+            .map(|steps| steps.into_pyarray(py)))
     }
 
     #[pyo3(signature = (
@@ -352,24 +388,22 @@ impl PyTrajectory {
         memory: u64,
         native: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wide = choice("dtype", dtype, &[("float32", false), ("float64", true)])?;
+        let wide = named::<Precision>(dtype)? == Precision::Float64;
         self.scanned(py)?;
-        let (set, columns) = match atoms {
-            None => (AtomSelection::all(self.inner.n_atoms()), None),
-            Some(indices) => arguments::columns(indices, self.inner.n_atoms())?,
+        let atoms = match atoms {
+            None => AtomSelection::all(self.inner.n_atoms()),
+            Some(indices) => arguments::atoms(indices, self.inner.n_atoms())?,
         };
-        let n_columns = columns.as_ref().map_or(set.len(), Vec::len);
-        let request = BulkRequest {
+        let request = ArrayRequest {
             frames: arguments::frames(frames)?,
-            atoms: set,
-            columns,
+            atoms,
             native,
             workers: arguments::workers(workers),
             memory,
         };
-        request.frames.check(self.scanned(py)?.joined.n_frames).map_err(|error| to_python(&error))?;
+        request.frames.check(self.scanned(py)?.concatenation.n_frames).map_err(|error| to_python(&error))?;
         let asked = arguments::fields(&fields)?;
-        let fill = Fill { trajectory: &self.inner, request: &request, asked, n_columns, out };
+        let fill = Fill { trajectory: &self.inner, request: &request, asked, out };
         if wide {
             fill.read::<f64>(py, |values| Vectors::F64(values))
         } else {
@@ -378,17 +412,34 @@ impl PyTrajectory {
     }
 }
 
+/// Dimensions whose unit can be stated.
+const UNITS: [&str; 4] = ["length", "time", "velocity", "force"];
+
+fn stated_units(factors: &HashMap<String, f64>) -> PyResult<StatedUnits> {
+    if let Some(name) = factors.keys().find(|name| !UNITS.contains(&name.as_str())) {
+        return Err(invalid(format!("units are of {}, found {name}", UNITS.join(", "))));
+    }
+    if let Some((name, factor)) = factors.iter().find(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
+        return Err(invalid(format!("the factor of {name} must be above 0, found {factor}")));
+    }
+    let [length, time, velocity, force] = UNITS.map(|name| factors.get(name).copied());
+    Ok(StatedUnits { length, time, velocity, force })
+}
+
+fn factors_of(units: &StatedUnits) -> [Option<f64>; 4] {
+    [units.length, units.time, units.velocity, units.force]
+}
+
 /// A column of the index over all frames of the trajectory; `None` if some part has none.
-fn column<T>(scanned: &Scanned, value: impl Fn(&kinema_core::trajectory::Part, u64) -> Option<T>) -> Option<Vec<T>> {
-    let frames = scanned.joined.pieces.iter().flat_map(|piece| piece.kept.clone().map(move |frame| (piece, frame)));
-    frames.map(|(piece, frame)| value(&scanned.parts[piece.part], frame)).collect()
+fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> Option<Vec<T>> {
+    let frames = scanned.concatenation.spans.iter().flat_map(|span| span.kept.clone().map(move |frame| (span, frame)));
+    frames.map(|(span, frame)| value(span.part, frame)).collect()
 }
 
 struct Fill<'a, 'py> {
     trajectory: &'a Trajectory,
-    request: &'a BulkRequest,
+    request: &'a ArrayRequest,
     asked: Fields,
-    n_columns: usize,
     out: Option<&'a Bound<'py, PyAny>>,
 }
 
@@ -399,7 +450,7 @@ impl<'py> Fill<'_, 'py> {
         wrap: for<'b> fn(&'b mut [T]) -> Vectors<'b>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let rows = usize::try_from(self.request.frames.len()).map_err(|_| invalid("too many frames"))?;
-        let shape = [rows, self.n_columns, 3];
+        let shape = [rows, self.request.atoms.n_requested(), 3];
         let names = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
         let mut out = self.out;
         let arrays: Vec<Option<Bound<'py, PyArray3<T>>>> = names
@@ -430,11 +481,11 @@ impl<'py> Fill<'_, 'py> {
             }
             let arrays = Arrays { vectors, cells: &mut cells, steps: &mut steps, times: &mut times };
             let (trajectory, request) = (self.trajectory, self.request);
-            let work = move |watch: &Watch| bulk::read(trajectory, request, arrays, watch);
+            let work = move |progress: &Progress| arrays::read(trajectory, request, arrays, progress);
             if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
-                at_once(py, work)?;
+                run_inline(py, work)?;
             } else {
-                watched(py, None, rows as u64, work)?;
+                run_interruptible(py, None, rows as u64, work)?;
             }
         }
         let result = PyDict::new(py);

@@ -1,7 +1,4 @@
-"""Arguments that analyses share: atoms in ascending order for kernels, weights, and how they are told.
-
-It resolves no reference structure; see `kinema.analysis.reference`.
-"""
+"""Arguments that analyses share: weights, and arguments in words."""
 
 from __future__ import annotations
 
@@ -11,22 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
-from kinema.selection import Selection
+from kinema.selection.atoms import AtomChoice, Selection
 from kinema.trajectory import Trajectory
 
-__all__ = ["told", "unique_order", "weights_of"]
+__all__ = ["describe", "select_atoms", "weights_of"]
 
 
-def unique_order(selection: Selection) -> NDArray[np.intp]:
-    """The order that sorts the selection's atoms, (n,); ArgumentError where an atom is named twice."""
-    order = np.argsort(selection.indices, kind="stable")
-    rising = selection.indices[order]
-    twice = rising[1:] == rising[:-1]
-    if twice.any():
+def select_atoms(trajectory: Trajectory, select: AtomChoice) -> Selection:
+    """`trajectory.select(select)`; ArgumentError for what is no trajectory, such as a path or what MDAnalysis takes."""
+    if not isinstance(trajectory, Trajectory):
         raise ArgumentError(
-            f"{selection.description} names atom {int(rising[1:][twice][0])} twice; an analysis takes each atom once"
+            f"an analysis takes a Trajectory first, found {type(trajectory).__name__}; kinema.open makes one of files "
+            "or a Universe, and select= names atoms"
         )
-    return order
+    return trajectory.select(select)
 
 
 def weights_of(
@@ -35,7 +30,8 @@ def weights_of(
     """(n,) float64 in the selection's order, or None for equal weights.
 
     `weights` is None, "mass", or one number an atom. Raises ArgumentError for anything else, for "mass" without a
-    topology, and for weights that are negative, not numbers or all zero.
+    topology, and for weights that are negative, not numbers or all zero. Emits notes on masses that were guessed or are
+    zero.
     """
     if weights is None or weights is False:
         return None
@@ -49,17 +45,19 @@ def weights_of(
             )
         return topology.masses(selection.indices)
     try:
-        found = np.array(weights, dtype=np.float64)
+        values = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(f"{what} is 'mass', None or one number an atom, found {weights!r}") from None
-    if found.shape != (selection.n_atoms,):
-        raise ArgumentError(f"{what} needs one number an atom, expected {selection.n_atoms}, found shape {found.shape}")
-    if not np.isfinite(found).all() or (found < 0).any() or not found.any():
+    if values.shape != (selection.n_atoms,):
+        raise ArgumentError(
+            f"{what} needs one number an atom, expected {selection.n_atoms}, found shape {values.shape}"
+        )
+    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise ArgumentError(f"{what} must be numbers from 0 on and not all 0")
-    return found
+    return values
 
 
-def told(value: Any) -> str:
+def describe(value: Any) -> str:
     """An argument in a few words, for provenance."""
     if isinstance(value, Selection):
         return repr(value.description)
@@ -68,7 +66,7 @@ def told(value: Any) -> str:
     if value is None or isinstance(value, (str, int, float, bool)):
         return repr(value)
     if isinstance(value, (list, tuple)) and len(value) <= 20:
-        return "[" + ", ".join(told(item) for item in value) + "]"
+        return "[" + ", ".join(describe(item) for item in value) + "]"
     if isinstance(value, Trajectory):
         return repr(value.paths[0])
     return f"{type(value).__name__}"

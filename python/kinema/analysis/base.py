@@ -1,154 +1,55 @@
-"""What analyses have in common: rounds, running, results, saving and plotting.
+"""`Analysis`, the base class of all analyses: running, saving, plotting, provenance.
 
-It knows no quantity, and how several analyses share a pass is in `kinema.analysis.run`.
+How passes are carried out, and how several analyses share one, is in `kinema.execution.run`.
 """
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.frames import FrameChoice, ResolvedFrames, count, numbers
-from kinema.output import Column, Table, check_plot_path, check_writable, write_table, write_whole
+from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
+from kinema.execution.results_file import ResultDataset
+from kinema.execution.run import CheckpointChoice, run
+from kinema.notes import emit
+from kinema.printable import are_float32
 from kinema.progress import ProgressChoice
 from kinema.provenance import Input, Provenance
-from kinema.result_file import Quantity
-from kinema.runners import Runner, RunnerOptions, Timings
-from kinema.runners.base import Rows
-from kinema.selection import Selection
-from kinema.trajectory import Trajectory
+from kinema.runners import Runner, RunnerOptions
+from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.writing.output_checks import check_not_input, check_plot_path
+from kinema.writing.output_file import write_whole
+from kinema.writing.tables import Column, Table, check_writable, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kinema.checkpoint import Checkpoint
     from kinema.profile import Report
 
-__all__ = [
-    "Analysis",
-    "CheckpointChoice",
-    "Found",
-    "Results",
-    "ResultsElsewhere",
-    "Round",
-    "Rounds",
-    "results_per_frame",
-]
-
-# what a kernel's partial gives when it is finished; arrays, which may stay in a file
-Found = dict[str, Any]
-
-# the file that a run is saved to, and how
-CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
+__all__ = ["Analysis", "Pass", "Passes", "Results", "results_per_frame"]
 
 
-class Results:
-    """Results by name, as attributes or by key: `results.rmsd` is `results["rmsd"]`.
-
-    Not a dict, since `values` is the name of a result.
-    """
-
-    def __init__(self, **found: Any) -> None:
-        self._found = found
-
-    def __getattr__(self, name: str) -> Any:
-        # asked for before __init__ has run when a pickle is loaded
-        found = self.__dict__.get("_found", {})
-        if name not in found:
-            raise AttributeError(f"no result {name!r}, there are: {', '.join(found) or 'none, call run() first'}")
-        return found[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._found[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._found]
-
-    def keys(self) -> list[str]:
-        """Names of the results, so that `dict(results)` works."""
-        return list(self._found)
-
-    def __repr__(self) -> str:
-        return f"<Results: {', '.join(self._found) or 'none yet'}>"
-
-
-class ResultsElsewhere(Results):
-    """What a rank has that was told no results: asking for any is an ArgumentError that says how to get them."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self._not_here()
-
-    def __getitem__(self, name: str) -> Any:
-        raise self._not_here()
-
-    def __contains__(self, name: object) -> bool:
-        raise self._not_here()
-
-    def __iter__(self) -> Iterator[str]:
-        raise self._not_here()
-
-    def __len__(self) -> int:
-        raise self._not_here()
-
-    def keys(self) -> list[str]:
-        """ArgumentError."""
-        raise self._not_here()
-
-    def __repr__(self) -> str:
-        return "<Results: on rank 0>"
-
-    def _not_here(self) -> ArgumentError:
-        return ArgumentError(
-            "the results are on rank 0; ask for them there, or run with kinema.runners.MPI(results='all')"
-        )
-
-
-@dataclass(frozen=True)
-class Round:
-    """One pass over the frames: a kernel, and what each frame goes through first; `rows` where it finds rows."""
-
-    kernel: _core.Kernel
-    transforms: Sequence[_core.Transform] = ()
-    rows: Rows | None = None
-
-
-def results_per_frame(name: str, frames: ResolvedFrames, found: Found) -> Results:
+def results_per_frame(name: str, frames: FrameSelection, kernel_results: KernelResults) -> Results:
     """Results that are one row a frame: frames, time, values, and `name`, all of them side by side.
 
-    Arrays in memory, or where `found` has the table already arrays that stay where they are: in a file, on ranks.
+    Arrays in memory; or, where `kernel_results` has the table already, arrays that stay in a file or on the ranks.
     """
-    values, time = found["values"], found["time"]
-    if "table" in found:
-        return Results(**{name: found["table"]}, frames=found["frames"], time=time, values=values)
-    frame_numbers = numbers(frames)
+    values, time = kernel_results["values"], kernel_results["time"]
+    if "table" in kernel_results:
+        return Results(**{name: kernel_results["table"]}, frames=kernel_results["frames"], time=time, values=values)
+    frame_numbers = frames.numbers()
     table = np.column_stack([frame_numbers.astype(np.float64), time, values])
     return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)
 
 
-# yields rounds, is sent what each of them found, returns the results
-Rounds = Generator[Round, Found, Results]
-
-
-class Analysis(ABC):
-    """An analysis of a trajectory. Subclasses give `_rounds` and `_table`.
+class Analysis(Computation):
+    """An analysis of a trajectory. Subclasses give `_passes` and `_table`.
 
     Attributes
     ----------
@@ -158,22 +59,13 @@ class Analysis(ABC):
         Empty before `run`.
     timings : Timings
         Where the time of the last run went.
+    plan : str
+        The plans of the last run in words.
+    record : RunRecord or None
+        The last run, as `report` has it.
     command : str or None
-        What provenance tells as the call where it was not made from Python.
+        What provenance gives as the call where it was not made from Python.
     """
-
-    #: passes over the frames, for the progress bar
-    n_rounds = 1
-
-    def __init__(self, trajectory: Trajectory, selection: Selection, arguments: dict[str, Any]) -> None:
-        self.trajectory = trajectory
-        self.selection = selection
-        self.results = Results()
-        self.timings = Timings(())
-        self.plan = ""
-        self.command: str | None = None
-        self._arguments = arguments
-        self._frames: ResolvedFrames | None = None
 
     def run(
         self,
@@ -191,6 +83,7 @@ class Analysis(ABC):
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
         access: str = "direct",
+        skip_damaged: bool = False,
         **options: Unpack[RunnerOptions],
     ) -> Self:
         """Runs the analysis and returns it.
@@ -220,7 +113,7 @@ class Analysis(ABC):
             Seconds, 30 by default.
         out : path, optional
             An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
-            `results` then reads from it (`kinema.result_file`).
+            `results` then reads from it (`kinema.execution.results_file`).
         access : str
             How frames are read, for comparisons; results are the same to the bit.
 
@@ -228,9 +121,14 @@ class Analysis(ABC):
             - "frame": one frame at a time with all of its atoms, of which those of the analysis are picked.
             - "subset": one frame at a time, of which those atoms are read where the format allows.
             - "in-memory": each worker reads all frames of its piece with all of their atoms before it computes the
-              first; work is then handed out static, one piece a worker, unless the runner was told otherwise.
+              first; the schedule is then "static", one piece a worker, unless the runner has other options.
               MemoryLimitError before anything is read where that does not fit into `memory`.
             - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
+        skip_damaged : bool
+            Frames that cannot be decoded are left out, with a note, rather than an error: a pass before the first
+            decodes all frames of the run that are not known from an earlier one. `results.frames` says which are
+            there. Bytes of an XTC file without a frame header count as one frame. Frames whose coordinates are not
+            finite stay, with a note.
         **options
             Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
             (`kinema.runners.RunnerOptions`).
@@ -241,8 +139,6 @@ class Analysis(ABC):
         TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for a checkpoint of
         another run, saying what differs; CorruptFileError for a damaged one.
         """
-        from kinema.analysis.run import run
-
         run(
             [self],
             start=start,
@@ -258,32 +154,25 @@ class Analysis(ABC):
             checkpoint_interval=checkpoint_interval,
             out=out,
             access=access,
+            skip_damaged=skip_damaged,
             **options,
         )
         return self
 
     @abstractmethod
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
-        """Yields each round, is sent what it found, returns the results. `frames` are those of the run."""
-
-    @abstractmethod
     def _table(self) -> Table:
         """The results as columns."""
 
-    def _per_frame(self, frames: ResolvedFrames) -> Quantity | None:
-        """How results that are one row a frame are called in a file; None where they are not.
-
-        The analysis has one round then, which finds "values" (frames, ...) and "time" (frames,).
-        """
-        return None
-
-    def _quantity(self, name: str, unit: str, columns: Sequence[str], title: str, frames: ResolvedFrames) -> Quantity:
-        """A quantity with the provenance of this analysis."""
-        return Quantity(name, unit, tuple(columns), title, self._provenance(None, frames).json())
+    def _dataset(
+        self, name: str, unit: str, columns: Sequence[str], title: str, frames: FrameSelection
+    ) -> ResultDataset:
+        """A data set for results per frame, with the provenance of this analysis."""
+        return ResultDataset(name, unit, tuple(columns), title, self._provenance(None, frames).json())
 
     def _frames_and_times(self) -> tuple[Column, Column]:
         """The first columns of a table whose rows are frames."""
-        return Column("frame", np.asarray(self.results.frames)), Column("time", np.asarray(self.results.time), "ps")
+        time = np.asarray(self.results.time)
+        return Column("frame", np.asarray(self.results.frames)), Column("time", time, "ps", are_float32(time))
 
     def table(self) -> Table:
         """The results as named columns with units; ArgumentError before `run`."""
@@ -291,58 +180,99 @@ class Analysis(ABC):
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         return self._table()
 
-    def save(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
-        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.output`).
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        command: str | None = None,
+        output_unit: str = "angstrom",
+        output_time_unit: str = "ps",
+    ) -> None:
+        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.writing.tables`).
 
-        `command` is what the provenance tells as the call, by default the Python call.
+        Parameters
+        ----------
+        path : path
+            "-", "/dev/stdout" and FIFOs are written into.
+        format : {"csv", "xvg", "dat"}, optional
+            Instead of what the suffix says; "csv" where a stream has none.
+        command : str, optional
+            The call as the provenance gives it, by default the Python call.
+        output_unit : {"angstrom", "nm"}
+            Of lengths.
+        output_time_unit : {"ps", "ns"}
         """
-        check_writable(path)
-        write_table(path, self.table(), self.provenance(command))
+        check_writable(path, format)
+        check_not_input(path, *self.trajectory.paths, *self.other_files)
+        table = self.table().in_units(output_unit, output_time_unit)
+        write_table(path, table, self.provenance(command), format=format)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) where one is given."""
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        output_unit: str = "angstrom",
+        output_time_unit: str = "ps",
+    ) -> Figure:
+        """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) where one is given.
+
+        Units are those of `save`.
+        """
         from kinema.analysis.plotting import draw
 
         if path is not None:
             check_plot_path(path)
-        figure = draw(self.table())
+            check_not_input(path, *self.trajectory.paths, *self.other_files)
+        figure = draw(self.table().in_units(output_unit, output_time_unit))
         if path is not None:
             suffix = os.path.splitext(os.fspath(path))[1][1:]
             write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
         return figure
 
-    def report(self) -> Report:
+    def report(self, *, extra: Mapping[str, Any] | None = None) -> Report:
         """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.
 
-        Raises ArgumentError before `run`, and on ranks that were told no results.
+        Analyses that ran together have one report; `extra` as in `kinema.profile.Report`. ArgumentError before `run`,
+        and on ranks that have no results.
         """
         from kinema.profile import report_of
 
-        return report_of([self])
+        if self.record is None:
+            raise ArgumentError(f"{type(self).__name__} has no timings yet; call run() first, on the rank that leads")
+        return report_of(self.record, extra=extra)
 
     def provenance(self, command: str | None = None) -> Provenance:
         """What made the results: version, call, files with fingerprints, selection, frames, date."""
-        return self._provenance(command, self._frames)
+        return self._provenance(command, None if self.record is None else self.record.frames)
 
-    def _provenance(self, command: str | None, frames: ResolvedFrames | None) -> Provenance:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user of the results should know: of the trajectory, of this analysis' arguments, of its last run.
+
+        Each is also a warning of class `kinema.Note`.
+        """
+        of_run = () if self.record is None else self.record.notes
+        return tuple(dict.fromkeys((*self.trajectory.notes, *self._notes, *of_run)))
+
+    def _add_notes(self, notes: Sequence[str]) -> None:
+        """Adds notes to those of this analysis and emits them."""
+        new = [note for note in dict.fromkeys(notes) if note not in self._notes]
+        self._notes += new
+        emit(new)
+
+    def _provenance(self, command: str | None, frames: FrameSelection | None) -> Provenance:
         command = command or self.command
         inputs = [Input(part.path, part.size, part.fingerprint) for part in self.trajectory.parts]
-        if self.trajectory.topology_name is not None:
-            inputs.append(Input(self.trajectory.topology_name))
-        arguments = ", ".join(f"{name}={value}" for name, value in self._arguments.items())
+        inputs += [Input.of(name) for name in self.other_files if name not in self.trajectory.paths]
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return Provenance(
             version=_core.__version__,
             call=command or f"kinema.analysis.{type(self).__name__}({arguments})",
             inputs=tuple(inputs),
             selection=f"{self.selection.description} ({self.selection.n_atoms} atoms)",
-            frames="" if frames is None else _described(frames),
-            parameters={} if command is None else {name: str(value) for name, value in self._arguments.items()},
+            frames="" if frames is None else str(frames),
+            parameters={f"stated {name}": value for name, value in self.trajectory.stated.items()}
+            | ({} if command is None else {name: str(value) for name, value in self.arguments.items()}),
+            notes=self.notes,
         )
-
-
-def _described(frames: ResolvedFrames) -> str:
-    if isinstance(frames, tuple):
-        start, step, length = frames
-        return f"{length} from {start}, every {step}" if step != 1 else f"{length} from {start}"
-    some = ", ".join(str(number) for number in frames[:5])
-    return f"{count(frames)} chosen: {some}{', ...' if len(frames) > 5 else ''}"

@@ -1,6 +1,6 @@
 """Analyses of the user's own: a class with the kernel's methods, or a plain function of a frame or a block.
 
-They run on every runner, alone or together with the analyses of this package. Frames are read and decoded in Rust on
+They run on every runner, alone or with the analyses of this package. Frames are read and decoded in Rust on
 all workers; the Python code itself holds the interpreter lock: threads run it on one core, other runners on several.
 """
 
@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import told, unique_order
-from kinema.analysis.base import Analysis, Results, Round, Rounds
-from kinema.blocks import Block
+from kinema.analysis.arguments import describe, select_atoms
+from kinema.analysis.base import Analysis, Pass, Passes, Results
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames, numbers
-from kinema.output import Column, Table
-from kinema.result_file import Quantity
+from kinema.execution.results_file import ResultDataset
+from kinema.frame import Block
 from kinema.runners.base import Rows
-from kinema.runners.pickling import pack
-from kinema.selection import AtomChoice
+from kinema.runners.serialization import serialize
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.writing.tables import NO_UNIT, Column, Table
 
 __all__ = ["Custom", "FromFunction", "PythonKernel", "from_function"]
 
@@ -77,19 +77,24 @@ class Custom(Analysis):
     def __init__(self, trajectory: Trajectory, kernel: PythonKernel, select: AtomChoice = None) -> None:
         if not isinstance(kernel, PythonKernel):
             raise ArgumentError(f"kernel must be a PythonKernel, found {type(kernel).__name__}")
-        selection = trajectory.select(select)
-        super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": told(selection)})
+        selection = select_atoms(trajectory, select)
+        super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": describe(selection)})
         self._kernel = kernel
-        unique_order(selection)
+        selection.check_unique()
 
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
-        found: Mapping[str, Any] = yield self._round()
-        return Results(**found)
+    def _passes(self, frames: FrameSelection) -> Passes:
+        results: Mapping[str, Any] = yield self._pass()
+        return Results(**results)
 
-    def _round(self) -> Round:
-        order = unique_order(self.selection)
-        adapter = Adapter(self._kernel, None if (np.diff(order) > 0).all() else np.argsort(order))
-        return Round(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices[order], adapter))
+    def __getstate__(self) -> dict[str, Any]:
+        """With the kernel as workers get it: code of the script or session is pickled along."""
+        return self.__dict__ | {"_kernel": Adapter(self._kernel)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_kernel": state["_kernel"].kernel})
+
+    def _pass(self) -> Pass:
+        return Pass(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices, Adapter(self._kernel)))
 
     def _table(self) -> Table:
         raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")
@@ -110,31 +115,30 @@ class FromFunction(Custom):
         if over not in ("frames", "blocks"):
             raise ArgumentError(f"over must be 'frames' or 'blocks', found {over!r}")
         super().__init__(trajectory, _Applied(function, over), select)
-        self._arguments = {
+        self.arguments = {
             "function": getattr(function, "__qualname__", repr(function)),
-            "select": told(self.selection),
-            "over": told(over),
+            "select": describe(self.selection),
+            "over": describe(over),
         }
 
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
-        found: Mapping[str, Any] = yield replace(self._round(), rows=Rows())
-        # where results go to a file, the numbers of frames are there, too
-        stored = found["frames"] if "frames" in found else numbers(frames).astype(np.int64)
-        return Results(frames=stored, values=found["values"], time=found["time"])
+    def _passes(self, frames: FrameSelection) -> Passes:
+        results: Mapping[str, Any] = yield replace(self._pass(), rows=Rows())
+        # where results go to a file, it has the numbers of frames
+        frame_numbers = results["frames"] if "frames" in results else frames.numbers().astype(np.int64)
+        return Results(frames=frame_numbers, values=results["values"], time=results["time"])
 
     def _table(self) -> Table:
         values = np.asarray(self.results.values)
         if values.dtype.kind not in "biuf":
             raise ArgumentError(f"values of type {values.dtype} are not written as a table; save .results.values")
         flat = values.reshape(len(values), -1)
-        # "1": a number whose unit only its author knows; a column without any is not drawn
+        # a column without any unit is not drawn
         names = ["value"] if flat.shape[1] == 1 else [f"value_{i}" for i in range(flat.shape[1])]
-        columns = [Column(name, flat[:, i], "1") for i, name in enumerate(names)]
-        return Table(self._arguments["function"], (*self._frames_and_times(), *columns))
+        columns = [Column(name, flat[:, i], NO_UNIT) for i, name in enumerate(names)]
+        return Table(self.arguments["function"], (*self._frames_and_times(), *columns))
 
-    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
-        # "1": a number whose unit only its author knows
-        return self._quantity("values", "1", (), self._arguments["function"], frames)
+    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+        return self._dataset("values", NO_UNIT, (), self.arguments["function"], frames)
 
 
 def from_function(
@@ -226,21 +230,17 @@ def _other_shapes(expected: tuple[int, ...], found: tuple[int, ...], *_: tuple[i
 
 
 class Adapter:
-    """What the core calls: arrays become blocks, partials become bytes."""
+    """The object that the core calls for a `PythonKernel`: makes blocks of arrays, and bytes of partials."""
 
-    def __init__(self, kernel: PythonKernel, columns: NDArray[np.intp] | None) -> None:
+    def __init__(self, kernel: PythonKernel) -> None:
         self.kernel = kernel
-        # where each atom of the selection stands among the ascending atoms that the core gives
-        self.columns = columns
 
     def empty(self) -> Any:
         """See `PythonKernel`."""
         return self.kernel.empty()
 
     def accumulate(self, partial: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-        """See `PythonKernel`; an exception is told which frames it came from."""
-        if self.columns is not None:
-            arrays["positions"] = arrays["positions"][:, self.columns]
+        """See `PythonKernel`; an exception gets a note that names the frames."""
         block = Block.from_arrays(arrays, ("positions",))
         try:
             gathered = self.kernel.accumulate(partial, block)
@@ -262,30 +262,26 @@ class Adapter:
         """See `PythonKernel`."""
         return dict(self.kernel.finish(partial))
 
-    def pack(self, partial: Any) -> bytes:
+    def to_bytes(self, partial: Any) -> bytes:
         """The partial for another process, or for a checkpoint."""
         try:
             return pickle.dumps(partial, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError):
-            # of a class of the script, which a worker has not under its name: back there it is the script's own again
-            return pack(partial)
+            # of a class of the script, which workers cannot import: it is sent with its code
+            return serialize(partial)
 
-    def unpack(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> Any:
         """The partial of another process of this run."""
         return pickle.loads(data)
 
     def identity(self) -> dict[str, tuple[str, str]]:
         """What a checkpoint compares: name, exact value, words; see `code_identity`."""
-        from kinema.analysis.code_identity import code_digest
+        from kinema.execution.checkpoint.code_identity import code_digest
 
         function = getattr(self.kernel, "function", None)
-        found = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
+        items = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
         digest = code_digest(self.kernel if function is None else function, self._name())
-        columns = "" if self.columns is None else code_digest(self.columns, "atoms")
-        return found | {
-            "the code": (digest, f"{self._name()}, digest {digest[:12]}"),
-            "the order of atoms": (columns, f"digest {columns[:12]}" if columns else "ascending"),
-        }
+        return items | {"the code": (digest, f"{self._name()}, digest {digest[:12]}")}
 
     def _name(self) -> str:
         own = getattr(self.kernel, "function", self.kernel)
@@ -294,7 +290,7 @@ class Adapter:
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes with the code of the script or session, whichever pickler is at work."""
         try:
-            return _arrived, (pack((self.kernel, self.columns)),)
+            return _deserialized, (serialize(self.kernel),)
         except Exception as error:
             # what the user's objects raise can be anything
             raise ArgumentError(
@@ -303,5 +299,5 @@ class Adapter:
             ) from error
 
 
-def _arrived(packed: bytes) -> Adapter:
-    return Adapter(*pickle.loads(packed))
+def _deserialized(packed: bytes) -> Adapter:
+    return Adapter(pickle.loads(packed))

@@ -1,7 +1,4 @@
-"""Reference structures: positions to superpose on, from a frame, a file, a Universe or an array.
-
-It superposes nothing.
-"""
+"""Reference structures: positions to superpose on, from a frame, a file, a Universe or an array."""
 
 from __future__ import annotations
 
@@ -12,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.analysis.matching import AtomsOf, compare_atoms
+from kinema.choices import MATCH, check_choice
+from kinema.errors import ArgumentError, FileNotFound, OutOfRangeError
+from kinema.notes import emit
 from kinema.opening import open
-from kinema.selection import Selection
-from kinema.topology import Topology, is_atom_group, is_universe
+from kinema.selection.atoms import Selection
+from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
 __all__ = ["Reference"]
@@ -33,14 +33,48 @@ class Reference:
     ref_frame : int
         Frame of the reference trajectory, may be negative.
     reference : Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or None for `trajectory` itself
+    match : {"masses", "names", "order"}
+        What `check` compares.
+    tol_mass : float
+        Masses may differ by so much, u.
     """
 
-    def __init__(self, trajectory: Trajectory, ref_frame: int = 0, reference: Any = None) -> None:
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        ref_frame: int = 0,
+        reference: Any = None,
+        match: str = "masses",
+        tol_mass: float = 0.1,
+    ) -> None:
         if isinstance(ref_frame, bool) or not hasattr(ref_frame, "__index__"):
             raise ArgumentError(f"ref_frame is a frame number, found {ref_frame!r}")
-        self._n_atoms = trajectory.n_atoms
+        check_choice("match", match, MATCH)
+        if not 0 <= tol_mass < np.inf:
+            raise ArgumentError(f"tol_mass is a number from 0 on, found {tol_mass!r}")
+        self._trajectory = trajectory
         self._frame = int(ref_frame)
+        self._match = match
+        self._tol_mass = float(tol_mass)
+        self._topology: Topology | None = None
         self._source = trajectory if reference is None else self._opened(reference)
+        #: names of the files that it is read from, but for those of the trajectory itself
+        self.files = () if reference is None else _files_of(reference)
+        self._is_own = isinstance(self._source, Trajectory) and self._source.core is trajectory.core
+
+    def check(self, selection: Selection) -> None:
+        """Compares the reference's atoms for `selection` with the trajectory's; emits notes on how far that went.
+
+        Frames of the trajectory itself and arrays have nothing to compare but the number of atoms. Raises ArgumentError
+        where numbers of atoms differ, or atoms as `match` compares them; it names the first that differs.
+        """
+        reference = self._atoms(selection)
+        if self._is_own or isinstance(self._source, np.ndarray):
+            return
+        # without a topology of the reference there is nothing to read the trajectory's for
+        topology = None if reference.topology is None else self._trajectory.topology
+        own = AtomsOf(selection.indices, topology, self._trajectory.topology_name or self._trajectory.paths[0])
+        emit(compare_atoms(own, reference, self._match, self._tol_mass))
 
     def positions(self, selection: Selection) -> NDArray[np.float64]:
         """(n, 3) float64 in angstrom for the atoms of `selection`, in its order.
@@ -49,21 +83,57 @@ class Reference:
         must have as many atoms as the trajectory (an array or AtomGroup: or as the selection). Raises
         ArgumentError where the numbers of atoms differ and for coordinates that are not numbers.
         """
-        source = self._source
+        source, indices = self._source, self._atoms(selection).indices
         if isinstance(source, Trajectory):
-            found = self._from_trajectory(source, selection)
+            # float32, so that the frame itself is at distance 0 from its reference
+            positions = source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
         elif isinstance(source, np.ndarray):
-            found = self._from_array(source, selection, "the reference array")
-        elif is_universe(source):
-            found = self._from_universe(source, selection)
+            positions = source[indices]
         else:
-            found = self._from_array(self._at_frame(source), selection, "the reference atom group")
-        result = np.ascontiguousarray(found, dtype=np.float64)
+            positions = self._at_frame(source.universe.atoms)[indices]
+        result = np.ascontiguousarray(positions, dtype=np.float64)
         bad = ~np.isfinite(result).all(axis=1)
         if bad.any():
-            atom = int(selection.indices[int(bad.argmax())])
-            raise ArgumentError(f"the reference's atom {atom} is not a number; choose another frame or structure")
+            atom = int(indices[int(bad.argmax())]) + 1
+            raise ArgumentError(
+                f"the position of the reference's atom {atom} (counted from 1) is not a number; choose another frame "
+                "or structure"
+            )
         return result
+
+    def _atoms(self, selection: Selection) -> AtomsOf:
+        """The reference's atoms for those of `selection`, in its order; ArgumentError where their numbers differ."""
+        source = self._source
+        if self._is_own:
+            return AtomsOf(selection.indices, None, "the trajectory")
+        if isinstance(source, Trajectory):
+            name = source.topology_name or source.paths[0]
+            topology = source.topology
+            if selection.string is None or topology is None:
+                self._check_atoms(source.n_atoms, source.paths[0])
+                return AtomsOf(selection.indices, topology, name)
+            return self._selected(topology, selection)
+        if isinstance(source, np.ndarray):
+            return AtomsOf(self._of_as_many(len(source), selection, "the reference array"), None, "the array")
+        topology = self._topology or Topology(source.universe)
+        if is_universe(source):
+            if selection.string is not None:
+                return self._selected(topology, selection)
+            self._check_atoms(topology.n_atoms, topology.name)
+            return AtomsOf(selection.indices, topology, topology.name)
+        positions = self._of_as_many(len(source), selection, "the reference atom group")
+        return AtomsOf(source.indices[positions], topology, topology.name)
+
+    def _selected(self, topology: Topology, selection: Selection) -> AtomsOf:
+        """The atoms that the selection string names in another topology."""
+        assert selection.string is not None, "only strings are applied anew"
+        indices = topology.select(selection.string)
+        if len(indices) != selection.n_atoms:
+            raise ArgumentError(
+                f"selection {selection.string!r} names {len(indices)} atoms of reference {topology.name}, but "
+                f"{selection.n_atoms} of the trajectory; choose atoms that both have"
+            )
+        return AtomsOf(indices, topology, topology.name)
 
     def _opened(self, reference: Any) -> Any:
         if isinstance(reference, Trajectory) or is_universe(reference) or is_atom_group(reference):
@@ -73,7 +143,10 @@ class Reference:
             known = {suffix.lstrip(".").lower() for info in _core.formats() for suffix in info["extensions"]}
             if os.path.splitext(name)[1][1:].lower() in known:
                 return open(name)
-            return Topology(name).universe
+            if not os.path.exists(name):
+                raise FileNotFound(f"{name}: no such file; the reference is a structure or trajectory", path=name)
+            self._topology = Topology(name)
+            return self._topology.universe
         try:
             array = np.asarray(reference, dtype=np.float64)
         except (TypeError, ValueError):
@@ -82,34 +155,14 @@ class Reference:
             raise ArgumentError(f"a reference array has the shape (atoms, 3), found {array.shape}")
         return array
 
-    def _from_trajectory(self, source: Trajectory, selection: Selection) -> NDArray[Any]:
-        indices = selection.indices
-        if selection.string is not None and source.topology_name is not None:
-            indices = source.select(selection.string).indices
-            self._check_count(len(indices), selection, source.paths[0])
-        else:
-            self._check_atoms(source.n_atoms, source.paths[0])
-        # float32, so that the frame itself is at distance 0 from its reference
-        frame: NDArray[Any] = source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
-        return frame
-
-    def _from_universe(self, source: Any, selection: Selection) -> NDArray[Any]:
-        name = Topology(source).name
-        positions = self._at_frame(source.atoms)
-        if selection.string is not None and selection.string.strip() != "all":
-            indices = Topology(source).select(selection.string)
-            self._check_count(len(indices), selection, name)
-            return positions[indices]
-        self._check_atoms(len(positions), name)
-        return positions[selection.indices]
-
-    def _from_array(self, source: NDArray[Any], selection: Selection, name: str) -> NDArray[Any]:
-        if len(source) == self._n_atoms:
-            return source[selection.indices]
-        if len(source) == selection.n_atoms:
-            return source
+    def _of_as_many(self, count: int, selection: Selection, name: str) -> NDArray[np.integer[Any]]:
+        """Positions of the selection's atoms among `count` atoms: those of the trajectory, or of the selection."""
+        if count == self._trajectory.n_atoms:
+            return selection.indices
+        if count == selection.n_atoms:
+            return np.arange(count)
         raise ArgumentError(
-            f"{name} has {len(source)} atoms, expected {selection.n_atoms} (the selection) or {self._n_atoms} "
+            f"{name} has {count} atoms, expected {selection.n_atoms} (the selection) or {self._trajectory.n_atoms} "
             "(the trajectory)"
         )
 
@@ -133,16 +186,21 @@ class Reference:
         finally:
             reader[before]
 
-    def _check_count(self, found: int, selection: Selection, name: str) -> None:
-        if found != selection.n_atoms:
+    def _check_atoms(self, found: int, name: str) -> None:
+        if found != self._trajectory.n_atoms:
             raise ArgumentError(
-                f"selection {selection.string!r} names {found} atoms of reference {name}, but {selection.n_atoms} of "
-                "the trajectory; choose atoms that both have"
+                f"reference {name} has {found} atoms, but the trajectory has {self._trajectory.n_atoms}; give the "
+                "same system, or a selection string and a reference with a topology"
             )
 
-    def _check_atoms(self, found: int, name: str) -> None:
-        if found != self._n_atoms:
-            raise ArgumentError(
-                f"reference {name} has {found} atoms, but the trajectory has {self._n_atoms}; give the same system, "
-                "or a selection string and a reference with a topology"
-            )
+
+def _files_of(reference: Any) -> tuple[str, ...]:
+    if isinstance(reference, (str, os.PathLike)):
+        return (os.fspath(reference),)
+    if isinstance(reference, Trajectory):
+        return tuple(reference.paths)
+    if not (is_universe(reference) or is_atom_group(reference)):
+        return ()
+    universe = reference.universe
+    names = (universe.filename, getattr(getattr(universe, "trajectory", None), "filename", None))
+    return tuple(dict.fromkeys(os.fspath(name) for name in names if isinstance(name, (str, os.PathLike))))

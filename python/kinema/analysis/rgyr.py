@@ -12,15 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from kinema import _core
-from kinema.analysis.arguments import told, unique_order, weights_of
-from kinema.analysis.base import Analysis, Round, Rounds, results_per_frame
+from kinema.analysis.arguments import describe, select_atoms, weights_of
+from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
-from kinema.output import Column, Table
-from kinema.result_file import Quantity
+from kinema.execution.results_file import ResultDataset
+from kinema.notes import collected
 from kinema.runners.base import Rows
-from kinema.selection import AtomChoice
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.writing.tables import Column, Table
 
 __all__ = ["RadiusOfGyration"]
 
@@ -49,32 +50,31 @@ class RadiusOfGyration(Analysis):
     def __init__(
         self, trajectory: Trajectory, select: AtomChoice = None, weights: Any = "mass", axes: bool = False
     ) -> None:
+        selection = select_atoms(trajectory, select)
         if isinstance(weights, str) and weights == "mass" and trajectory.topology_name is None:
             raise ArgumentError(
                 "the radius of gyration needs masses: open the trajectory with topology=, or say weights=None for "
                 "atoms that weigh alike"
             )
-        selection = trajectory.select(select)
-        arguments = {"select": told(selection), "weights": told(weights), "axes": told(axes)}
+        arguments = {"select": describe(selection), "weights": describe(weights), "axes": describe(axes)}
         super().__init__(trajectory, selection, arguments)
-        self._weights = weights_of(weights, selection, trajectory)
+        with collected() as notes:
+            self._weights = weights_of(weights, selection, trajectory)
+        self._add_notes(notes)
         self._axes = bool(axes)
-        unique_order(selection)
+        selection.check_unique()
 
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
-        order = unique_order(self.selection)
-        masses = None if self._weights is None else self._weights[order]
-        atoms = self.selection.indices[order]
-        kernel = _core.Kernel.rgyr(self.trajectory.n_atoms, atoms, masses, self._axes)
-        found = yield Round(kernel, rows=Rows(4 if self._axes else 1))
-        return results_per_frame("rgyr", frames, found)
+    def _passes(self, frames: FrameSelection) -> Passes:
+        kernel = _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
+        results = yield Pass(kernel, rows=Rows(4 if self._axes else 1))
+        return results_per_frame("rgyr", frames, results)
 
     def _table(self) -> Table:
         columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
         return Table("Radius of gyration", (*self._frames_and_times(), *columns))
 
-    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
-        return self._quantity("rgyr", "angstrom", self._names(), "Radius of gyration", frames)
+    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+        return self._dataset("rgyr", "angstrom", self._names(), "Radius of gyration", frames)
 
     def _names(self) -> tuple[str, ...]:
         return ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import told, unique_order, weights_of
-from kinema.analysis.base import Analysis, Round, Rounds, results_per_frame
+from kinema.analysis.arguments import describe, select_atoms, weights_of
+from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
 from kinema.analysis.reference import Reference
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
-from kinema.output import Column, Table
-from kinema.result_file import Quantity
+from kinema.execution.results_file import ResultDataset
+from kinema.notes import collected
 from kinema.runners.base import Rows
-from kinema.selection import AtomChoice, Selection
-from kinema.topology import is_atom_group
+from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.frames import FrameSelection
+from kinema.selection.topology import is_atom_group
 from kinema.trajectory import Trajectory
+from kinema.writing.tables import Column, Table
 
 __all__ = ["RMSD"]
 
@@ -51,6 +52,12 @@ class RMSD(Analysis):
         For the RMSD of each of `groups`; "same": "mass" where `weights` is "mass", otherwise None, as in MDAnalysis.
     superposition : bool
         False: positions are compared as they are, neither centred nor rotated.
+    match : {"masses", "names", "order"}
+        What must agree between the atoms of a reference structure and those of the trajectory: masses, where both have
+        them, and else names; atom and residue names; or nothing but the number. Frames of the trajectory itself and
+        arrays are not compared.
+    tol_mass : float
+        Masses agree that differ by no more, u.
 
     After `run`
     -----------
@@ -70,44 +77,63 @@ class RMSD(Analysis):
         weights: Any = None,
         group_weights: Any = "same",
         superposition: bool = True,
+        match: str = "masses",
+        tol_mass: float = 0.1,
     ) -> None:
-        selection = trajectory.select(select)
+        selection = select_atoms(trajectory, select)
         if isinstance(group_weights, str) and group_weights == "same":
             group_weights = "mass" if isinstance(weights, str) else None
         self.groups = tuple(trajectory.select(group) for group in _listed(groups))
-        arguments = {"select": told(selection), "ref_frame": told(ref_frame), "reference": told(reference)}
-        arguments |= {"groups": told(self.groups), "weights": told(weights), "group_weights": told(group_weights)}
-        arguments |= {"superposition": told(superposition)}
+        arguments = {"select": describe(selection), "ref_frame": describe(ref_frame), "reference": describe(reference)}
+        arguments |= {
+            "groups": describe(self.groups),
+            "weights": describe(weights),
+            "group_weights": describe(group_weights),
+        }
+        arguments |= {"superposition": describe(superposition)}
+        if reference is not None:
+            arguments |= {"match": describe(match), "tol_mass": describe(tol_mass)}
         super().__init__(trajectory, selection, arguments)
-        self._reference = Reference(trajectory, ref_frame, reference)
-        self._weights = weights_of(weights, selection, trajectory)
-        self._group_weights = _each_weights(group_weights, self.groups, trajectory)
         self._superposition = bool(superposition)
-        for one in (selection, *self.groups):
-            unique_order(one)
+        with collected() as notes:
+            self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
+            self._weights = weights_of(weights, selection, trajectory)
+            self._group_weights = _each_weights(group_weights, self.groups, trajectory)
+            for one in self.selections:
+                one.check_unique()
+                self._reference.check(one)
+        self._add_notes(notes)
 
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """The selection and the groups."""
+        return (self.selection, *self.groups)
+
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        """See `Computation`."""
+        return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
+
+    def _passes(self, frames: FrameSelection) -> Passes:
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
         kernel = _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
-        found = yield Round(kernel, rows=Rows(1 + len(groups)))
-        return results_per_frame("rmsd", frames, found)
+        results = yield Pass(kernel, rows=Rows(1 + len(groups)))
+        return results_per_frame("rmsd", frames, results)
 
     def _arguments_of(
         self, selection: Selection, weights: NDArray[np.float64] | None
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64] | None]:
-        """Atoms, reference and weights in the ascending order that kernels want; the RMSD does not depend on it."""
-        order = unique_order(selection)
-        reference = np.ascontiguousarray(self._reference.positions(selection)[order])
-        return selection.indices[order], reference, None if weights is None else weights[order]
+        """Atoms, reference and weights of a kernel, in the selection's order."""
+        return selection.indices, self._reference.positions(selection), weights
 
     def _table(self) -> Table:
         columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
         return Table("RMSD", (*self._frames_and_times(), *columns))
 
-    def _per_frame(self, frames: ResolvedFrames) -> Quantity:
-        return self._quantity("rmsd", "angstrom", self._names(), "RMSD", frames)
+    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+        return self._dataset("rmsd", "angstrom", self._names(), "RMSD", frames)
 
     def _names(self) -> list[str]:
         names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]

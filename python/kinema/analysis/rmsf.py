@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import told, unique_order, weights_of
-from kinema.analysis.base import Analysis, Results, Round, Rounds
+from kinema.analysis.arguments import describe, select_atoms, weights_of
+from kinema.analysis.base import Analysis, Pass, Passes, Results
 from kinema.analysis.reference import Reference
+from kinema.choices import BY, check_choice
 from kinema.errors import ArgumentError
-from kinema.frames import ResolvedFrames
-from kinema.output import Column, Table
-from kinema.selection import AtomChoice
+from kinema.notes import collected
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.writing.tables import Column, Table
 
 __all__ = ["RMSF"]
 
@@ -37,13 +39,18 @@ class RMSF(Analysis):
         Atoms to take the RMSF of; None: all.
     align : None, "reference" or "average"
         What each frame is superposed on first: nothing, the reference, or the average structure. The average is
-        taken in a first round, over frames superposed on the reference.
+        taken in a first pass, over frames superposed on the reference.
     align_select : as `select`, optional
         Atoms to superpose; by default `select`.
     ref_frame, reference :
         As in `RMSD`; only with `align`.
     align_weights : None, "mass" or array
         For the superposition.
+    match, tol_mass :
+        As in `RMSD`; only with `reference`.
+    by : {"atom", "residue"}
+        What the rows of tables and pictures are. A residue has the root of the mean square of its atoms' RMSF, those of
+        `select` alone, all weighted alike. Results are by atom.
 
     After `run`
     -----------
@@ -62,49 +69,89 @@ class RMSF(Analysis):
         ref_frame: int = 0,
         reference: Any = None,
         align_weights: Any = None,
+        match: str = "masses",
+        tol_mass: float = 0.1,
+        by: str = "atom",
     ) -> None:
+        check_choice("by", by, BY)
         if align not in (None, "average", "reference"):
             raise ArgumentError(f"align must be None, 'average' or 'reference', found {align!r}")
         if align is None and (align_select is not None or reference is not None or align_weights is not None):
             raise ArgumentError("align_select, reference and align_weights need align='average' or 'reference'")
-        selection = trajectory.select(select)
-        arguments = {"select": told(selection), "align": told(align)}
+        selection = select_atoms(trajectory, select)
+        arguments = {"select": describe(selection), "align": describe(align)}
         self.align_selection = selection if align_select is None else trajectory.select(align_select)
         if align is not None:
-            arguments |= {"align_select": told(self.align_selection), "ref_frame": told(ref_frame)}
-            arguments |= {"reference": told(reference), "align_weights": told(align_weights)}
+            arguments |= {"align_select": describe(self.align_selection), "ref_frame": describe(ref_frame)}
+            arguments |= {"reference": describe(reference), "align_weights": describe(align_weights)}
+        if reference is not None:
+            arguments |= {"match": describe(match), "tol_mass": describe(tol_mass)}
+        if by == "residue":
+            arguments |= {"by": describe(by)}
         super().__init__(trajectory, selection, arguments)
-        self.n_rounds = 2 if align == "average" else 1
+        self._by_residue = self._residues() if by == "residue" else None
+        self.n_passes = 2 if align == "average" else 1
         self._align = align
-        self._reference = Reference(trajectory, ref_frame, reference)
-        self._align_weights = weights_of(align_weights, self.align_selection, trajectory, "align_weights")
-        unique_order(selection)
-        unique_order(self.align_selection)
+        selection.check_unique()
+        self.align_selection.check_unique()
+        with collected() as notes:
+            self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
+            self._align_weights = weights_of(align_weights, self.align_selection, trajectory, "align_weights")
+            self._reference.check(self.align_selection)
+        if align is None:
+            notes.append(
+                "nothing was superposed before the RMSF: it holds the motion of the whole molecule as well; "
+                "align='average' or align='reference' superposes"
+            )
+        self._add_notes(notes)
 
-    def _rounds(self, frames: ResolvedFrames) -> Rounds:
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        """See `Computation`."""
+        return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
+
+    def _passes(self, frames: FrameSelection) -> Passes:
         n_atoms = self.trajectory.n_atoms
         transforms: tuple[_core.Transform, ...] = ()
         if self._align is not None:
-            order = unique_order(self.align_selection)
-            atoms = self.align_selection.indices[order]
-            weights = None if self._align_weights is None else self._align_weights[order]
-            target = np.ascontiguousarray(self._reference.positions(self.align_selection)[order])
+            atoms, weights = self.align_selection.indices, self._align_weights
+            target = self._reference.positions(self.align_selection)
             transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
             if self._align == "average":
-                average = yield Round(_core.Kernel.average(n_atoms, atoms), transforms)
+                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms)
                 target = np.ascontiguousarray(average["mean_positions"])
                 transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
-        order = unique_order(self.selection)
-        found = yield Round(_core.Kernel.rmsf(n_atoms, self.selection.indices[order]), transforms)
-        # kernels take atoms in ascending order; back to the selection's
-        rmsf, mean = np.empty_like(found["rmsf"]), np.empty_like(found["mean_positions"])
-        rmsf[order], mean[order] = found["rmsf"], found["mean_positions"]
+        results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
+        rmsf = results["rmsf"]
+        mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
 
+    def _residues(self) -> tuple[NDArray[np.int64], tuple[Column, ...]]:
+        """(atoms,) row of each atom, and columns that name the rows; ArgumentError without residues."""
+        topology = self.trajectory.topology
+        if topology is None:
+            raise ArgumentError("by='residue' needs residues: open the trajectory with topology=, or leave it out")
+        atoms = self.selection.indices
+        found, first, rows = np.unique(topology.residue_indices(atoms), return_index=True, return_inverse=True)
+        numbers, names = topology.residue_ids(atoms[first]), topology.residue_names(atoms[first])
+        columns = [Column("residue", found + 1 if numbers is None else numbers)]
+        columns += [] if names is None else [Column("residue name", names)]
+        segments = topology.segment_names(atoms[first])
+        columns += [] if segments is None or len(set(segments)) == 1 else [Column("segment", segments)]
+        return rows, (*columns, Column("atoms", np.bincount(rows)))
+
     def _table(self) -> Table:
+        if self._by_residue is not None:
+            rows, columns = self._by_residue
+            mean_squares = np.bincount(rows, weights=self.results.rmsf**2) / np.bincount(rows)
+            table = (*columns, Column("rmsf", np.sqrt(mean_squares), "angstrom"))
+            return Table("RMSF", table, x="residue", names="residue name")
+        return self._table_of_atoms()
+
+    def _table_of_atoms(self) -> Table:
         indices = self.results.indices
         columns = [Column("atom", indices)]
-        # names only where a topology has told them already; saving reads no topology
+        # names only where the topology is read already; saving reads none
         if self.selection.names is not None and self.trajectory.topology is not None:
             columns += _named(self.trajectory, indices, self.selection.names)
         columns.append(Column("rmsf", self.results.rmsf, "angstrom"))
@@ -115,8 +162,8 @@ def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[n
     topology = trajectory.topology
     if topology is None:
         return []
-    found = [Column("name", names)]
+    columns = [Column("name", names)]
     residues, residue_names = topology.residue_ids(indices), topology.residue_names(indices)
-    found += [] if residues is None else [Column("residue", residues)]
-    found += [] if residue_names is None else [Column("residue name", residue_names)]
-    return found
+    columns += [] if residues is None else [Column("residue", residues)]
+    columns += [] if residue_names is None else [Column("residue name", residue_names)]
+    return columns

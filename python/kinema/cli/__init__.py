@@ -1,22 +1,28 @@
 """The command `kinema`: arguments in, exit code out; every failure is one line that says what to do.
 
-Computes nothing: each command calls one public function of the package. Exit codes: 0 done, 1 problems found
+Each command calls one public function of the package. Exit codes: 0 done, 1 problems found
 (`kinema check`), 2 bad input or arguments, 70 a defect of Kinema, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
-import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command, prepare
+from kinema.cli.option_names import in_options, option_names
 from kinema.cli.stopping import Terminated, stop_on_sigterm
-from kinema.runners.mpi.launch import Launch, launched
+from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
+from kinema.printable import printable
+from kinema.runners.mpi.launcher import Launch, launched
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
+    prepare_streams()
     command = prepare(sys.argv[1:] if arguments is None else arguments)
     try:
         with stop_on_sigterm():
@@ -28,8 +34,11 @@ def main(arguments: list[str] | None = None) -> None:
             sys.stdout.flush()
     except BrokenPipeError:
         # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_stdout()
         code = exit_codes.DONE
+    except OSError as error:
+        # of the flush: all else is a line of `_run`
+        code = _failed(command, str(stdout_error(error)), exit_codes.BAD_INPUT)
     sys.exit(code)
 
 
@@ -49,12 +58,12 @@ def _run(command: Command) -> int:
         return _invoke(command)
     except (KeyboardInterrupt, Terminated) as stop:
         code = exit_codes.TERMINATED if isinstance(stop, Terminated) else exit_codes.INTERRUPTED
-        kept = _notes(stop)
+        kept = _exception_notes(stop)
         return _failed(command, f"stopped; {kept}" if kept else "stopped, nothing was written", code)
     except BrokenPipeError:
         raise
     except Exception as error:
-        message = _bad_input(error)
+        message = _bad_input(error, command)
         if message is not None:
             return _failed(command, message, exit_codes.BAD_INPUT)
         message = f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
@@ -65,20 +74,36 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
-    from kinema.cli.app import application
+    from kinema.cli.app import application, refuse_renamed
+    from kinema.notes import collected
+    from kinema.writing.output_file import reservations
 
     words = command.arguments or ["--help"]
+    refuse_renamed(words)
     group = typer.main.get_command(application(words))
     # not the application itself: that takes every end of a file, EOFError, for a wish to stop
     try:
-        with group.make_context("kinema", words, obj=command) as context:
+        with (
+            _warnings_in_lines(command),
+            collected(command.print_note),
+            reservations(),
+            group.make_context("kinema", words, obj=command) as context,
+        ):
             group.invoke(context)
     except typer.Exit as end:
         return int(end.exit_code)
     return exit_codes.DONE
 
 
-def _bad_input(error: Exception) -> str | None:
+@contextmanager
+def _warnings_in_lines(command: Command) -> Iterator[None]:
+    """Within the block warnings of libraries are a line on stderr each, without a place in their code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_keywords: command.print_warning(str(message))
+        yield
+
+
+def _bad_input(error: Exception, command: Command) -> str | None:
     """The line for a failure that the user can mend; None for a defect of Kinema."""
     format_message = getattr(error, "format_message", None)  # typer's own errors about arguments
     if format_message is not None:
@@ -88,22 +113,23 @@ def _bad_input(error: Exception) -> str | None:
     from kinema.errors import says_enough
 
     if says_enough(error):
-        return "; ".join(filter(None, (str(error), _notes(error))))
+        message = in_options(str(error), option_names(command.arguments))
+        return "; ".join(filter(None, (message, _exception_notes(error))))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return None
 
 
-def _notes(error: BaseException) -> str:
-    """What was noted on an exception on its way: where the work that was done is."""
+def _exception_notes(error: BaseException) -> str:
+    """The notes of an exception, PEP 678: where the work that was done is."""
     return "; ".join(getattr(error, "__notes__", []))
 
 
 def _failed(command: Command, message: str, code: int) -> int:
-    """Says on one line of stderr why the command failed; with --debug the traceback stands before it."""
+    """Prints on one line of stderr why the command failed; with --debug the traceback stands before it."""
     if command.debug:
         import traceback
 
         traceback.print_exc()
-    print("kinema:", " ".join(message.split("\n")), file=sys.stderr)
+    print("kinema:", printable(" ".join(message.split("\n"))), file=sys.stderr)
     return code

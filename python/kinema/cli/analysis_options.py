@@ -1,21 +1,36 @@
 """The options that `kinema rmsd`, `rmsf` and `rgyr` share, in groups, and how a command takes a group as one parameter.
 
-It runs nothing, and imports no more of Kinema than the command line itself needs.
+What a group needs to run is imported when it is used, so that --help is printed at once.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kinema.cli import options
+from kinema.cli.stopping import Terminated
 
 if TYPE_CHECKING:
-    from kinema.checkpoint import Checkpoint
     from kinema.cli.command_line import Command
+    from kinema.execution.checkpoint import Checkpoint
     from kinema.runners import Runner, RunnerOptions
 
-__all__ = ["Inputs", "Joining", "Outputs", "SeriesOutputs", "Window", "Workers", "takes_groups"]
+__all__ = [
+    "FrameOptions",
+    "Inputs",
+    "Opening",
+    "Outputs",
+    "SeriesOutputs",
+    "Stated",
+    "StatedTimes",
+    "TrajectoryFiles",
+    "Workers",
+    "parse_units",
+    "takes_groups",
+]
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -30,8 +45,8 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
             continue
         groups[name] = group
         given_as = get_type_hints(group, include_extras=True)
-        for option, told in inspect.signature(group).parameters.items():
-            parameters.append(told.replace(kind=told.KEYWORD_ONLY, annotation=given_as[option]))
+        for option, declared in inspect.signature(group).parameters.items():
+            parameters.append(declared.replace(kind=declared.KEYWORD_ONLY, annotation=given_as[option]))
 
     def called(**given: Any) -> None:
         for name, group in groups.items():
@@ -45,10 +60,39 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TrajectoryFiles:
+    """The files of a trajectory, as arguments or with -f."""
+
+    files: options.Files = None
+    trajectory: options.Trajectories = None
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files; ArgumentError where none is named, or some in either way."""
+        from kinema.errors import ArgumentError
+
+        if self.files and self.trajectory:
+            raise ArgumentError(
+                f"trajectories are named as arguments or with -f, found both: {self.files[0]} and {self.trajectory[0]}"
+            )
+        if not (self.files or self.trajectory):
+            raise ArgumentError("no trajectory is named; give its files as arguments or with -f (see --help)")
+        return self.files or self.trajectory or []
+
+    @property
+    def path(self) -> Path:
+        """The file, for commands that take one."""
+        from kinema.errors import ArgumentError
+
+        if len(self.paths) > 1:
+            raise ArgumentError(f"this command takes one trajectory file, found {len(self.paths)}")
+        return self.paths[0]
+
+
+@dataclass(frozen=True)
+class Inputs(TrajectoryFiles):
     """Files and atoms."""
 
-    trajectory: options.Trajectories
     topology: options.Topology = None
     select: options.Select = None
     index_file: options.IndexFile = None
@@ -56,15 +100,76 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Joining:
-    """How parts become one trajectory."""
+class Stated:
+    """What files do not say themselves, or say otherwise."""
 
-    overlap: options.OverlapOption = options.Overlap.last
-    on_truncated: options.OnTruncatedOption = options.OnTruncated.error
+    particles: options.Particles = None
+    input_units: options.InputUnits = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the functions that open files; ArgumentError for what is no unit."""
+        return {"particles": self.particles, "units": parse_units(self.input_units)}
 
 
 @dataclass(frozen=True)
-class Window:
+class StatedTimes(Stated):
+    """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own."""
+
+    timestep: options.Timestep = None
+    t0: options.FirstTime = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """See `Stated`."""
+        from kinema.errors import ArgumentError
+
+        if self.timestep is not None and not 0 < self.timestep < float("inf"):
+            raise ArgumentError(f"--timestep must be above 0 ps, found {self.timestep:g}")
+        if self.t0 is not None and not abs(self.t0) < float("inf"):
+            raise ArgumentError(f"--t0 must be a number of ps, found {self.t0:g}")
+        return {**super().arguments, "dt": self.timestep, "t0": self.t0}
+
+
+@dataclass(frozen=True)
+class Opening(StatedTimes):
+    """How files are opened and concatenated to one trajectory."""
+
+    overlap: options.Overlap = "last"
+    on_truncated: options.OnTruncated = "drop"
+    skip_damaged: options.SkipDamaged = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `kinema.open`."""
+        return {**super().arguments, "overlap": self.overlap, "on_truncated": self.on_truncated}
+
+
+def parse_units(text: str | None) -> dict[str, str] | None:
+    """{"length": "nm", "time": "ps"} of "length=nm,time=ps"; ArgumentError for what is no unit of that dimension."""
+    if text is None:
+        return None
+    from kinema.errors import ArgumentError
+    from kinema.formats.h5md.units import scale_to_kinema
+
+    units: dict[str, str] = {}
+    for word in text.split(","):
+        name, equals, unit = (part.strip() for part in word.partition("="))
+        if not (equals and unit) or name not in ("length", "time", "velocity", "force") or name in units:
+            raise ArgumentError(
+                "--input-units takes length=UNIT, time=UNIT, velocity=UNIT, force=UNIT, each once, with commas "
+                f"between, found {text!r}"
+            )
+        try:
+            scale_to_kinema(unit, name)  # type: ignore[arg-type]
+        except ArgumentError as error:
+            raise ArgumentError(f"--input-units: {error}") from None
+        units[name] = unit
+    return units
+
+
+@dataclass(frozen=True)
+class FrameOptions:
     """Frames: by time in ps, or by number."""
 
     begin: options.Begin = None
@@ -77,26 +182,25 @@ class Window:
 
 @dataclass(frozen=True)
 class Workers:
-    """How many, what they are, with how much memory together, how they read, and how work is given to them."""
+    """Number and kind of the workers, the memory of all of them, how they read, and how work is scheduled."""
 
     workers: options.Workers = None
     runner: options.Runner = None
     memory: options.Memory = None
-    access: options.AccessOption = options.Access.direct
+    access: options.Access = "direct"
     threads_per_worker: options.ThreadsPerWorker = None
-    schedule: options.ScheduleOption = None
+    schedule: options.Schedule = None
     oversubscribe: options.Oversubscribe = None
-    gather: options.GatherOption = None
+    gather: options.Gather = None
     scheduler: options.Scheduler = None
 
-    def chosen(self, command: "Command") -> "str | Runner":
+    def chosen(self, command: "Command") -> "Runner":
         """The runner; ArgumentError for an option that is none of its own.
 
         By default threads; where the command was started by an MPI launcher its ranks; Dask where a scheduler is named.
         """
         from kinema.errors import ArgumentError
-        from kinema.runners import choose_runner
-        from kinema.runners.base import options_of
+        from kinema.runners.registry import choose_runner, options_of
 
         name = self.runner
         if name is None:
@@ -107,9 +211,9 @@ class Workers:
             raise ArgumentError(f"--scheduler is for the runner dask, and this is {name.value}; leave it out")
         given: RunnerOptions = {
             "threads_per_worker": self.threads_per_worker,
-            "schedule": None if self.schedule is None else self.schedule.value,
+            "schedule": self.schedule,
             "oversubscribe": self.oversubscribe,
-            "gather": None if self.gather is None else self.gather.value,
+            "gather": self.gather,
         }
         checked = options_of(name.value, given, spell=lambda option: f"--{option.replace('_', '-')}")
         if name is options.RunnerName.mpi and command.ranks is not None:
@@ -124,18 +228,29 @@ class Workers:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the values and the picture go, and what is kept of a run."""
+    """Files that a run writes: values, picture, checkpoint, report."""
 
     output: options.Output = None
+    output_format: options.OutputFormat = None
     plot: options.Plot = None
     checkpoint: options.Checkpoint = None
     checkpoint_interval: options.CheckpointInterval = None
     report: options.Report = None
+    output_unit: options.OutputUnit = "angstrom"
+    output_time_unit: options.OutputTimeUnit = "ps"
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The arguments of `save` and `plot` that say units."""
+        return {"output_unit": self.output_unit, "output_time_unit": self.output_time_unit}
 
     @property
     def written(self) -> list[str]:
         """Files for the user."""
-        return [str(path) for path in (self.output, self.plot, self.report) if path is not None]
+        from kinema.writing.tables import table_files
+
+        values = [] if self.output is None else table_files(self.output, self.output_format)
+        return values + [str(path) for path in (self.plot, self.report) if path is not None]
 
     @property
     def rows(self) -> str | None:
@@ -145,8 +260,8 @@ class Outputs:
     @property
     def kept(self) -> "Checkpoint | None":
         """The checkpoint; it stays until the values are written."""
-        from kinema.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
         from kinema.errors import ArgumentError
+        from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
 
         if self.checkpoint is None:
             if self.checkpoint_interval is not None:
@@ -155,21 +270,65 @@ class Outputs:
         interval = DEFAULT_INTERVAL if self.checkpoint_interval is None else self.checkpoint_interval
         return Checkpoint(str(self.checkpoint), interval, keep=True)
 
-    def check(self) -> None:
-        """Raises what writing them would raise."""
-        from kinema.output import check_folder, check_plot_path, check_writable
-        from kinema.result_file import check_result_path
+    @contextmanager
+    def checkpoint_noted(self) -> Iterator[None]:
+        """Notes on a stop within the block where a checkpoint is, perhaps of an earlier run, unless that is noted."""
+        try:
+            yield
+        except (KeyboardInterrupt, Terminated) as stop:
+            if self.checkpoint is not None and self.checkpoint.exists() and not getattr(stop, "__notes__", []):
+                stop.add_note(f"what was done before is in {self.checkpoint}")
+            raise
 
+    @property
+    def use_stdout(self) -> bool:
+        """Whether one of them is written into stdout, which is for nothing else then."""
+        return bool({"-", "/dev/stdout"} & {*self.written})
+
+    def _check_names(self) -> None:
+        """ArgumentError for one file that is named for two outputs; streams take several."""
+        from kinema.errors import ArgumentError
+
+        named: dict[Path, str] = {}
+        for option in ("output", "plot", "checkpoint", "report"):
+            path = getattr(self, option)
+            if path is None or (path.exists() and not path.is_file()):
+                continue
+            other = named.setdefault(path.resolve(), option)
+            if other != option:
+                raise ArgumentError(f"{path}: is named by --{other} and --{option}; give each a file of its own")
+
+    def check(self, inputs: Sequence[Path | None]) -> None:
+        """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
+        from kinema.errors import ArgumentError
+        from kinema.execution.results_file import check_result_path
+        from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+        from kinema.writing.output_file import reserve
+        from kinema.writing.tables import check_writable
+
+        kept = self.kept
+        self._check_names()
+        if self.output_format is not None and (self.output is None or self.rows is not None):
+            raise ArgumentError("--output-format is of tables; name one with -o FILE, or -o - for stdout")
+        for name in (*self.written, *([] if kept is None else [kept.name])):
+            check_not_input(name, *inputs)
         if self.rows is not None:
+            if (self.output_unit, self.output_time_unit) != ("angstrom", "ps"):
+                raise ArgumentError(
+                    f"{self.rows}: values are written as they come, in angstrom and ps; --output-unit and "
+                    "--output-time-unit are for tables and pictures"
+                )
             check_result_path(self.rows)
         elif self.output is not None:
-            check_writable(self.output)
+            check_writable(self.output, self.output_format)
+            reserve(self.output)
         if self.plot is not None:
             check_plot_path(self.plot)
-        if self.kept is not None:
-            check_folder(self.kept.name)
+            reserve(self.plot)
+        if kept is not None:
+            check_target(kept.name)
         if self.report is not None:
-            check_folder(str(self.report))
+            reserve(self.report)
 
 
 @dataclass(frozen=True)
@@ -181,6 +340,6 @@ class SeriesOutputs(Outputs):
     @property
     def rows(self) -> str | None:
         """See `Outputs`."""
-        from kinema.result_file import SUFFIXES
+        from kinema.execution.results_file import SUFFIXES
 
         return str(self.output) if self.output is not None and self.output.suffix.lower() in SUFFIXES else None

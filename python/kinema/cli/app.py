@@ -8,10 +8,27 @@ from typing import Annotated
 
 import typer
 
+from kinema.cli.single_options import SingleOptionsCommand
+from kinema.errors import ArgumentError
+
 # in the order of --help; each is a function in a module of its name
 COMMANDS = (
     "info", "rmsd", "rmsf", "rgyr", "check", "index", "repack", "split", "join", "formats", "demo", "report", "scaling",
 )  # fmt: skip
+
+
+# options that have another name now
+_RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack", "split", "join")} | {
+    ("scaling", "--cache"): "--page-cache"
+}
+
+
+def refuse_renamed(words: list[str]) -> None:
+    """ArgumentError with the new name of an option that has moved."""
+    for word in words[1:]:
+        new = _RENAMED.get((words[0], word.partition("=")[0]))
+        if new is not None:
+            raise ArgumentError(f"{word.partition('=')[0]} of kinema {words[0]} is called {new} now")
 
 
 def application(words: list[str]) -> typer.Typer:
@@ -27,7 +44,8 @@ def application(words: list[str]) -> typer.Typer:
     app.callback()(_kinema)
     named = words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS
     for name in named:
-        app.command(name)(getattr(import_module(f"kinema.cli.{name}"), name))
+        function = getattr(import_module(f"kinema.cli.commands.{name}"), name)
+        app.command(name, cls=SingleOptionsCommand)(function)
     return app
 
 

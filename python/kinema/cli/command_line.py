@@ -1,7 +1,4 @@
-"""One call of `kinema`: its words before typer sees them, and how it tells what it finds, as --json and --quiet say.
-
-It knows the names of a few options, not their meaning.
-"""
+"""One call of `kinema`: its arguments before typer parses them, and its output as --json and --quiet ask for it."""
 
 from __future__ import annotations
 
@@ -9,8 +6,11 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from kinema.cli.streams import print_out
+from kinema.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from kinema.runners.mpi.runner import MPIRunner
@@ -23,7 +23,19 @@ WITH_MANY_VALUES = {"-f", "--trajectory"}
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `kinema`: what was typed, what typer is given, how to talk, and the MPI ranks that work for it."""
+    """One call of `kinema`.
+
+    Attributes
+    ----------
+    typed : str
+        The command line.
+    arguments : list of str
+        What typer parses.
+    debug, json, quiet : bool
+    ranks : the MPI ranks that work for it, where a launcher has started several
+    notes : list of str
+        The notes so far (`kinema.notes`).
+    """
 
     typed: str
     arguments: list[str]
@@ -31,18 +43,44 @@ class Command:
     json: bool
     quiet: bool
     ranks: MPIRunner | None = None
+    notes: list[str] = field(default_factory=list)
 
-    def tell(self, facts: Callable[[], Any], words: object) -> None:
-        """Prints what was found: with --json `facts` for machines, with --quiet nothing, else `words` for a person."""
+    def print_result(self, facts: Callable[[], Any], text: Callable[[], object], *, on_stderr: bool = False) -> None:
+        """Prints the result on stdout: with --json `facts`, a dict with the notes added; with --quiet nothing.
+
+        On stderr where an output is written into stdout.
+        """
         if self.json:
-            print(json.dumps(facts()))
+            found = facts()
+            result = json.dumps(found | {"notes": self.notes} if isinstance(found, dict) else found)
         elif not self.quiet:
-            print(words)
+            result = printable_lines(text())
+        else:
+            return
+        if on_stderr:
+            print(result, file=sys.stderr, flush=True)
+        else:
+            print_out(result)
 
-    def mention(self, text: str) -> None:
-        """Says on stderr what is going on, to a person."""
+    def print_note(self, note: str) -> None:
+        """Prints a note on stderr, once, in the words of the command line; nothing with --quiet."""
+        from kinema.cli.option_names import in_options, option_names
+
+        note = in_options(note, option_names(self.arguments))
+        if note not in self.notes:
+            self.notes.append(note)
+            if not self.quiet:
+                print(f"note: {note}", file=sys.stderr, flush=True)
+
+    def print_warning(self, warning: str) -> None:
+        """Prints what a library warns of on stderr, but for --quiet."""
+        if not self.quiet:
+            print(f"warning: {printable(' '.join(warning.split()))}", file=sys.stderr, flush=True)
+
+    def print_progress(self, text: str) -> None:
+        """Prints on stderr what is going on, but for --quiet and --json."""
         if not (self.quiet or self.json):
-            print(text, file=sys.stderr, flush=True)
+            print(printable_lines(text), file=sys.stderr, flush=True)
 
 
 def prepare(words: list[str]) -> Command:

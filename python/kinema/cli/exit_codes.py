@@ -1,4 +1,4 @@
-"""What the exit codes of `kinema` mean. It ends nothing."""
+"""The exit codes of `kinema`."""
 
 DONE = 0
 PROBLEMS = 1

@@ -1,28 +1,28 @@
-"""Options that several commands share, each described once.
+"""Options that several commands share, each described once; values are those of `kinema.choices`.
 
 Names and units follow GROMACS where it has the option: -s, -f, -n, -o, and -b, -e, --dt in ps.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-
-class Overlap(StrEnum):
-    """Which frames count where parts overlap in time."""
-
-    last = "last"
-    first = "first"
-    all = "all"
-
-
-class OnTruncated(StrEnum):
-    """What to do with a file that ends within a frame."""
-
-    error = "error"
-    drop = "drop"
+from kinema.choices import (
+    BY,
+    GATHER,
+    MATCH,
+    ON_TRUNCATED,
+    OUTPUT_TIME_UNIT,
+    OUTPUT_UNIT,
+    OVERLAP,
+    SCHEDULE,
+    TABLE_FORMATS,
+)
+from kinema.cli import numbers
+from kinema.runners.access import access_names
 
 
 class RunnerName(StrEnum):
@@ -35,75 +35,137 @@ class RunnerName(StrEnum):
     serial = "serial"
 
 
-class Schedule(StrEnum):
-    """Which worker gets which piece of work."""
+def one_of(values: Sequence[str]) -> dict[str, Any]:
+    """Arguments of `typer.Option` for an option that takes one of these names."""
 
-    dynamic = "dynamic"
-    static = "static"
+    def parse(value: str) -> str:
+        if value not in values:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, values))}")
+        return value
 
-
-class Gather(StrEnum):
-    """How results come together."""
-
-    collective = "collective"
-    one_sided = "one-sided"
+    return {"parser": parse, "metavar": f"<{'|'.join(values)}>"}
 
 
-class Access(StrEnum):
-    """How frames are read; the names are those of `kinema.access`."""
+def _memory(text: str) -> str:
+    from kinema.errors import ArgumentError
+    from kinema.resources import parse_memory
 
-    direct = "direct"
-    frame = "frame"
-    subset = "subset"
-    in_memory = "in-memory"
-    mpio_independent = "hdf5-mpio-independent"
-    mpio_collective = "hdf5-mpio-collective"
+    try:
+        parse_memory(text)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error).removeprefix("memory ")) from None
+    return text
 
+
+# of the runners, and those that studies attach
+ACCESS_NAMES = access_names()
 
 _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
 
-Files = Annotated[list[Path], typer.Argument(help="Trajectory files, in the order of time.", show_default=False)]
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Trajectory files, parts of one in the order of time; or with -f.", show_default=False),
+]
 Topology = Annotated[
     Path | None,
     typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, ...): atom names, masses."),
 ]
 Trajectories = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Option(
         "-f",
         "--trajectory",
-        help="Trajectory; several files are its parts: -f a.xtc b.xtc.",
+        help="The same: -f a.xtc b.xtc.",
         show_default=False,
     ),
 ]
 Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
 IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
 Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
-ParticlesGroup = Annotated[
-    str | None, typer.Option("--group", help="Particles group of an H5MD file that has several.", show_default=False)
+Particles = Annotated[
+    str | None,
+    typer.Option(
+        "--particles",
+        help="Group of particles of an H5MD file that has several.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+InputUnits = Annotated[
+    str | None,
+    typer.Option(
+        "--input-units",
+        metavar="length=nm,time=ps",
+        help="Units of the files, where they do not say them or say others.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Timestep = Annotated[
+    float | None,
+    typer.Option(
+        "--timestep",
+        **numbers.decimal(1e-12, 1e18),
+        help="Time between the frames of the files, ps, instead of their times.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+FirstTime = Annotated[
+    float | None,
+    typer.Option(
+        "--t0",
+        **numbers.TIME,
+        help="Time of the first frame, ps; all times are shifted.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="H5MD: read back what was written, and compare.")]
 ReferenceFrame = Annotated[
     int | None,
-    typer.Option("--ref-frame", help="Frame to superpose on; 0 by default.", show_default=False),
+    typer.Option("--ref-frame", **numbers.FRAME, help="Frame to superpose on; 0 by default.", show_default=False),
 ]
 Reference = Annotated[
     Path | None, typer.Option("--reference", help="Structure file to superpose on, instead of a frame.")
 ]
-Begin = Annotated[float | None, typer.Option("-b", "--begin", help="First time, ps.", rich_help_panel=_FRAMES)]
-End = Annotated[float | None, typer.Option("-e", "--end", help="Last time, ps.", rich_help_panel=_FRAMES)]
-Every = Annotated[float | None, typer.Option("--dt", help="Time between the frames used, ps.", rich_help_panel=_FRAMES)]
-Start = Annotated[int | None, typer.Option("--start", help="First frame, from 0.", rich_help_panel=_FRAMES)]
-Stop = Annotated[int | None, typer.Option("--stop", help="Frame to stop before.", rich_help_panel=_FRAMES)]
-Step = Annotated[int | None, typer.Option("--step", help="Take each n-th frame.", rich_help_panel=_FRAMES)]
+Match = Annotated[
+    str | None,
+    typer.Option(
+        "--match",
+        **one_of(MATCH),
+        help="What must agree with the atoms of --reference; masses by default, where both have them.",
+        show_default=False,
+    ),
+]
+Begin = Annotated[
+    float | None, typer.Option("-b", "--begin", **numbers.TIME, help="First time, ps.", rich_help_panel=_FRAMES)
+]
+End = Annotated[
+    float | None, typer.Option("-e", "--end", **numbers.TIME, help="Last time, ps.", rich_help_panel=_FRAMES)
+]
+Every = Annotated[
+    float | None,
+    typer.Option("--dt", **numbers.TIME, help="Time between the frames used, ps.", rich_help_panel=_FRAMES),
+]
+Start = Annotated[
+    int | None, typer.Option("--start", **numbers.FRAME, help="First frame, from 0.", rich_help_panel=_FRAMES)
+]
+Stop = Annotated[
+    int | None, typer.Option("--stop", **numbers.FRAME, help="Frame to stop before.", rich_help_panel=_FRAMES)
+]
+Step = Annotated[
+    int | None, typer.Option("--step", **numbers.FRAME, help="Take each n-th frame.", rich_help_panel=_FRAMES)
+]
 Workers = Annotated[
     int | None,
     typer.Option(
         "-j",
         "--workers",
+        **numbers.whole(1, numbers.MOST_WORKERS),
         help="Workers; all allowed cores by default.",
         show_default=False,
         rich_help_panel=_READING,
@@ -122,6 +184,7 @@ ThreadsPerWorker = Annotated[
     int | None,
     typer.Option(
         "--threads-per-worker",
+        **numbers.whole(1, numbers.MOST_WORKERS),
         help="Threads of a process, a Dask task or an MPI rank; 1 by default.",
         show_default=False,
         rich_help_panel=_READING,
@@ -136,10 +199,11 @@ Scheduler = Annotated[
         rich_help_panel=_READING,
     ),
 ]
-ScheduleOption = Annotated[
-    Schedule | None,
+Schedule = Annotated[
+    str | None,
     typer.Option(
         "--schedule",
+        **one_of(SCHEDULE),
         help="Work goes to whoever is free, or in equal shares; dynamic by default.",
         show_default=False,
         rich_help_panel=_READING,
@@ -149,39 +213,64 @@ Oversubscribe = Annotated[
     int | None,
     typer.Option(
         "--oversubscribe",
+        **numbers.whole(1, numbers.MOST_WORKERS),
         help="Pieces of work that a worker gets at the least; 4 by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),
 ]
-GatherOption = Annotated[
-    Gather | None,
+Gather = Annotated[
+    str | None,
     typer.Option(
         "--gather",
-        help="How results of MPI ranks come together; collective by default.",
+        **one_of(GATHER),
+        help="How results of MPI ranks are gathered; collective by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),
 ]
-AccessOption = Annotated[
-    Access,
+Access = Annotated[
+    str,
     typer.Option(
         "--access",
+        **one_of(ACCESS_NAMES),
         help="How frames are read; results are the same. All but direct are for comparisons.",
         rich_help_panel=_READING,
     ),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option("--memory", help='Working memory: "256 MiB".', show_default=False, rich_help_panel=_READING),
+    typer.Option(
+        "--memory",
+        parser=_memory,
+        metavar="TEXT",
+        help='Working memory: "256 MiB".',
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
 ]
-OverlapOption = Annotated[
-    Overlap,
-    typer.Option("--overlap", help="Frames that count where parts overlap.", rich_help_panel=_READING),
+Overlap = Annotated[
+    str,
+    typer.Option(
+        "--overlap", **one_of(OVERLAP), help="Frames that count where parts overlap.", rich_help_panel=_READING
+    ),
 ]
-OnTruncatedOption = Annotated[
-    OnTruncated,
-    typer.Option("--on-truncated", help="What to do with an incomplete last frame.", rich_help_panel=_READING),
+OnTruncated = Annotated[
+    str,
+    typer.Option(
+        "--on-truncated",
+        **one_of(ON_TRUNCATED),
+        help="An incomplete last frame: left out with a note, or an error.",
+        rich_help_panel=_READING,
+    ),
+]
+SkipDamaged = Annotated[
+    bool,
+    typer.Option(
+        "--skip-damaged",
+        help="Leave out frames that cannot be decoded, with a note; a pass before the first finds them.",
+        rich_help_panel=_READING,
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -193,6 +282,16 @@ SeriesOutput = Annotated[
         "-o",
         "--output",
         help="Values, as .csv, .xvg, .npy, .parquet, .dat; as .h5 they are written as they come, not held in memory.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+OutputFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--output-format",
+        **one_of(TABLE_FORMATS),
+        help="Of the values, whatever the name: for -o - (stdout, csv by default) and FIFOs.",
+        show_default=False,
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -209,8 +308,33 @@ CheckpointInterval = Annotated[
     float | None,
     typer.Option(
         "--checkpoint-interval",
+        **numbers.decimal(0, 1e9),
         help="Seconds between two saves; 30 by default.",
         show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+OutputUnit = Annotated[
+    str,
+    typer.Option(
+        "--output-unit", **one_of(OUTPUT_UNIT), help="Unit of lengths in values and picture.", rich_help_panel=_OUTPUT
+    ),
+]
+OutputTimeUnit = Annotated[
+    str,
+    typer.Option(
+        "--output-time-unit",
+        **one_of(OUTPUT_TIME_UNIT),
+        help="Unit of times in values and picture.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        **one_of(BY),
+        help="Rows of values and picture: atoms, or residues by the mean square of their atoms.",
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -219,7 +343,7 @@ Report = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        help="Where the time went, as JSON; `kinema report FILE` tells it.",
+        help="Where the time went, as JSON; `kinema report FILE` prints it.",
         show_default=False,
         rich_help_panel=_OUTPUT,
     ),

@@ -1,7 +1,4 @@
-"""The command on the ranks of an MPI program: rank 0 carries it out, the others work for it and print nothing.
-
-It is imported only where a launcher has started several processes.
-"""
+"""The command on the ranks of an MPI program: rank 0 carries it out, the others work for it and print nothing."""
 
 import signal
 import sys
@@ -11,28 +8,29 @@ from dataclasses import replace
 
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
-from kinema.errors import ArgumentError
-from kinema.runners.mpi.launch import Launch
+from kinema.cli.stopping import replace_handler
+from kinema.errors import ArgumentError, MissingPackageError
+from kinema.runners.mpi.launcher import Launch
 
 
 def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]) -> int:
     """The exit code of this rank: that of the command on rank 0, else 0; 2 on all where there is no MPI that fits."""
-    # While the ranks come together a signal ends this one at once, also within MPI's own code, which waits for the
+    # While MPI starts a signal ends this one at once, also within MPI's own code, which waits for the
     # others without end and lets no handler of Python's run; the launcher then ends them.
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: replace_handler(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with warnings.catch_warnings():
             # mpi4py, too, says that the launcher is another library's; the error below says what to do
             warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
             from kinema.runners.mpi.runner import MPIRunner
         ranks = MPIRunner()
-    except ArgumentError as error:
-        # without MPI no rank knows of the others, but each knows its number from the launcher
+    except (ArgumentError, MissingPackageError) as error:
+        # without MPI each rank has its number from the launcher all the same
         if launch.rank == 0:
             print(f"kinema: {error}", file=sys.stderr)
         return exit_codes.BAD_INPUT
     with ranks:
-        if not ranks.leads:
+        if not ranks.is_root:
             return exit_codes.DONE
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -40,7 +38,7 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
 
 
 def stopped_early(launch: Launch, code: int) -> int:
-    """The exit code of a rank that was told to stop before the ranks were together; rank 0 says so.
+    """The exit code of a rank that got a signal before MPI had started; rank 0 prints a line.
 
     Where MPI has begun all ranks end at once: some may wait for this one, and MPI's end would wait for them.
     """

@@ -19,13 +19,13 @@ import numpy as np
 from kinema.demo.case import SELECTION, Case, make_case
 from kinema.errors import InternalError
 from kinema.resources import default_workers
-from kinema.runners.mpi.launch import own_environment
+from kinema.runners.mpi.launcher import own_environment
 
 __all__ = ["SELECTION", "Case", "Row", "kinema_command", "make_case", "measurements", "run_json"]
 
 # MDAnalysis is shown on this many frames: enough for a steady rate, few enough to wait for
 _MDANALYSIS_FRAMES = 4900
-# where a run does not tell the size of its reads
+# where a run does not report the size of its reads
 _BUFFER_BYTES = 1 << 20
 # the best of several: other programs take turns on the cores
 _TRIES = 3
@@ -70,21 +70,21 @@ def run_json(command: list[str]) -> dict[str, Any]:
     return found
 
 
-def measurements(case: Case, folder: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """All rows of the table, as they are measured; `tell` hears what is under way."""
+def measurements(case: Case, folder: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """All rows of the table, as they are measured; `report` is called with each step."""
     all_cores = default_workers()
     for path in (case.xtc, case.dcd):
         name = path.suffix[1:].upper()
-        tell(f"{name}: MDAnalysis, {min(_MDANALYSIS_FRAMES, case.n_frames):,} frames")
+        report(f"{name}: MDAnalysis, {min(_MDANALYSIS_FRAMES, case.n_frames):,} frames")
         reference_file = folder / f"mdanalysis_{name.lower()}.npy"
         yield _mdanalysis(case, path, name, reference_file)
         reference = np.load(reference_file)
         # once for the index, and so that the file is in the page cache where it fits
-        tell(f"{name}: index")
+        report(f"{name}: index")
         first = run_json(kinema_command(case, path, all_cores, folder / "rmsd.npy"))
         buffer = first["bytes_read"] // first["reads"] if first["reads"] else _BUFFER_BYTES
         for cores in sorted({1, all_cores}):
-            tell(f"{name}: plain read and kinema on {cores} {'cores' if cores > 1 else 'core'}")
+            report(f"{name}: plain read and kinema on {cores} {'cores' if cores > 1 else 'core'}")
             yield _plain_read(case, path, name, buffer, cores)
             yield _kinema(case, path, name, cores, folder / "rmsd.npy", reference)
 

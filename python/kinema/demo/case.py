@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
-from kinema.errors import ArgumentError, FileNotFound
+from kinema.errors import ArgumentError, FileNotFound, MissingPackageError
+from kinema.writing.output_file import OutputFile, write_whole
 
 __all__ = ["Case", "make_case"]
 
@@ -86,8 +87,8 @@ def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = N
     for name, repeat in (("xtc", repeat_xtc), ("dcd", repeat_dcd)):
         if not (targets[name].exists() and targets[name].stat().st_size == sizes[name]):
             before = done
-            tell = None if progress is None else lambda n, before=before: progress(before + n, total)
-            repeat(sources[name], targets[name], repeats, tell)
+            report = None if progress is None else lambda n, before=before: progress(before + n, total)
+            repeat(sources[name], targets[name], repeats, report)
         done += sizes[name]
     return Case(topology, source, targets["xtc"], targets["dcd"], index_file, _GROUP, repeats * short)
 
@@ -96,7 +97,9 @@ def _real_files() -> tuple[Path, Path]:
     """The PSF and DCD in MDAnalysisTests, which is not imported: that would take seconds."""
     found = importlib.util.find_spec("MDAnalysisTests")
     if found is None or not found.submodule_search_locations:
-        raise FileNotFound("the demo's real trajectory is in MDAnalysisTests; install it: pip install MDAnalysisTests")
+        raise MissingPackageError(
+            "the demo's real trajectory is in MDAnalysisTests; install it with: pip install MDAnalysisTests"
+        )
     folder = Path(found.submodule_search_locations[0]) / "data"
     topology, source = folder / "adk.psf", folder / "adk_dims.dcd"
     for path in (topology, source):
@@ -120,19 +123,21 @@ def _write_short_files(topology: Path, source: Path, xtc: Path, index_file: Path
     """The 98 frames as XTC, by MDAnalysis' writer, and the C-alpha atoms as an index file."""
     import warnings
 
+    # first, as it sets filters of its own when it is imported
+    import MDAnalysis
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # missing time step and box of this DCD, known
-        import MDAnalysis
 
         universe = MDAnalysis.Universe(str(topology), str(source))
-        temporary = xtc.with_name(f".{xtc.name}")
-        # the format is told by the suffix
-        temporary = temporary.with_suffix(".new.xtc")
-        with MDAnalysis.Writer(str(temporary), universe.atoms.n_atoms) as writer:
+        with (
+            OutputFile(xtc) as output,
+            MDAnalysis.Writer(output.temporary, universe.atoms.n_atoms) as writer,
+        ):
             for _ in universe.trajectory:
                 writer.write(universe.atoms)
         atoms = universe.select_atoms(SELECTION).indices + 1
-    temporary.replace(xtc)
     lines = [f"[ {_GROUP} ]"]
     lines += [" ".join(map(str, atoms[i : i + 15])) for i in range(0, len(atoms), 15)]
-    index_file.write_text("\n".join(lines) + "\n", encoding="ascii")
+    text = "\n".join(lines) + "\n"
+    write_whole(index_file, lambda file: file.write(text.encode("ascii")))

@@ -1,6 +1,6 @@
 """One measurement in a process of its own, so that its peak memory is its own: run as `python -m`.
 
-It prints one line of JSON: seconds, frames, peak_memory in bytes. Making files and tables is done elsewhere.
+It prints one line of JSON: seconds, frames, peak_memory in bytes. `kinema.demo` makes files and tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kinema.demo.case import SELECTION
-from kinema.peak_memory import peak_memory
+from kinema.resources import peak_memory
+from kinema.writing.output_file import write_whole
 
 
 def plain_read(path: str, buffer_bytes: int, threads: int) -> dict[str, Any]:
@@ -46,17 +47,17 @@ def mdanalysis_rmsd(topology: str, path: str, frames: int, output: str) -> dict[
     """MDAnalysis' RMSD of the C-alpha atoms to frame 0, on the first frames; opening is not timed."""
     import warnings
 
-    warnings.simplefilter("ignore")
     import MDAnalysis
     import numpy as np
     from MDAnalysis.analysis.rms import RMSD
 
+    warnings.simplefilter("ignore")  # after the import, which sets filters of MDAnalysis' own
     universe = MDAnalysis.Universe(topology, path)
     analysis = RMSD(universe, select=SELECTION, ref_frame=0)
     began, cpu = time.perf_counter(), time.process_time()
     analysis.run(stop=frames)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    np.save(output, analysis.results.rmsd[:, 2])
+    write_whole(output, lambda file: np.save(file, analysis.results.rmsd[:, 2]))
     return {"seconds": seconds, "cpu": cpu, "frames": frames, "peak_memory": peak_memory()}
 
 

@@ -1,4 +1,1 @@
-"""Kinema's trajectories inside other packages: a module each, imported by whoever wants it.
-
-`import kinema` imports none of them, and this package imports nothing.
-"""
+"""Adapters of Kinema to other packages, a module for each; `import kinema` imports none of them."""

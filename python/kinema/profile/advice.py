@@ -39,11 +39,11 @@ class Circumstances:
     cores : of the machine that leads
     runner : its name
     one_sided : whether MPI's ranks put their results in place
-    access : how frames were read (`kinema.access`)
+    access : how frames were read (`kinema.runners.access`)
     bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
-    layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`kinema.layout.PATTERNS`)
+    layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`PATTERNS` of `edit.layout`)
     layout_advice : sentences about the files' layout
-    temporary : whether the files were made for this run and are gone after it: no command is told that reads them
+    temporary : whether the files were made for this run and are gone after it: no command that reads them is given
     """
 
     format: str
@@ -70,12 +70,12 @@ def advise(
         return ("nothing was read: all results came from a checkpoint",)
     working = sum(worker.io + worker.decode + worker.compute for worker in timings.workers)
     if working < _JUDGED:
-        told = [
+        advice = [
             f"too short to judge by: {1e3 * working:.1f} ms of reading and computing in all",
             *_starting(timings, run),
         ]
     else:
-        told = [
+        advice = [
             *_reading(timings, quantities, run),
             *_communication(timings, quantities, run),
             *_waiting(timings, stragglers, run),
@@ -84,8 +84,8 @@ def advise(
             *_unaccounted(timings),
         ]
     if quantities.R_comp_IO is not None and quantities.R_comp_IO <= 1:
-        told += _amplified(run)
-    return (*told, *run.layout_advice, *_slow(timings, stragglers, slow_files))
+        advice += _amplified(run)
+    return (*advice, *run.layout_advice, *_slow(timings, stragglers, slow_files))
 
 
 def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterator[str]:
@@ -93,25 +93,25 @@ def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterato
     ratio = found.R_comp_IO
     if ratio is None:
         return
-    said = f"R_comp/IO {_rounded(ratio)}"
+    measured = f"R_comp/IO {_rounded(ratio)}"
     if found.R_comp_IO_is_estimate:
-        said += " (an estimate: that of a run with one worker counts)"
+        measured += " (an estimate: that of a run with one worker counts)"
     if ratio > 1:
         comm = found.R_comp_comm
         if comm is not None:
-            said += f", R_comp/comm {_rounded(comm)}"
+            measured += f", R_comp/comm {_rounded(comm)}"
         limit = "; messages limit it, not files" if _talks_much(timings, found) else ""
-        yield f"compute bound: {said}; more workers help with any layout of the files{limit}"
+        yield f"compute bound: {measured}; more workers help with any layout of the files{limit}"
     elif found.t_decode > found.t_read:
         shared = (
             f"; on several nodes one file a worker is better: {_split(timings, run)}" if len(run.paths) == 1 else ""
         )
         yield (
-            f"bound by decoding {run.format}: {said}, of which decoding is {found.t_decode / found.t_IO:.0%}; more "
+            f"bound by decoding {run.format}: {measured}, of which decoding is {found.t_decode / found.t_IO:.0%}; more "
             f"workers help, as each decodes its own frames{shared}"
         )
     else:
-        yield f"I/O bound: {said}; {_instead(timings, run)}"
+        yield f"I/O bound: {measured}; {_instead(timings, run)}"
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
@@ -160,13 +160,13 @@ def _communication(timings: Timings, found: Quantities, run: Circumstances) -> I
     if found.R_comp_comm is None or not _talks_much(timings, found):
         return
     share = timings.fractions["communicate"]
-    said = f"R_comp/comm {_rounded(found.R_comp_comm)}: messages take {share:.0%} of the workers' time"
+    measured = f"R_comp/comm {_rounded(found.R_comp_comm)}: messages take {share:.0%} of the workers' time"
     if run.runner == "mpi" and run.one_sided:
-        yield f"{said}, though each rank puts its results in place; fewer ranks with more threads each send less"
+        yield f"{measured}, though each rank puts its results in place; fewer ranks with more threads each send less"
     elif run.runner == "mpi":
-        yield f"{said}; one-sided gathering (`--gather one-sided`) lets each rank put its results in place"
+        yield f"{measured}; one-sided gathering (`--gather one-sided`) lets each rank put its results in place"
     else:
-        yield f"{said}; fewer workers, or threads where they are on one machine, send less"
+        yield f"{measured}; fewer workers, or threads where they are on one machine, send less"
 
 
 def _waiting(timings: Timings, stragglers: Sequence[Straggler], run: Circumstances) -> Iterator[str]:
@@ -208,19 +208,19 @@ def _slow(timings: Timings, stragglers: Sequence[Straggler], slow_files: Sequenc
     for straggler in stragglers:
         if straggler.phase in ("io", "open"):
             yield (
-                f"worker {straggler.worker} reads slowly: look at its node's way to the file system, and at "
+                f"worker {straggler.worker} reads slowly: check its node's way to the file system, and "
                 f"{_files(straggler)}"
             )
         elif straggler.phase in ("compute", "decode"):
             yield _slow_at_work(timings, straggler)
     for file in slow_files:
-        yield f"{file.path} is slow: copy it to where the other files are, or look whether it is stored otherwise"
+        yield f"{file.path} is slow: copy it to where the other files are, or check whether it is stored otherwise"
 
 
 def _slow_at_work(timings: Timings, straggler: Straggler) -> str:
     """Its core, or its frames."""
     who = f"worker {straggler.worker}"
-    workers = timings.rounds[straggler.round].workers if straggler.round < len(timings.rounds) else ()
+    workers = timings.passes[straggler.round].workers if straggler.round < len(timings.passes) else ()
     for worker in workers:
         working = worker.decode + worker.compute
         if worker.worker == straggler.worker and worker.cpu < _OWN_CORE * working:
@@ -232,7 +232,7 @@ def _slow_at_work(timings: Timings, straggler: Straggler) -> str:
         return f"{who} is slow throughout: its core may be slower than the others'"
     if straggler.slow_blocks > straggler.blocks / 2:
         return f"{who} took longer over most of its blocks: its core may be slower than the others'"
-    return f"{who} took longer over {straggler.slow_blocks} of its {straggler.blocks} blocks: look at those frames"
+    return f"{who} took longer over {straggler.slow_blocks} of its {straggler.blocks} blocks: check those frames"
 
 
 def _files(straggler: Straggler) -> str:

@@ -1,4 +1,4 @@
-"""What machine a report is of: processor, cores, memory, operating system, versions.
+"""What machine a report is of: processor, cores, memory, operating system, versions, file systems.
 
 It says nothing about other machines of a run; a worker's `node` names its own.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from kinema import _core
-from kinema.resources import default_workers
+from kinema.resources import default_workers, physical_memory
 
-__all__ = ["machine_facts"]
+__all__ = ["file_systems", "machine_facts"]
 
 
 def machine_facts() -> dict[str, str | int | list[str]]:
-    """By name; memory in bytes. What the operating system does not tell is left out."""
+    """By name; memory in bytes. What the operating system does not report is left out."""
     facts: dict[str, str | int | list[str]] = {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()}",
@@ -36,6 +37,27 @@ def machine_facts() -> dict[str, str | int | list[str]]:
         found = re.search(r"^model name\s*:\s*(.+)$", cpu.read_text(errors="replace"), re.MULTILINE)
         if found:
             facts["processor"] = found.group(1)
-    if "SC_PHYS_PAGES" in os.sysconf_names:
-        facts["memory"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (memory := physical_memory()) is not None:
+        facts["memory"] = memory
     return facts
+
+
+def file_systems(paths: Iterable[str]) -> list[str]:
+    """Type and device of the file systems that hold the files, "ext4 on /dev/sda1"; empty where they are not known."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    mounts = {}
+    for line in lines:
+        # mount point, fifth; after a dash type and device
+        own, _, rest = line.partition(" - ")
+        mounts[_unescaped(own.split()[4])] = " on ".join(map(_unescaped, rest.split()[:2]))
+    folders = {Path(path).resolve().parent for path in paths}
+    found = {next((mounts[str(at)] for at in (folder, *folder.parents) if str(at) in mounts), "") for folder in folders}
+    return sorted(found - {""})
+
+
+def _unescaped(word: str) -> str:
+    """Of blanks and the like, which stand there as numbers in base 8."""
+    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), word)

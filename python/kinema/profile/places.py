@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.frames import ResolvedFrames, compose, count, numbers
-from kinema.runners.timings import block_column
+from kinema.selection.frames import FrameSelection
 
 __all__ = ["Place", "Places"]
 
@@ -48,7 +47,7 @@ class Place:
 class Places:
     """Looks up where the blocks of a round lie; `core` is the trajectory and `frames` the selection of the run."""
 
-    def __init__(self, core: _core.Trajectory, frames: ResolvedFrames) -> None:
+    def __init__(self, core: _core.Trajectory, frames: FrameSelection) -> None:
         self._core = core
         self._frames = frames
         parts = core.parts()
@@ -59,30 +58,9 @@ class Places:
         self._kept = np.array(kept, dtype=np.int64)
         self._firsts = np.array([parts[i]["first_frame"] for i in kept], dtype=np.int64)
 
-    def positions(self, blocks: NDArray[np.float64]) -> NDArray[np.int64]:
-        """(blocks,) the position in the selection at which each block begins; `blocks` are all of a round."""
-        if not len(blocks):
-            return np.empty(0, dtype=np.int64)
-        leaves, counts = (block_column(blocks, name).astype(np.int64) for name in ("leaf", "frames"))
-        order = np.lexsort((block_column(blocks, "start"), leaves))
-        sums = np.cumsum(counts[order]) - counts[order]
-        found = np.empty(len(blocks), dtype=np.int64)
-        if counts.sum() == count(self._frames):
-            # all frames are there: each block begins where those before it end, however many leaves it holds
-            found[order] = sums
-            return found
-        # every leaf but the last has the same length, which no timing tells
-        leaf_frames = int(np.bincount(leaves - leaves.min(), weights=counts).max())
-        if len(np.unique(leaves)) == 1 and leaves[0] > 0:
-            # one leaf alone, the last: what came before it is not known but for what the selection has
-            leaf_frames = (count(self._frames) - int(counts.sum())) // int(leaves[0])
-        first_of_leaf = np.searchsorted(leaves[order], leaves[order], side="left")
-        found[order] = leaves[order] * leaf_frames + sums - sums[first_of_leaf]
-        return found.clip(0, max(0, count(self._frames) - 1))
-
     def parts(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) which of `paths` holds the frame at each position of the selection."""
-        chosen = numbers(compose(self._frames, positions.astype(np.uint64))).astype(np.int64)
+        chosen = self._frames.compose(FrameSelection(positions.astype(np.uint64))).numbers()
         at: NDArray[np.int64] = self._kept[np.searchsorted(self._firsts, chosen, side="right") - 1]
         return at
 
@@ -105,4 +83,4 @@ class Places:
         return Place(path, min(first, last), max(first, last), begin, end - begin, exact, times)
 
     def _number(self, position: int) -> int:
-        return int(numbers(compose(self._frames, (position, 1, 1)))[0])
+        return self._frames[position]

@@ -17,17 +17,17 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
-from kinema.output import write_whole
+from kinema.printable import counted
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.runners.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column, counted
+from kinema.runners.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
+from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinema.profile.published import Published
     from kinema.profile.report import Report
 
-__all__ = ["draw_bars", "draw_publications", "draw_scaling", "draw_timeline", "write"]
+__all__ = ["draw_bars", "draw_scaling", "draw_speed_up", "draw_timeline", "series_style", "stack_phases", "write"]
 
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
@@ -43,20 +43,6 @@ _COLOURS = {
 }
 # phases that are called otherwise in pictures
 _NAMES = {"io": "I/O", "frames": "more work"}
-# the publications' names
-_PUBLISHED = {
-    "t_init_top": "start",
-    "t_init": "open",
-    "t_init_traj": "open",
-    "t_io": "io",
-    "t_IO": "io",
-    "t_comp": "compute",
-    "t_rmsd": "compute",
-    "t_wait": "wait",
-    "t_comm": "communicate",
-    "t_close_traj": "close",
-    "t_end_loop": "close",
-}
 _SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vP*"
 # shares of all time below which a phase has no entry in the legend
@@ -78,7 +64,7 @@ def write(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def draw_bars(report: Report) -> Figure:
-    """Seconds of each worker by phase, rounds added up; stragglers are marked."""
+    """Seconds of each worker by phase, passes added up; stragglers are marked."""
     n_workers = _rows_for(report)
     sums = {phase: np.zeros(n_workers) for phase in (*PHASES, UNACCOUNTED)}
     for worker in report.timings.workers:
@@ -88,7 +74,7 @@ def draw_bars(report: Report) -> Figure:
     title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
     axes = figure.subplots()
-    _stack(axes, sums, title + f"{report.timings.runner}, {counted(n_workers)}", "worker", marked)
+    stack_phases(axes, sums, title + f"{report.timings.runner}, {counted(n_workers, 'worker')}", "worker", marked)
     handles, labels = axes.get_legend_handles_labels()
     # in the order of the stack, from the top
     figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
@@ -96,54 +82,14 @@ def draw_bars(report: Report) -> Figure:
 
 
 def _rows_for(report: Report) -> int:
-    """Places for workers: one more than the largest number, as there may be rounds in which some had no work."""
+    """Places for workers: one more than the largest number, as there may be passes in which some had no work."""
     numbers = [worker.worker for worker in report.timings.workers]
     if not numbers:
         raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
     return max(numbers) + 1
 
 
-def draw_publications(tables: Sequence[Published]) -> Figure:
-    """A row for each publication: the ranks of the repeat that took the median time on most ranks, S(N), E(N)."""
-    figure = Figure(figsize=(15.0, 4.6 * len(tables)), layout="constrained")
-    rows = figure.subplots(len(tables), 3, squeeze=False, width_ratios=(2.2, 1, 1))
-    for published, (bars, speed_axes, efficiency_axes) in zip(tables, rows, strict=True):
-        n_ranks = published.sizes[-1]
-        times = {repeat: published.run(n_ranks, repeat)[published.total].max() for repeat in published.repeats(n_ranks)}
-        repeat = sorted(times, key=lambda one: times[one])[len(times) // 2]
-        sums, marked = _published_sums(published, n_ranks, repeat)
-        _stack(
-            bars,
-            sums,
-            f"{published.title}\n{n_ranks} ranks, repeat {repeat} (the median of {len(times)})",
-            "rank",
-            marked,
-        )
-        handles, labels = bars.get_legend_handles_labels()
-        bars.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-        points = published.scaling()
-        style = {**_style(0), "label": None}
-        _draw_speed_up(speed_axes, efficiency_axes, [([p.n_workers for p in points], points, style)])
-        for axes in (speed_axes, efficiency_axes):
-            axes.set_xlabel("ranks N")
-        efficiency_axes.set_title(f"mean and deviation of {points[0].repeats} repeats", fontsize=10, loc="left")
-    return figure
-
-
-def _published_sums(
-    published: Published, n_ranks: int, repeat: int
-) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
-    """(ranks,) seconds by phase, and the stragglers with their phases."""
-    run = published.run(n_ranks, repeat)
-    marked = [(straggler.rank, straggler.phase) for straggler in published.stragglers(n_ranks, repeat)]
-    sums = {phase: np.zeros(n_ranks) for phase in (*PHASES, UNACCOUNTED)}
-    for name in published.phases:
-        sums[_PUBLISHED[name]] += run[name]
-    sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
-    return sums, marked
-
-
-def _stack(
+def stack_phases(
     axes: Axes, sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]
 ) -> None:
     n = len(next(iter(sums.values())))
@@ -177,14 +123,14 @@ def _stack(
 
 
 def draw_timeline(report: Report) -> Figure:
-    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next round."""
+    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next pass."""
     n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
     height = 0.8 if n_workers <= _CROWD else 1.0
     offset = 0.0
     shown: set[str] = set()
-    for one in report.timings.rounds:
+    for one in report.timings.passes:
         for worker in one.workers:
             if worker.start > 0:
                 axes.broken_barh(
@@ -213,7 +159,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers)} "
+        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers, 'worker')} "
         "(white: all else)",
         fontsize=10, loc="left",
     )  # fmt: skip
@@ -252,15 +198,15 @@ def draw_scaling(scaling: Scaling) -> Figure:
     for number, (label, points) in enumerate(scaling.series.items()):
         # side by side, so that bars of deviations do not hide each other
         shift = 1 + min(_APART, _ALL_APART / len(scaling.series)) * (number - (len(scaling.series) - 1) / 2)
-        series.append(([point.n_workers * shift for point in points], points, {**_style(number), "label": label}))
+        series.append(([point.n_workers * shift for point in points], points, {**series_style(number), "label": label}))
     for n, points, style in series:
         time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)
-    numbers = _draw_speed_up(speed_axes, efficiency_axes, series)
+    numbers = draw_speed_up(speed_axes, efficiency_axes, series)
     time_axes.set_ylabel("time t (s)")
     repeats = {point.repeats for points in scaling.series.values() for point in points}
     if repeats != {1}:
-        said = f"{min(repeats)} to {max(repeats)}" if len(repeats) > 1 else f"{max(repeats)}"
-        time_axes.set_title(f"mean and deviation of {said} repeats", fontsize=10, loc="left")
+        repeated = f"{min(repeats)} to {max(repeats)}" if len(repeats) > 1 else f"{max(repeats)}"
+        time_axes.set_title(f"mean and deviation of {repeated} repeats", fontsize=10, loc="left")
     _number_axis(time_axes, numbers)
     _plain(time_axes)
     if time_axes.get_xscale() == "log":
@@ -285,15 +231,15 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")
-    said = ", mean and deviation of repeats" if any(point.repeats > 1 for point in points) else ""
-    axes.set_title(f"{counted(n_workers)}{said}", fontsize=10, loc="left")
+    about = ", mean and deviation of repeats" if any(point.repeats > 1 for point in points) else ""
+    axes.set_title(f"{counted(n_workers, 'worker')}{about}", fontsize=10, loc="left")
     _plain(axes)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", alpha=0.3, linewidth=0.6)
     return figure
 
 
-def _style(number: int) -> dict[str, Any]:
+def series_style(number: int) -> dict[str, Any]:
     """How a series is drawn."""
     colour = _SERIES[number % len(_SERIES)]
     # the next time that a colour comes it has another marker
@@ -301,7 +247,7 @@ def _style(number: int) -> dict[str, Any]:
     return {"color": colour, "marker": marker, "capsize": 3, "linewidth": 1.3, "markersize": 5}
 
 
-def _draw_speed_up(
+def draw_speed_up(
     speed_axes: Axes,
     efficiency_axes: Axes,
     series: Sequence[tuple[Sequence[float], Sequence[ScalingPoint], dict[str, Any]]],

@@ -18,7 +18,7 @@ __all__ = ["Quantities", "quantities_of"]
 
 @dataclass(frozen=True)
 class Quantities:
-    """Seconds; means over workers where nothing else is said.
+    """Seconds; means over workers unless stated.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Quantities:
     t_wait : for a core, for work, and for others at the end
     t_comm : in messages, without waiting; `t_comm_with_wait` with it, as the publication of 2020 has it
     t_unaccounted : what no clock saw
-    t_rounds, t_total : wall time of the rounds, and of the whole run with opening
+    t_rounds, t_total : wall time of the passes, and of the whole run with opening
     R_comp_IO : t_comp / t_IO; None where nothing was read. `R_comp_IO_is_estimate`: more than one worker ran
     R_comp_comm, R_comp_comm_with_wait : None where nothing was sent
     """
@@ -59,7 +59,7 @@ class Quantities:
 
 
 def quantities_of(timings: Timings) -> Quantities:
-    """The quantities of a run; rounds are added up. All are 0 or None where nothing ran."""
+    """The quantities of a run; passes are added up. All are 0 or None where nothing ran."""
     totals = timings.totals
     n_workers = max(1, timings.n_workers)
     mean = {phase: seconds / n_workers for phase, seconds in totals.items()}
@@ -67,7 +67,7 @@ def quantities_of(timings: Timings) -> Quantities:
     reading = mean["io"] + mean["decode"]
     comm = mean["communicate"]
     once = opening.get("trajectory", 0.0) + opening.get("frames", 0.0)
-    # where the whole is not known it is at least the rounds
+    # where the whole is not known it is at least the passes
     total = max(timings.whole, timings.wall) + sum(opening.values())
     return Quantities(
         t_opening_topology=opening.get("topology", 0.0),
@@ -85,7 +85,7 @@ def quantities_of(timings: Timings) -> Quantities:
         t_total=total,
         R_comp_IO=_ratio(mean["compute"], reading),
         R_comp_IO_is_estimate=any(
-            len(one.workers) != 1 or _threads(one.wall, one.workers) > 1 for one in timings.rounds
+            len(one.workers) != 1 or _threads(one.wall, one.workers) > 1 for one in timings.passes
         ),
         R_comp_comm=_ratio(mean["compute"], comm),
         R_comp_comm_with_wait=None if comm <= 0 else _ratio(mean["compute"], comm + mean["wait"]),

@@ -11,26 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
-from kinema.output import check_folder, check_plot_path, write_whole
+from kinema.errors import ArgumentError, CorruptFileError, Error
+from kinema.execution.record import RunRecord
+from kinema.files import read_regular
+from kinema.printable import printable
 from kinema.profile import stored
 from kinema.profile.advice import Circumstances, advise
-from kinema.profile.machine import machine_facts
+from kinema.profile.machine import file_systems, machine_facts
 from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.resources import default_workers
-from kinema.runners.timings import Timings, told_seconds
+from kinema.runners.timings import Timings, format_seconds
+from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from kinema.analysis.base import Analysis
 
 __all__ = ["Report", "report_of"]
 
@@ -38,25 +37,27 @@ __all__ = ["Report", "report_of"]
 _ATOM_BYTES = 12
 # files of a trajectory whose layout is looked at
 _LAYOUTS = 4
+# reports have timings of every block; larger files are something else
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Where the time of a run went. `print(report)` tells it.
+    """Where the time of a run went. `print(report)` shows it.
 
     Attributes
     ----------
     machine : mapping
         Processor, cores, memory, versions.
     input : mapping
-        "files" (path, format, size, fingerprint), "topology", "format", "n_atoms", "n_frames".
+        "files" (path, format, size, fingerprint), "file_systems", "topology", "format", "n_atoms", "n_frames".
     run : mapping
         "analyses", "atoms" (of all selections together), "command", "runner", "access", "plan" (in words), "date".
     timings : Timings
     stragglers, slow_files : worst first
     advice : tuple of str
     extra : mapping
-        What the maker of the run adds: the repeat, the cache, the work multiplier of `kinema scaling`.
+        What the maker of the run adds: the repeat, the page cache, the work multiplier of `kinema scaling`.
     """
 
     machine: Mapping[str, Any]
@@ -83,8 +84,10 @@ class Report:
         return stored.report_as_dict(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it as JSON, whole or not at all; raises as other outputs do for a folder that is not there."""
-        check_folder(os.fspath(path))
+        """Writes it as JSON, whole or not at all; raises as other outputs do for a folder that is not there, and for
+        the trajectory or topology of the run."""
+        self._check_not_input(path)
+        check_target(os.fspath(path))
         text = json.dumps(self.as_dict(), allow_nan=False)
         write_whole(path, lambda file: file.write(text.encode()))
 
@@ -93,9 +96,7 @@ class Report:
         """What `save` has written; CorruptFileError for another file, ArgumentError for a newer version of reports."""
         name = os.fspath(path)
         try:
-            text = Path(name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise from_os("cannot read", error, name) from None
+            text = read_regular(name, "report", most=_MOST_BYTES).decode()
         except UnicodeDecodeError:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
         try:
@@ -115,30 +116,32 @@ class Report:
         if kind not in kinds:
             raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
         if path is not None:
+            self._check_not_input(path)
             check_plot_path(path)
         figure = kinds[kind](self)
         if path is not None:
             plotting.write(figure, path)
         return figure
 
+    def _check_not_input(self, path: str | os.PathLike[str]) -> None:
+        files = [one["path"] for one in self.input.get("files", ())]
+        check_not_input(path, *files, self.input.get("topology"))
+
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(map(printable, _lines(self)))
 
 
-def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None = None) -> Report:
-    """The report of analyses that ran together; ArgumentError where they have not run."""
-    first = analyses[0]
-    if first._frames is None:
-        raise ArgumentError(f"{type(first).__name__} has no timings yet; call run() first, on the rank that leads")
-    timings = first.timings
-    places = Places(first.trajectory.core, first._frames)
-    stragglers = find_stragglers(timings.rounds, places)
-    slow_files = find_slow_files(timings.rounds, places) if len(places.paths) > 1 else ()
-    told = dict(extra or {})
+def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Report:
+    """The report of a finished run, which analyses have as `record`; `extra` as in `Report`."""
+    timings = run.timings
+    places = Places(run.trajectory.core, run.frames)
+    stragglers = find_stragglers(timings.passes, places)
+    slow_files = find_slow_files(timings.passes, places) if len(places.paths) > 1 else ()
+    described = dict(extra or {})
     # files that `kinema scaling` has made
-    temporary = "format" in told or "source" in told or told.get("cache") == "copy"
-    circumstances = replace(_circumstances(analyses), temporary=temporary)
-    parts = first.trajectory.parts
+    temporary = "format" in described or "source" in described or described.get("page_cache") == "copy"
+    circumstances = replace(_circumstances(run), temporary=temporary)
+    parts = run.trajectory.parts
     return Report(
         machine=machine_facts(),
         input={
@@ -146,26 +149,27 @@ def report_of(analyses: Sequence[Analysis], *, extra: Mapping[str, Any] | None =
                 {"path": part.path, "format": part.format, "size": part.size, "fingerprint": part.fingerprint}
                 for part in parts
             ],
-            "topology": first.trajectory.topology_name,
-            "format": first.trajectory.format,
-            "n_atoms": first.trajectory.n_atoms,
-            "n_frames": first.trajectory.n_frames,
+            "file_systems": file_systems(run.trajectory.paths),
+            "topology": run.trajectory.topology_name,
+            "format": run.trajectory.format,
+            "n_atoms": run.trajectory.n_atoms,
+            "n_frames": run.trajectory.n_frames,
             "bytes_wanted": circumstances.bytes_wanted,
         },
         run={
-            "analyses": [type(analysis).__name__ for analysis in analyses],
-            "atoms": _n_chosen(analyses),
-            "command": first.command or "",
+            "analyses": list(run.analyses),
+            "atoms": run.n_atoms,
+            "command": run.command,
             "runner": timings.runner,
             "access": timings.access,
-            "plan": first.plan,
+            "plan": run.plan,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         },
         timings=timings,
         stragglers=stragglers,
         slow_files=slow_files,
         advice=advise(timings, quantities_of(timings), stragglers, slow_files, circumstances),
-        extra=told,
+        extra=described,
     )
 
 
@@ -174,17 +178,10 @@ def _no_number(name: str) -> None:
     raise ValueError(f"the number {name}")
 
 
-def _n_chosen(analyses: Sequence[Analysis]) -> int:
-    """Atoms of all selections together."""
-    chosen = [one.indices for analysis in analyses for one in (analysis.selection, *getattr(analysis, "groups", ()))]
-    return len(np.unique(np.concatenate(chosen)))
-
-
-def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
-    first = analyses[0]
-    trajectory, timings = first.trajectory, first.timings
+def _circumstances(run: RunRecord) -> Circumstances:
+    trajectory, timings = run.trajectory, run.timings
     layouts, layout_advice = _layouts(trajectory.paths) if trajectory.format == "H5MD" else ({}, ())
-    n_read = timings.frames_read * _n_chosen(analyses) * _ATOM_BYTES
+    n_read = timings.frames_read * run.n_atoms * _ATOM_BYTES
     return Circumstances(
         format=trajectory.format,
         paths=tuple(trajectory.paths),
@@ -201,22 +198,22 @@ def _circumstances(analyses: Sequence[Analysis]) -> Circumstances:
 
 def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tuple[str, ...]]:
     """Amplification of the positions of each file, and why files are read slowly or are not known."""
-    from kinema.layout import layout_of
+    from kinema.formats.h5md.edit.layout import layout_of
 
     layouts: dict[str, Mapping[str, float]] = {}
-    told: list[str] = []
+    described: list[str] = []
     for path in paths[:_LAYOUTS]:
         try:
             found = layout_of(path)
         except Error as error:
             # bare data sets and other programs' HDF5 files have no H5MD structure
-            told.append(f"the layout of the file is not judged: {error}")
+            described.append(f"the layout of the file is not judged: {error}")
             continue
         positions = [field for group in found.groups for field in group.fields if field.name == "positions"]
         if positions:
             layouts[path] = positions[0].amplification
-        told += [f"{path}: {sentence}" for sentence in found.advice if "h5py, which is slow" in sentence]
-    return layouts, tuple(told)
+        described += [f"{path}: {sentence}" for sentence in found.advice if "h5py, which is slow" in sentence]
+    return layouts, tuple(described)
 
 
 def _lines(report: Report) -> list[str]:
@@ -230,11 +227,12 @@ def _lines(report: Report) -> list[str]:
     lines = [
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
-        f"once: topology {told_seconds(opening.get('topology', 0.0))}, headers "
-        f"{told_seconds(opening.get('trajectory', 0.0))}, finding frames {told_seconds(opening.get('frames', 0.0))}; "
-        f"besides the rounds (runner, planning, finishing, files): {told_seconds(between)}",
-        str(timings),
-        "quantities: " + ", ".join(_quantity(name, value) for name, value in _told(found)),
+        f"once: topology {format_seconds(opening.get('topology', 0.0))}, "
+        f"headers {format_seconds(opening.get('trajectory', 0.0))}, "
+        f"finding frames {format_seconds(opening.get('frames', 0.0))}; "
+        f"besides the rounds (runner, planning, finishing, files): {format_seconds(between)}",
+        *str(timings).splitlines(),
+        "quantities: " + ", ".join(_quantity(name, value) for name, value in _described(found)),
     ]
     if wanted and timings.bytes_read:
         lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
@@ -244,13 +242,13 @@ def _lines(report: Report) -> list[str]:
     return lines + [f"advice: {one}" for one in report.advice]
 
 
-def _told(found: Quantities) -> list[tuple[str, Any]]:
+def _described(found: Quantities) -> list[tuple[str, Any]]:
     """Names as the publications write them."""
     names = ("t_opening_topology", "t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")
-    told = [(name, getattr(found, name)) for name in names]
+    described = [(name, getattr(found, name)) for name in names]
     about = " (estimate)" if found.R_comp_IO_is_estimate else ""
     return [
-        *told,
+        *described,
         ("t_comm with waiting", found.t_comm_with_wait),
         (f"R_comp/IO{about}", found.R_comp_IO),
         ("R_comp/comm", found.R_comp_comm),
@@ -261,7 +259,7 @@ def _told(found: Quantities) -> list[tuple[str, Any]]:
 def _quantity(name: str, value: float | None) -> str:
     if value is None:
         return f"{name} -"
-    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {told_seconds(value)}"
+    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {format_seconds(value)}"
 
 
 def _block_line(name: str, values: Mapping[str, float]) -> str:

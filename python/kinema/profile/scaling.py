@@ -11,12 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinema.errors import ArgumentError
+from kinema.printable import printable
 from kinema.profile.quantities import Quantities
-from kinema.profile.report import Report
 from kinema.runners.timings import digits_for
+
+if TYPE_CHECKING:
+    from kinema.profile.report import Report
 
 __all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
 
@@ -73,8 +76,8 @@ class Scaling:
         lines: list[str] = []
         for label, points in self.series.items():
             ratio = self.R_comp_IO.get(label)
-            said = "not measured: no run with one worker" if ratio is None else f"{ratio:.3g} (measured, one worker)"
-            lines.append(f"{label}: R_comp/IO {said}")
+            value = "not measured: no run with one worker" if ratio is None else f"{ratio:.3g} (measured, one worker)"
+            lines.append(f"{printable(label)}: R_comp/IO {value}")
             lines += _rows(points, self.means[label])
             if points[0].base > 1:
                 lines.append(f"S and E are measured against {points[0].base} workers, as there is no run with one")
@@ -82,7 +85,7 @@ class Scaling:
 
 
 def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
-    """The table of a series. Without repeats there is no deviation to be told."""
+    """The table of a series. Without repeats there is no deviation."""
     names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
     digits = digits_for(max(point.mean for point in points))
     yield f"{'N':>4} {'runs':>5} {'t (s)':>21} {'S':>15} {'E':>15} " + " ".join(f"{name:>{_WIDTH}}" for name in names)
@@ -93,30 +96,36 @@ def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float
         for value, deviation in (
             (point.speed_up, point.speed_up_deviation), (point.efficiency, point.efficiency_deviation)
         ):  # fmt: skip
-            told = point.repeats > 1 and points[0].repeats > 1
-            ratios.append(f"{value:>8.2f}" + (f" ± {deviation:<4.2f}" if told else f"{'':7}"))
+            shown = point.repeats > 1 and points[0].repeats > 1
+            ratios.append(f"{value:>8.2f}" + (f" ± {deviation:<4.2f}" if shown else f"{'':7}"))
         yield f"{point.n_workers:>4} {point.repeats:>5} {time} {' '.join(ratios)} " + " ".join(
             f"{means[point.n_workers][name]:>{max(_WIDTH, len(name))}.{digits}f}" for name in names
         )
 
 
-def scaling_of(reports: Sequence[Report], *, quantity: str = "t_rounds") -> Scaling:
-    """Reports of the same work on different numbers of workers; series are told apart by runner, by what `kinema
-    scaling` has noted, and by analyses, atoms and files where these differ.
+def scaling_of(
+    reports: Sequence[Report], *, quantity: str = "t_rounds", labels: Sequence[str | None] | None = None
+) -> Scaling:
+    """Reports of the same work on different numbers of workers; series are distinguished by runner, by what `kinema
+    scaling` has noted, and by machine, file system, versions, analyses, atoms and files where these differ.
+
+    `labels`: for each report a name that stands for its machine, file system and versions; None: these themselves.
 
     N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
 
-    `quantity`: of `Quantities`, "t_rounds" (wall time of the rounds) or "t_total" (with opening).
+    `quantity`: of `Quantities`, "t_rounds" (wall time of the passes) or "t_total" (with opening).
 
-    Raises ArgumentError for no reports, reports without workers, another quantity, and series whose runs did not read
-    the same number of frames.
+    Raises ArgumentError for no reports, labels that are not one for each report, reports without workers, another
+    quantity, and series whose runs did not read the same number of frames.
     """
     if not reports:
         raise ArgumentError("scaling needs reports of at least one run")
     if quantity not in Quantities.__dataclass_fields__:
         raise ArgumentError(f"quantity must be one of {', '.join(Quantities.__dataclass_fields__)}, found {quantity!r}")
+    if labels is not None and len(labels) != len(reports):
+        raise ArgumentError(f"labels are one for each report, expected {len(reports)}, found {len(labels)}")
     by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
-    for report, label in zip(reports, _labels(reports), strict=True):
+    for report, label in zip(reports, _labels(reports, labels or [None] * len(reports)), strict=True):
         if not report.n_workers:
             raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
         by_label[label][int(report.extra.get("workers", report.n_workers))].append(report)
@@ -143,7 +152,7 @@ def label_of(report: Report) -> str:
     usual = ("", "warm", "file")
     words += [
         f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
+        for name in ("source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
         if extra.get(name, "") not in usual
     ]
     if report.timings.access != "direct":
@@ -153,19 +162,50 @@ def label_of(report: Report) -> str:
     return ", ".join(words)
 
 
-def _labels(reports: Sequence[Report]) -> list[str]:
-    """`label_of` each report, with what else tells the work of those apart that would have the same."""
-    labels = [label_of(report) for report in reports]
-    for told in (_analyses_of, _atoms_of, _files_of):
-        values = [told(report) for report in reports]
-        kinds: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-        for label, (_, *same) in zip(labels, values, strict=True):
-            kinds[label].add(tuple(same))
-        several = {label for label, found in kinds.items() if len(found) > 1}
-        labels = [
-            f"{label}, {value[0]}" if label in several else label for label, value in zip(labels, values, strict=True)
-        ]
+def _labels(reports: Sequence[Report], given: Sequence[str | None]) -> list[str]:
+    """`label_of` each report with the name given, and with more of the work where several would have the same."""
+    labels = [
+        label_of(report) if name is None else f"{label_of(report)}, {name}"
+        for report, name in zip(reports, given, strict=True)
+    ]
+    for describe in (_machine_of, _file_systems_of, _versions_of):
+        values = [describe(report) if name is None else ("",) for report, name in zip(reports, given, strict=True)]
+        labels = _told_apart(labels, values)
+    for describe in (_analyses_of, _atoms_of, _files_of):
+        labels = _told_apart(labels, [describe(report) for report in reports])
     return labels
+
+
+def _told_apart(labels: Sequence[str], values: Sequence[tuple[str, ...]]) -> list[str]:
+    """The labels, with the words of the values where one label has several; `values` are words and what they mean."""
+    kinds: dict[str, dict[tuple[str, ...], str]] = defaultdict(dict)
+    for label, (words, *identity) in zip(labels, values, strict=True):
+        known = kinds[label]
+        if tuple(identity) not in known:
+            # the same words of another thing: a file that was written anew
+            number = sum(other.partition(" #")[0] == words for other in known.values())
+            known[tuple(identity)] = f"{words} #{number + 1}" if number else words
+    return [
+        f"{label}, {kinds[label][tuple(identity)]}" if len(kinds[label]) > 1 else label
+        for label, (_, *identity) in zip(labels, values, strict=True)
+    ]
+
+
+def _machine_of(report: Report) -> tuple[str, ...]:
+    """By host, processor, cores and memory; not by what a process was allowed of them."""
+    facts = [str(report.machine.get(name, "")) for name in ("host", "processor", "architecture", "cores", "memory")]
+    return (facts[0] or "another machine", *facts)
+
+
+def _file_systems_of(report: Report) -> tuple[str, ...]:
+    """Of the files; reports of earlier versions do not have them."""
+    found = ", ".join(map(str, report.input.get("file_systems", ())))
+    return (found or "file system not known", found)
+
+
+def _versions_of(report: Report) -> tuple[str, ...]:
+    found = ", ".join(f"{name} {report.machine.get(name, '?')}" for name in ("kinema", "python", "numpy"))
+    return (found, found)
 
 
 def _analyses_of(report: Report) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from kinema.errors import ArgumentError, CorruptFileError
 from kinema.profile.places import Place
 from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
 from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
-from kinema.runners.timings import BLOCK_COLUMNS, BLOCK_PHASES, RoundTimings, Timings, WorkerTimings, block_column
+from kinema.runners.timings import BLOCK_COLUMNS, BLOCK_PHASES, PassTimings, Timings, WorkerTimings, block_column
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report
@@ -37,9 +37,9 @@ R = TypeVar("R")
 
 SCHEMA = "kinema-report"
 VERSION = 1
-# of a round, in a file: enough for a picture
+# of a pass, in a file: enough for a picture
 MOST_BLOCKS = 20_000
-# of workers of a round, and any number of a report: beyond them it is no measurement
+# of workers of a pass, and any number of a report: beyond them it is no measurement
 _MOST_WORKERS = 100_000
 _LARGEST = 1e18
 _DIGITS = 9  # of seconds: the clocks count nanoseconds
@@ -61,7 +61,7 @@ def report_as_dict(report: Report) -> dict[str, Any]:
         "totals": timings.totals,
         "quantities": report.quantities.as_dict(),
         "blocks": block_summary(timings),
-        "rounds": [_round(one) for one in timings.rounds],
+        "rounds": [_round(one) for one in timings.passes],
         "stragglers": [one.as_dict() for one in report.stragglers],
         "slow_files": [asdict(one) for one in report.slow_files],
         "advice": list(report.advice),
@@ -70,9 +70,9 @@ def report_as_dict(report: Report) -> dict[str, Any]:
 
 def block_summary(timings: Timings) -> dict[str, dict[str, float]]:
     """Seconds of a block by phase: count, mean, median, p95, max. "between" is what passes until the worker's next one:
-    merging, waiting, asking for work; not told of workers with several threads. Empty without blocks."""
+    merging, waiting, asking for work; absent for workers with several threads. Empty without blocks."""
     found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in (*BLOCK_PHASES, "between")}
-    for one in timings.rounds:
+    for one in timings.passes:
         for name in BLOCK_PHASES:
             found[name].append(block_column(one.blocks, name))
         workers = block_column(one.blocks, "worker")
@@ -90,7 +90,7 @@ def _between(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _seconds(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(blocks,) of all phases together."""
+    """(blocks,) of all phases."""
     total: NDArray[np.float64] = np.sum([block_column(blocks, name) for name in BLOCK_PHASES], axis=0)
     return total
 
@@ -105,7 +105,7 @@ def _summary(values: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def _round(one: RoundTimings) -> dict[str, Any]:
+def _round(one: PassTimings) -> dict[str, Any]:
     kept = np.sort(np.argsort(-_seconds(one.blocks), kind="stable")[:MOST_BLOCKS])
     return {
         "wall": one.wall,
@@ -122,14 +122,14 @@ def _round(one: RoundTimings) -> dict[str, Any]:
 
 def _tasks(tasks: TaskTimes) -> dict[str, Any]:
     """Function time, task time and job time beside what they follow from."""
-    told = {name: getattr(tasks, name) for name in ("function", "task", "job", "redone", "note")}
-    return told | {"workers": [asdict(one) for one in tasks.workers], "lost_workers": list(tasks.lost_workers)}
+    facts = {name: getattr(tasks, name) for name in ("function", "task", "job", "redone", "note")}
+    return facts | {"workers": [asdict(one) for one in tasks.workers], "lost_workers": list(tasks.lost_workers)}
 
 
 def report_from_dict(found: Any, path: str) -> dict[str, Any]:
     """The arguments of `Report`; CorruptFileError for anything but a report, ArgumentError for a newer version.
 
-    All that is told or drawn of a report is looked at here, so that nothing after it meets a value of another kind.
+    All that is printed or drawn of a report is checked here, so that nothing after it meets a value of another kind.
     """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
@@ -138,13 +138,15 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
         )
     try:
-        told = _mapping(found, "run")
+        run = _mapping(found, "run")
         given = _mapping(found, "input")
-        _check(told, {"analyses": list, "atoms": int, "runner": str})
+        _check(run, {"analyses": list, "atoms": int, "runner": str})
         _check(given, {"files": list, "format": str, "n_atoms": int})
+        if not all(isinstance(one, str) for one in _checked(list, given.get("file_systems", []), "file_systems")):
+            raise TypeError("file_systems")
         for file in given["files"]:
             _check(file, {"path": str, "fingerprint": str})
-        if not given["files"] or not found["rounds"] or not all(isinstance(one, str) for one in told["analyses"]):
+        if not given["files"] or not found["rounds"] or not all(isinstance(one, str) for one in run["analyses"]):
             raise ValueError("files, rounds or analyses")
         if "bytes_wanted" in given:
             _check(given, {"bytes_wanted": int})
@@ -152,14 +154,14 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         _check(extra, {name: int for name in ("workers", "workload") if name in extra})
         _check(found, {"whole": float, "advice": list})
         opening = {str(name): _checked(float, value, name) for name, value in _mapping(found, "opening").items()}
-        # reports of earlier versions do not tell the access: there was one
-        access = str(told.get("access", "direct"))
-        rounds = tuple(_round_from(one) for one in found["rounds"])
+        # reports of earlier versions have no access: there was one
+        access = str(run.get("access", "direct"))
+        passes = tuple(_round_from(one) for one in found["rounds"])
         return {
             "machine": _mapping(found, "machine"),
             "input": given,
-            "run": told,
-            "timings": Timings(rounds, float(found["whole"]), opening, told["runner"], access),
+            "run": run,
+            "timings": Timings(passes, float(found["whole"]), opening, run["runner"], access),
             "stragglers": tuple(_straggler_from(one) for one in found["stragglers"]),
             "slow_files": tuple(_record(SlowFile, one) for one in found["slow_files"]),
             "advice": tuple(map(str, found["advice"])),
@@ -169,7 +171,7 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         raise CorruptFileError(f"{path}: the report is damaged: {type(error).__name__} {error}", path=path) from None
 
 
-def _round_from(found: Mapping[str, Any]) -> RoundTimings:
+def _round_from(found: Mapping[str, Any]) -> PassTimings:
     workers = tuple(_record(WorkerTimings, one) for one in found["workers"])
     if any(worker.worker not in range(_MOST_WORKERS) for worker in workers):
         raise ValueError("number of a worker")
@@ -177,7 +179,7 @@ def _round_from(found: Mapping[str, Any]) -> RoundTimings:
     blocks = np.array(rows, dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
     tasks = None if found["tasks"] is None else _tasks_from(found["tasks"])
     _check(found, {"wall": float, "frames": int, "restored": int})
-    return RoundTimings(float(found["wall"]), found["frames"], workers, blocks, found["restored"], tasks)
+    return PassTimings(float(found["wall"]), found["frames"], workers, blocks, found["restored"], tasks)
 
 
 def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:

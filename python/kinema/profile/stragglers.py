@@ -1,7 +1,7 @@
 """Workers and files that are slower than the others: who, how much, in which phase, from which bytes.
 
-A straggler takes 1.5 times the median of the others or more (the publications' own are about twice as slow). It knows
-no reason beyond what the clocks tell.
+A straggler takes 1.5 times the median of the others or more (the publications' own are about twice as slow). The
+reasons are those that the timings show.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.profile.places import Place, Places
-from kinema.runners.timings import RoundTimings, WorkerTimings, block_column
+from kinema.runners.timings import PassTimings, WorkerTimings, block_column
 
 __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
 
 #: times the median of the others
 THRESHOLD = 1.5
-# of the round's wall time: what is less is not worth a line
+# of the pass's wall time: what is less is not worth a line
 _WORTH = 0.05
 # seconds; below them chance decides
 _JUDGED = 0.01
@@ -47,7 +47,7 @@ _COLUMNS = {"open": "io", "io": "io", "decode": "decode", "compute": "compute"}
 
 @dataclass(frozen=True)
 class Straggler:
-    """A worker of a round that is slower than the others.
+    """A worker of a pass that is slower than the others.
 
     Attributes
     ----------
@@ -77,13 +77,13 @@ class Straggler:
             return f"{who}: {self.seconds:.3f} s in {PHASE_NAMES[self.phase]}, where the others (median) took no time"
         if self.phase == "frames":
             return f"{who}: {self.times:.1f} times the work of the others (median), at the same speed"
-        said = (
+        text = (
             f"{who}: {self.times:.1f} times as slow as the others (median), in {PHASE_NAMES[self.phase]}: "
             f"{self.seconds:.3f} s instead of {self.usual:.3f} s"
         )
         if not self.slow_blocks:
-            return said
-        return f"{said}; {self.slow_blocks} of its {self.blocks} blocks, slowest: " + "; ".join(map(str, self.places))
+            return text
+        return f"{text}; {self.slow_blocks} of its {self.blocks} blocks, slowest: " + "; ".join(map(str, self.places))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -106,18 +106,18 @@ class SlowFile:
         )
 
 
-def find_stragglers(rounds: Sequence[RoundTimings], places: Places | None = None) -> tuple[Straggler, ...]:
-    """All stragglers, worst first; `places` tells where slow blocks lie."""
+def find_stragglers(passes: Sequence[PassTimings], places: Places | None = None) -> tuple[Straggler, ...]:
+    """All stragglers, worst first; `places` locates slow blocks."""
     found = [
         straggler
-        for number, one in enumerate(rounds)
+        for number, one in enumerate(passes)
         for worker in one.workers
         if (straggler := _judge(number, one, worker, places)) is not None
     ]
     return tuple(sorted(found, key=lambda one: -(one.seconds - one.usual)))
 
 
-def _judge(number: int, one: RoundTimings, worker: WorkerTimings, places: Places | None) -> Straggler | None:
+def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places | None) -> Straggler | None:
     others = [other for other in one.workers if other.worker != worker.worker]
     if not others or worker.busy <= 0:
         return None
@@ -125,9 +125,9 @@ def _judge(number: int, one: RoundTimings, worker: WorkerTimings, places: Places
     # seconds of threads where a worker has several
     worth = max(_WORTH * worker.total, _JUDGED)
     lost = {name: getattr(worker, name) - usual[name] for name in (*_PER_FRAME, *_ONCE)}
-    pace, usual_pace = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
+    rate, usual_rate = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
     slow = [name for name in _ONCE if getattr(worker, name) >= THRESHOLD * usual[name] and lost[name] >= worth]
-    if pace >= THRESHOLD * usual_pace > 0 and pace - usual_pace >= worth:
+    if rate >= THRESHOLD * usual_rate > 0 and rate - usual_rate >= worth:
         slow.append(max(_PER_FRAME, key=lambda name: lost[name]))
     if slow:
         # where it is slow in several ways, that which costs most
@@ -136,7 +136,7 @@ def _judge(number: int, one: RoundTimings, worker: WorkerTimings, places: Places
         if phase in _ONCE:
             times = seconds / expected if expected > 0 else None
             return Straggler(number, worker.worker, worker.node, times, phase, seconds, expected)
-        made = Straggler(number, worker.worker, worker.node, pace / usual_pace, phase, seconds, expected)
+        made = Straggler(number, worker.worker, worker.node, rate / usual_rate, phase, seconds, expected)
         return made if places is None else _located(made, one, places)
     busy = median(other.busy for other in others)
     if busy > 0 and worker.busy >= THRESHOLD * busy and worker.busy - busy >= worth:
@@ -149,12 +149,12 @@ def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, 
     usual = {name: float(median(getattr(other, name) for other in others)) for name in _ONCE}
     working = [other for other in others if other.frames]
     for name in _PER_FRAME:
-        pace = median(getattr(other, name) / other.frames for other in working) if working else 0.0
-        usual[name] = float(pace * worker.frames)
+        rate = median(getattr(other, name) / other.frames for other in working) if working else 0.0
+        usual[name] = float(rate * worker.frames)
     return usual
 
 
-def _located(made: Straggler, one: RoundTimings, places: Places) -> Straggler:
+def _located(made: Straggler, one: PassTimings, places: Places) -> Straggler:
     """With the blocks that were slow."""
     own = block_column(one.blocks, "worker") == made.worker
     frames = block_column(one.blocks, "frames")
@@ -166,7 +166,7 @@ def _located(made: Straggler, one: RoundTimings, places: Places) -> Straggler:
     if not len(slow):
         return made
     worst = slow[np.argsort(-cost[slow], kind="stable")][:_PLACES]
-    positions = places.positions(one.blocks)
+    positions = block_column(one.blocks, "position")
     located = tuple(
         places.place(int(positions[at]), int(frames[at]), float(cost[at] / usual) if usual > 0 else None)
         for at in worst
@@ -174,21 +174,21 @@ def _located(made: Straggler, one: RoundTimings, places: Places) -> Straggler:
     return replace(made, slow_blocks=len(slow), blocks=int(own.sum()), places=located)
 
 
-def find_slow_files(rounds: Sequence[RoundTimings], places: Places) -> tuple[SlowFile, ...]:
+def find_slow_files(passes: Sequence[PassTimings], places: Places) -> tuple[SlowFile, ...]:
     """Files of a trajectory of several whose frames take longer to read or decode, worst first.
 
     With dynamic hand-out a slow file need not make a worker slow: each gets some of it.
     """
     found = []
-    for one in rounds:
-        parts = places.parts(places.positions(one.blocks))
+    for one in passes:
+        parts = places.parts(block_column(one.blocks, "position").astype(np.int64))
         total = sum(worker.total for worker in one.workers)
         for phase in ("io", "decode"):
             seconds = _by_file(parts, block_column(one.blocks, phase))
             frames = _by_file(parts, block_column(one.blocks, "frames"))
-            pace = {part: seconds[part] / frames[part] for part in seconds if frames[part]}
-            for part, own in pace.items():
-                others = [other for number, other in pace.items() if number != part]
+            rate = {part: seconds[part] / frames[part] for part in seconds if frames[part]}
+            for part, own in rate.items():
+                others = [other for number, other in rate.items() if number != part]
                 usual = median(others) if others else own
                 more = (own - usual) * frames[part]
                 if usual > 0 and own >= THRESHOLD * usual and more >= _WORTH * total:

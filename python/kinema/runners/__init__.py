@@ -1,60 +1,48 @@
-"""Runners spread the leaves of a plan over workers and merge what comes back.
+"""Runners: how the leaves of a plan are distributed over workers and their partials merged.
 
-They know no analysis by name and choose no frames. `ProcessesRunner`, `Dask`, `MPI` and `GlobalArray` are imported when
-they are chosen: most runs do without what they need.
+`ProcessesRunner`, `Dask`, `MPI` and `GlobalArray` are imported when they are first used, with the packages they need.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from kinema.runners.base import (
-    CalledByAll,
-    Outcome,
-    RoundRequest,
-    Runner,
-    RunnerOptions,
-    TaskRunner,
-    choose_runner,
-    session,
-)
-from kinema.runners.gathering import Gathering, PieceLimit
-from kinema.runners.serial import SerialRunner
-from kinema.runners.threads import ThreadsRunner
-from kinema.runners.timings import RoundTimings, Timings, WorkerTimings
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.local.serial import SerialRunner
+from kinema.runners.local.threads import ThreadsRunner
+from kinema.runners.reduction import PieceLimit, Reduction
+from kinema.runners.registry import RunnerOptions, choose_runner
+from kinema.runners.timings import PassTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
     from kinema.runners.dask.runner import Dask
-    from kinema.runners.mpi.arrays import GlobalArray
+    from kinema.runners.local.processes import ProcessesRunner
+    from kinema.runners.mpi.global_array import GlobalArray
     from kinema.runners.mpi.runner import MPIRunner as MPI  # noqa: N814
-    from kinema.runners.processes import ProcessesRunner
 
 __all__ = [
     "MPI",
-    "CalledByAll",
     "Dask",
-    "Gathering",
     "GlobalArray",
-    "Outcome",
+    "PassRequest",
+    "PassResult",
+    "PassTimings",
     "PieceLimit",
     "ProcessesRunner",
-    "RoundRequest",
-    "RoundTimings",
+    "Reduction",
     "Runner",
     "RunnerOptions",
     "SerialRunner",
-    "TaskRunner",
     "ThreadsRunner",
     "Timings",
     "WorkerTimings",
     "choose_runner",
-    "session",
 ]
 
-# public names of runners that are imported when they are asked for
+# public names that are imported when they are first used
 _LATER = {
     "Dask": ("kinema.runners.dask.runner", "Dask"),
-    "GlobalArray": ("kinema.runners.mpi.arrays", "GlobalArray"),
+    "GlobalArray": ("kinema.runners.mpi.global_array", "GlobalArray"),
     "MPI": ("kinema.runners.mpi.runner", "MPIRunner"),
-    "ProcessesRunner": ("kinema.runners.processes", "ProcessesRunner"),
+    "ProcessesRunner": ("kinema.runners.local.processes", "ProcessesRunner"),
 }
 
 

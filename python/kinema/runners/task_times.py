@@ -1,6 +1,6 @@
-"""What a scheduler saw of a round beside what the workers measured: where time is lost between the two.
+"""`TaskTimes`: times of tasks by Dask's scheduler beside those that workers measured; the difference is overhead.
 
-It records nothing itself; `dask.transitions` does.
+They are recorded by `dask.scheduler_plugin`.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ Span = tuple[str, float, float]
 
 @dataclass(frozen=True)
 class Transition:
-    """A task went from one state to another; `time` in seconds from the beginning of the round."""
+    """A task went from one state to another; `time` in seconds from the beginning of the pass."""
 
     task: str
     start: str
     finish: str
     worker: str
     time: float
-    # what the worker said it did for it: action, start and stop from the beginning of the round
+    # what the worker did for it: action, start and stop from the beginning of the pass
     actions: tuple[tuple[str, float, float], ...] = ()
     nbytes: int = 0
 
 
 @dataclass(frozen=True)
 class WorkerTaskTimes:
-    """One worker, seconds: what its own clock says of reading and computing, and what the scheduler was told.
+    """One worker, seconds: its own clock of reading and computing, and the times that the scheduler recorded.
 
     `function`: in Kinema's code, by its own timers. `task`: computing, by Dask's. `transfer`: fetching what tasks need.
-    Each while any task of the worker was at it: with several threads they do not add up to more than the round took.
+    Each while any task of the worker was at it: with several threads they do not add up to more than the pass took.
     """
 
     worker: str
@@ -46,23 +46,23 @@ class WorkerTaskTimes:
 
 @dataclass(frozen=True, eq=False)
 class TaskTimes:
-    """Function time, the scheduler's task time and job time of a round, side by side.
+    """Function time, the scheduler's task time and job time of a pass, side by side.
 
-    The publication that looked at Dask's scheduler found 43.6 s by own timers, 104.3 s by the scheduler's account, and
+    The publication on Dask's scheduler measured 43.6 s by own timers, 104.3 s by the scheduler's account, and
     105.1 s for the job (Khoshlessan et al., Proc. 16th Python in Science Conf., 2017): the loss hid between the two.
 
     Attributes
     ----------
     job : float, seconds
-        Wall time of the round for the client.
+        Wall time of the pass for the client.
     workers : tuple of WorkerTaskTimes
         `task` and `transfer` are 0 where nothing was recorded.
     transitions : tuple of Transition
         Every change of state of every task, in their order; empty where the scheduler allows no plugin.
     lost_workers : tuple of str
-        Addresses of workers that left while the round lasted; their leaves were run again.
+        Addresses of workers that left while the pass lasted; their leaves were run again.
     redone : int
-        Times that a task was handed out once more.
+        Times that a task was assigned once more.
     note : str
         Why nothing was recorded, or "".
     """
@@ -96,12 +96,12 @@ class TaskTimes:
             )
         if self.lost_workers:
             again = "task was" if self.redone == 1 else "tasks were"
-            lines.append(f"lost: {', '.join(self.lost_workers)}; {self.redone} {again} handed out again")
+            lines.append(f"lost: {', '.join(self.lost_workers)}; {self.redone} {again} assigned again")
         return "\n".join(lines)
 
 
 def by_worker(functions: Sequence[Span], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
-    """For each worker, of (worker, start, stop) of its tasks by its own timers and of what transitions tell."""
+    """For each worker, of (worker, start, stop) of its tasks by its own timers and of the recorded transitions."""
     tasks = Counter(worker for worker, _, _ in functions)
     spans: dict[str, list[Span]] = {"compute": [], "transfer": []}
     for one in transitions:

@@ -1,7 +1,4 @@
-"""Where the time of a run went: per worker, per block, in total and as fractions.
-
-It measures nothing itself; the Rust half does, while it works.
-"""
+"""`Timings`: where the time of a run went, per worker, per block, in total and as fractions. The core measures it."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.printable import counted
 from kinema.runners.task_times import TaskTimes
 
 __all__ = [
@@ -20,24 +18,23 @@ __all__ = [
     "BLOCK_PHASES",
     "PHASES",
     "UNACCOUNTED",
-    "RoundTimings",
+    "PassTimings",
     "Timings",
     "WorkerTimings",
     "block_column",
-    "counted",
     "digits_for",
-    "told_seconds",
+    "format_seconds",
 ]
 
 # what the time of a block goes to, one after the other
 BLOCK_PHASES = ("io", "decode", "compute")
-BLOCK_COLUMNS = ("worker", "leaf", "frames", "start", *BLOCK_PHASES)
+BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)
 # what a worker's time goes to, in the order of a run; what no clock saw comes after them
 PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 _WIDTH = 11  # of a column of seconds
-# seconds below which thousandths of them tell too little
+# seconds below which milliseconds are too coarse
 _SHORT = 0.1
 
 
@@ -46,24 +43,19 @@ def block_column(blocks: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     return blocks[:, BLOCK_COLUMNS.index(name)]
 
 
-def counted(n_workers: int) -> str:
-    """As in "1 worker", "2 workers"."""
-    return "1 worker" if n_workers == 1 else f"{n_workers} workers"
-
-
 def digits_for(seconds: float) -> int:
     """How many digits after the point a column has whose longest time this is."""
     return 3 if seconds >= _SHORT else 6
 
 
-def told_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """As in "1.234 s", "0.567 ms"; short times would be 0.000 s otherwise."""
     return f"{seconds:.3f} s" if seconds >= _SHORT or seconds <= 0 else f"{1e3 * seconds:.3f} ms"
 
 
 @dataclass(frozen=True)
 class WorkerTimings:
-    """One worker of one round; seconds, frames, blocks, bytes.
+    """One worker of one pass; seconds, frames, blocks, bytes.
 
     `total` is its wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process could
     begin: interpreter, imports, headers and indices; a thread has none. `communicate` is the time in messages, without
@@ -99,16 +91,16 @@ class WorkerTimings:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundTimings:
+class PassTimings:
     """One pass over the frames.
 
     Attributes
     ----------
     wall : float, seconds
     frames : int
-        Of the round; `restored` of them came from a checkpoint and were not read.
+        Of the pass; `restored` of them came from a checkpoint and were not read.
     workers : tuple of WorkerTimings
-    blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the round
+    blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the pass
     tasks : TaskTimes or None
         What a scheduler of tasks saw of it, where there was one.
     """
@@ -121,7 +113,7 @@ class RoundTimings:
     tasks: TaskTimes | None = None
 
     @classmethod
-    def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> RoundTimings:
+    def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> PassTimings:
         """From what the core's `run_into` gives."""
         workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
         return cls(timings["wall"], frames, workers, timings["blocks"], restored)
@@ -129,26 +121,26 @@ class RoundTimings:
 
 @dataclass(frozen=True, eq=False)
 class Timings:
-    """All rounds of a run. `print(timings)` gives a table.
+    """All passes of a run. `print(timings)` gives a table.
 
     Attributes
     ----------
-    rounds : tuple of RoundTimings
+    passes : tuple of PassTimings
     whole : float, seconds
-        From the call of `run` to its results, without finding frames, which `opening` tells; 0 where that is not
-        known. What the rounds do not account for of it is making the runner (Dask's imports take seconds), planning,
+        From the call of `run` to its results, without finding frames, which is in `opening`; 0 where that is not
+        known. What the passes do not account for of it is making the runner (Dask's imports take seconds), planning,
         finishing, files of results and checkpoints.
     opening : mapping of str to float, seconds
         What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
     runner : str
         Name of the runner; "" where there was none.
     access : str
-        How frames were read (`kinema.access`).
+        How frames were read (`kinema.runners.access`).
     gather : str
-        How results of MPI ranks came together (`kinema.runners.RunnerOptions`); "" for other runners.
+        How results of MPI ranks were gathered (`kinema.runners.RunnerOptions`); "" for other runners.
     """
 
-    rounds: tuple[RoundTimings, ...]
+    passes: tuple[PassTimings, ...]
     whole: float = 0.0
     opening: Mapping[str, float] = field(default_factory=dict)
     runner: str = ""
@@ -157,19 +149,19 @@ class Timings:
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:
-        """Every worker of every round."""
-        return tuple(worker for one in self.rounds for worker in one.workers)
+        """Every worker of every pass."""
+        return tuple(worker for one in self.passes for worker in one.workers)
 
     @property
     def blocks(self) -> NDArray[np.float64]:
-        """(blocks, 7) of all rounds; columns as BLOCK_COLUMNS."""
-        found = [one.blocks for one in self.rounds]
+        """(blocks, 7) of all passes; columns as BLOCK_COLUMNS."""
+        found = [one.blocks for one in self.passes]
         return np.concatenate(found) if found else np.empty((0, len(BLOCK_COLUMNS)))
 
     @property
     def wall(self) -> float:
-        """Wall time of all rounds in seconds."""
-        return sum(one.wall for one in self.rounds)
+        """Wall time of all passes in seconds."""
+        return sum(one.wall for one in self.passes)
 
     @property
     def cpu(self) -> float:
@@ -178,23 +170,23 @@ class Timings:
 
     @property
     def frames(self) -> int:
-        """Frames of one round; a second round reads the same again."""
-        return self.rounds[0].frames if self.rounds else 0
+        """Frames of one pass; a second pass reads the same again."""
+        return self.passes[0].frames if self.passes else 0
 
     @property
     def frames_read(self) -> int:
-        """Frames of all rounds, without those that came from a checkpoint."""
-        return sum(one.frames for one in self.rounds) - self.frames_restored
+        """Frames of all passes, without those that came from a checkpoint."""
+        return sum(one.frames for one in self.passes) - self.frames_restored
 
     @property
     def frames_restored(self) -> int:
-        """Frames of all rounds whose results came from a checkpoint."""
-        return sum(one.restored for one in self.rounds)
+        """Frames of all passes whose results came from a checkpoint."""
+        return sum(one.restored for one in self.passes)
 
     @property
     def n_workers(self) -> int:
-        """Workers that a round had."""
-        return max((len(one.workers) for one in self.rounds), default=0)
+        """Workers that a pass had."""
+        return max((len(one.workers) for one in self.passes), default=0)
 
     @property
     def bytes_read(self) -> int:
@@ -226,10 +218,10 @@ class Timings:
         return {phase: seconds / whole if whole > 0 else 0.0 for phase, seconds in found.items()}
 
     def __str__(self) -> str:
-        rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
+        passes = f" in {len(self.passes)} rounds" if len(self.passes) > 1 else ""
         lines = [
-            f"{self.frames:,} frames{rounds}, {told_seconds(self.wall)}, {self.frames_per_second:,.0f} frames/s, "
-            f"{counted(self.n_workers)}, {self.bytes_read:,} bytes in {self.reads:,} reads"
+            f"{self.frames:,} frames{passes}, {format_seconds(self.wall)}, {self.frames_per_second:,.0f} frames/s, "
+            f"{counted(self.n_workers, 'worker')}, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
             f"{'worker':>6} {'frames':>9} {'blocks':>7} " + " ".join(f"{name:>{_WIDTH}}" for name in _SHOWN),
         ]
@@ -240,6 +232,6 @@ class Timings:
                 f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
                 + " ".join(f"{value:>{_WIDTH}.{digits}f}" for value in seconds)
             )
-        lines += [str(one.tasks) for one in self.rounds if one.tasks is not None]
+        lines += [str(one.tasks) for one in self.passes if one.tasks is not None]
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
         return "\n".join(lines)

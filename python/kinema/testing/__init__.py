@@ -1,4 +1,4 @@
-"""Suites that every format, kernel and runner must pass, to be subclassed in tests, and synthetic trajectories.
+"""Conformance suites for formats, kernels and runners, to be subclassed in tests, and synthetic trajectories.
 
 It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it.
 """
@@ -8,16 +8,8 @@ from kinema.testing.kernels import KernelTests
 from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
 from kinema.testing.strategies import atom_choices, frame_choices, trajectories
-from kinema.testing.synthetic import (
-    Synthetic,
-    dcd_bytes,
-    random_cells,
-    random_walk,
-    synthetic,
-    write_dcd,
-    write_h5md,
-    write_xtc,
-)
+from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
+from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_xtc
 
 __all__ = [
     "FormatTests",

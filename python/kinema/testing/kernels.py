@@ -1,7 +1,4 @@
-"""`KernelTests`: the laws that every kernel must keep. Subclass it in a test module.
-
-It knows no kernel and no golden value.
-"""
+"""`KernelTests`: the conformance suite of kernels. A subclass in a test module makes the kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.testing.synthetic import random_walk, write_dcd
+from kinema.selection.frames import FrameSelection
+from kinema.testing.synthetic import random_walk
+from kinema.testing.writers import write_dcd
 
 __all__ = ["KernelTests"]
 
@@ -70,8 +69,8 @@ class KernelTests:
     def test_halves_make_the_whole(self, tmp_path: Path) -> None:
         trajectory, jobs = self._made(tmp_path, 41, 30)
         expected = [partial.finish() for partial in _run(trajectory, 41, jobs)]
-        early = _run(trajectory, (0, 1, 17), jobs)
-        late = _run(trajectory, (17, 1, 24), jobs)
+        early = _run(trajectory, FrameSelection(range(17)), jobs)
+        late = _run(trajectory, FrameSelection(range(17, 41)), jobs)
         for first, second, values in zip(early, late, expected, strict=True):
             first.merge(second)
             for name, found in first.finish().items():
@@ -87,19 +86,19 @@ class KernelTests:
     def test_several_in_one_pass_equal_each_alone(self, tmp_path: Path) -> None:
         trajectory, jobs = self._made(tmp_path, 90, 30)
         jobs = [*jobs, *self.jobs(random_walk(2, 30, seed=5)[1].astype(np.float64))]
-        together = _run(trajectory, 90, jobs, workers=3)
-        for job, partial in zip(jobs, together, strict=True):
+        of_one_pass = _run(trajectory, 90, jobs, workers=3)
+        for job, partial in zip(jobs, of_one_pass, strict=True):
             _assert_same(_run(trajectory, 90, [job])[0].finish(), partial.finish())
 
     def test_frames_in_any_order(self, tmp_path: Path) -> None:
         trajectory, jobs = self._made(tmp_path, 30, 30)
-        order = np.random.default_rng(3).permutation(30).astype(np.uint64)
+        order = FrameSelection(np.random.default_rng(3).permutation(30).astype(np.uint64))
         for partial, whole in zip(_run(trajectory, order, jobs), _run(trajectory, 30, jobs), strict=True):
             values, expected = partial.finish(), whole.finish()
             for name in values:
                 # per-frame results come in the order asked for; over frames the order matters in the last bits only
                 per_frame = "time" in values
-                wanted = expected[name][order.astype(np.int64)] if per_frame else expected[name]
+                wanted = expected[name][order.numbers()] if per_frame else expected[name]
                 np.testing.assert_allclose(values[name], wanted, rtol=1e-9, atol=1e-9)
 
     def _made(self, folder: Path, n_frames: int, n_atoms: int) -> tuple[_core.Trajectory, list[Job]]:
@@ -110,11 +109,11 @@ class KernelTests:
 
 
 def _run(
-    trajectory: _core.Trajectory, frames: int | _core.Frames, jobs: Sequence[Job], workers: int = 1, memory: int = 0
+    trajectory: _core.Trajectory, frames: int | FrameSelection, jobs: Sequence[Job], workers: int = 1, memory: int = 0
 ) -> list[_core.Partial]:
     """The partials of all leaves; `frames`: so many from the first, or a choice of them."""
-    chosen = (0, 1, frames) if isinstance(frames, int) else frames
-    plan = _core.Plan(trajectory, chosen, jobs, memory=memory, workers=workers)
+    selected = FrameSelection(range(frames)) if isinstance(frames, int) else frames
+    plan = _core.Plan(trajectory, selected, jobs, memory=memory, workers=workers)
     ((_, _, partials),), _ = _core.run_leaves(trajectory, plan, jobs, 0, plan.n_leaves)
     return partials
 

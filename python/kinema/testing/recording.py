@@ -1,6 +1,6 @@
-"""A trajectory that notes every read, so that tests can say which bytes a request touches.
+"""`RecordedTrajectory`: a trajectory that records every read of its files, for tests of which bytes are read.
 
-The reads are those of Kinema's own half; what libhdf5 reads of a file's structure is not among them.
+Reads through libhdf5, as of a file's structure, are not recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["RecordedTrajectory", "open_recorded"]
 
 
 class RecordedTrajectory(Trajectory):
-    """Like any trajectory; `take_reads` tells what was read since it was last called."""
+    """A trajectory whose `take_reads` gives the reads since its last call."""
 
     def take_reads(self) -> list[tuple[str, int, int]]:
         """Path, offset and length of each read, in their order; opening and the scan for frames count as well."""

@@ -18,12 +18,13 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.checkpoint.file import load
+from kinema.execution.checkpoint.file import load
+from kinema.execution.results_file import ResultArray, ResultTable
 from kinema.progress import Report
-from kinema.result_file import StoredArray, StoredTable
 from kinema.runners import Runner, choose_runner
 from kinema.runners.timings import block_column
-from kinema.testing.synthetic import random_walk, write_dcd, write_xtc
+from kinema.testing.synthetic import random_walk
+from kinema.testing.writers import write_dcd, write_xtc
 
 __all__ = ["RunnerTests"]
 
@@ -91,7 +92,7 @@ class RunnerTests:
         path = tmp_path / "a.xtc"
         write_xtc(path, random_walk(20, N_ATOMS))
         path.write_bytes(path.read_bytes()[:-10])
-        traj = kn.open(path, on_truncated="drop")
+        traj = kn.open(path)
         found = kn.analysis.RMSD(traj).run(runner=self.make())
         assert found.timings.frames == 19
         _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
@@ -112,7 +113,7 @@ class RunnerTests:
                 _assert_same(found, one)
             assert analyses[0].timings.access == access
             assert f'access "{access}"' in analyses[0].plan
-            for one_round in analyses[0].timings.rounds:
+            for one_round in analyses[0].timings.passes:
                 if access == "in-memory":
                     # a piece is a block
                     assert len(one_round.blocks) < 0.2 * N_FRAMES
@@ -155,8 +156,25 @@ class RunnerTests:
     def test_truncated_file(self, tmp_path: Path) -> None:
         path = Path(_walk(tmp_path).paths[0])
         path.write_bytes(path.read_bytes()[:-10])
-        error = self._same_error(*(_analysis(kn.open(path), "rmsd") for _ in range(2)))
+        error = self._same_error(*(_analysis(kn.open(path, on_truncated="error"), "rmsd") for _ in range(2)))
         assert isinstance(error, kn.TruncatedFileError)
+
+    @pytest.mark.parametrize("write", [write_dcd, write_xtc])
+    @pytest.mark.parametrize("frames", [1.5, 3.0])
+    def test_file_that_grows_while_it_is_read(self, tmp_path: Path, write: Any, frames: float) -> None:
+        """As that of a simulation that still runs: the frames are those that were there when it was opened."""
+        path = tmp_path / "grows"
+        positions = random_walk(60, N_ATOMS)
+        write(path, positions[:40])
+        traj = kn.open(path, index="memory")
+        assert traj.n_frames == 40
+        expected = kn.analysis.RMSD(traj).run(runner="serial")
+        write(tmp_path / "more", positions)
+        (_, _, offset, length), size = kn.open(tmp_path / "more").core.locate(40), path.stat().st_size
+        with path.open("ab") as file:
+            file.write((tmp_path / "more").read_bytes()[offset:][: int(frames * length)])
+        assert path.stat().st_size > size
+        _assert_same(kn.analysis.RMSD(traj).run(runner=self.make()), expected)
 
     def test_file_cut_after_it_was_opened(self, tmp_path: Path) -> None:
         traj = _walk(tmp_path)
@@ -194,12 +212,12 @@ class RunnerTests:
     # -- progress, stopping, accounting -------------------------------------------------------------------------
 
     def test_progress_reaches_the_total(self, tmp_path: Path) -> None:
-        for which, rounds in (("rmsd", 1), ("rmsf on the average", 2)):
+        for which, passes in (("rmsd", 1), ("rmsf on the average", 2)):
             seen: list[tuple[int, int]] = []
             _analysis(_walk(tmp_path), which).run(runner=self.make(), progress=_noting(seen))
             assert {total for _, total in seen} == {N_FRAMES}
             assert seen[-1] == (N_FRAMES, N_FRAMES)
-            assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= rounds - 1
+            assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= passes - 1
 
     def test_progress_moves_while_the_run_lasts(self, tmp_path: Path) -> None:
         go = tmp_path / "go"
@@ -230,7 +248,7 @@ class RunnerTests:
         for workers in self.worker_counts:
             timings = _analysis(traj, which).run(runner=self.make(), workers=workers).timings
             assert timings.frames == N_FRAMES
-            for one in timings.rounds:
+            for one in timings.passes:
                 assert one.frames == N_FRAMES == sum(worker.frames for worker in one.workers)
                 assert [worker.worker for worker in one.workers] == list(range(len(one.workers)))
                 assert workers is None or len(one.workers) == workers
@@ -256,7 +274,7 @@ class RunnerTests:
         for found, one in zip(again, expected, strict=True):
             _assert_same(found, one)
         timings = again[0].timings
-        first = timings.rounds[0]
+        first = timings.passes[0]
         assert 0 < first.restored < N_FRAMES
         assert sum(worker.frames for worker in first.workers) == N_FRAMES - first.restored
         assert timings.frames_read == 2 * N_FRAMES - first.restored
@@ -298,8 +316,8 @@ class RunnerTests:
             )
         found = _analysis(_walk(tmp_path), "rmsf on the average").run(runner=self.make(), checkpoint=path)
         _assert_same(found, expected)
-        assert found.timings.rounds[0].restored == N_FRAMES
-        assert found.timings.rounds[0].workers == ()
+        assert found.timings.passes[0].restored == N_FRAMES
+        assert found.timings.passes[0].workers == ()
         assert not path.exists()
 
     def test_results_per_frame_go_to_a_file(self, tmp_path: Path) -> None:
@@ -314,7 +332,7 @@ class RunnerTests:
             ):
                 assert found.results.keys() == list(memory)
                 for name, values in memory.items():
-                    assert isinstance(found.results[name], StoredArray | StoredTable)
+                    assert isinstance(found.results[name], ResultArray | ResultTable)
                     assert np.asarray(found.results[name]).tobytes() == values.tobytes()
             assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 
@@ -342,7 +360,7 @@ class RunnerTests:
             assert str(path) in "".join(caught.value.__notes__)
             content = load(str(path))
             assert content is not None
-            assert content.rounds[0].nodes
+            assert content.passes[0].nodes
 
     def _stop_after(self, frames: int, path: Path, analyses: list[Analysis], **options: Any) -> None:
         """Runs until that many frames are done, with a checkpoint at every look."""
@@ -372,7 +390,7 @@ def _waiting_for(go: Path) -> Callable[[Any], float]:
         until = time.monotonic() + 60
         while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
             if time.monotonic() > until:
-                raise TimeoutError("nothing was told or kept of the frames before")
+                raise TimeoutError("no progress was reported or kept of the frames before")
             time.sleep(0.01)
         return 1.0
 
@@ -385,7 +403,7 @@ def save_at_work(runner: Runner, folder: Path, workers: int | None = None) -> No
 
     def look(_done: int, _total: int) -> None:
         content = load(str(path))
-        if content is not None and content.rounds[0].nodes:
+        if content is not None and content.passes[0].nodes:
             go.touch()
 
     analysis = kn.analysis.from_function(_waiting_for(go), _walk(folder))

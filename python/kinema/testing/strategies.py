@@ -1,6 +1,6 @@
 """Hypothesis strategies: synthetic trajectories, and every way to choose frames and atoms of one.
 
-It asserts nothing. Shrinking works towards few frames, few atoms and no cell.
+Shrinking works towards few frames, few atoms and no cell.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def trajectories(
 
 @st.composite
 def frame_choices(draw: st.DrawFn, n_frames: int) -> Any:
-    """What `Trajectory.read` takes as frames: slices of any stride, lists in any order, masks, None."""
+    """Arguments `frames` of `Trajectory.read`: slices of any stride, lists in any order, masks, None."""
     bound = st.none() | st.integers(-n_frames - 2, n_frames + 2)
     step = st.none() | st.integers(-n_frames - 1, n_frames + 1).filter(bool)
     number = st.integers(-n_frames, n_frames - 1)
@@ -49,7 +49,7 @@ def frame_choices(draw: st.DrawFn, n_frames: int) -> Any:
 
 @st.composite
 def atom_choices(draw: st.DrawFn, n_atoms: int) -> Any:
-    """What `Trajectory.read` takes as atoms: indices in any order, masks that are not empty, None."""
+    """Arguments `select` of `Trajectory.read`: indices in any order, masks that are not empty, None."""
     indices = st.lists(st.integers(0, n_atoms - 1), min_size=1, max_size=2 * n_atoms)
     masks = st.lists(st.booleans(), min_size=n_atoms, max_size=n_atoms).filter(any)
     return draw(st.none() | indices.map(np.array) | masks.map(np.array))

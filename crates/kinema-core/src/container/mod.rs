@@ -1,4 +1,4 @@
-//! How bytes are framed: no word of molecular dynamics in here.
+//! Containers: the framing of bytes in files (XDR, Fortran records, HDF5 chunks), independent of molecular dynamics.
 
 pub mod fortran;
 pub mod hdf5;

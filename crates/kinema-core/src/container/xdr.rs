@@ -1,6 +1,6 @@
-//! Reads the items of XDR (RFC 4506): big-endian words, opaque data padded to four bytes.
+//! XDR items (RFC 4506): big-endian words, opaque data padded to four bytes.
 //!
-//! It does not know what the items mean, and reports their absence as `None` rather than as an error.
+//! What the items mean is the format's business; an absent item is `None` rather than an error.
 
 /// The four bytes at `at`.
 #[inline]

@@ -1,4 +1,4 @@
-//! What bytes mean: the interface of a trajectory format, and the registry of all of them.
+//! Trajectory formats: the interface of a format and its decoder, and the registry of all formats.
 //!
 //! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
 
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
 use crate::index::{Index, TableIndex};
 use crate::selection::AtomSelection;
-use crate::source::{Extent, Gather, Source};
+use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
 pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd, &h5md::H5md];
@@ -93,7 +93,7 @@ pub struct Header {
     pub remarks: Vec<String>,
     /// Variant in words, for `kinema info`: "CHARMM, big-endian, with unit cell".
     pub variant: String,
-    /// Disagreements worth telling: "header says 0 frames, file holds 98".
+    /// Disagreements to report: "header says 0 frames, file holds 98".
     pub warnings: Vec<String>,
 }
 
@@ -143,48 +143,28 @@ pub enum Decoded {
     NeedsPrefix(u64),
 }
 
-/// Segments whose bytes have been read.
-#[derive(Clone, Copy)]
-pub struct Loaded<'a> {
-    segments: &'a [Segment],
-    gather: &'a Gather,
-}
-
-impl<'a> Loaded<'a> {
-    /// Segment i is extent i of the last call of [`Gather::read`].
-    pub fn new(segments: &'a [Segment], gather: &'a Gather) -> Self {
-        Self { segments, gather }
-    }
-
-    /// The segments from number `first` on with their numbers and bytes.
-    pub fn from(self, first: usize) -> impl Iterator<Item = (usize, &'a Segment, &'a [u8])> {
-        let segments = self.segments.iter().enumerate().skip(first);
-        segments.map(move |(i, segment)| (i, segment, self.gather.bytes(i)))
-    }
-}
-
-/// How frames hang together in the segments of a file.
+/// Coupling of frames through shared segments: how many frames must be read or decoded as one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grain {
-    /// How many frames may share segments that hold parts of each; 1 where a frame's bytes stand alone.
+pub struct FrameCoupling {
+    /// Frames that may share a segment; 1 where the bytes of a frame stand alone.
     pub frames: u64,
-    /// Whether such segments are decoded whole, however few of their frames are wanted: compressed chunks.
-    pub whole: bool,
+    /// Whether shared segments are decoded whole, however few of their frames are requested: compressed chunks.
+    pub decoded_whole: bool,
     /// Bytes of working memory for the largest segment, encoded and decoded, beyond those of a frame.
-    pub working: u64,
+    pub working_bytes: u64,
 }
 
-impl Grain {
-    /// Each frame by itself.
-    pub const FRAME: Self = Self { frames: 1, whole: false, working: 0 };
+impl FrameCoupling {
+    /// Frames that share nothing.
+    pub const INDEPENDENT: Self = Self { frames: 1, decoded_whole: false, working_bytes: 0 };
 
-    /// What holds for both.
+    /// The bounds that hold for both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             frames: self.frames.max(other.frames),
-            whole: self.whole || other.whole,
-            working: self.working.max(other.working),
+            decoded_whole: self.decoded_whole || other.decoded_whole,
+            working_bytes: self.working_bytes.max(other.working_bytes),
         }
     }
 }
@@ -198,17 +178,15 @@ pub struct Scratch {
     pub floats: Vec<f32>,
     /// A decoded chunk.
     pub bytes: Vec<u8>,
-    /// Chunks that are decoded together.
-    pub chunks: Vec<Vec<u8>>,
     /// Between the filters of a chunk.
     pub filters: FilterScratch,
-    /// What another library has read.
-    pub elsewhere: Elsewhere,
+    /// Reads that another library has done.
+    pub external_io: ExternalIo,
 }
 
-/// What a decoder had another library read, and what that has cost: reading, not decoding, for whoever measures.
+/// Reads that a decoder has done through another library: counted as reading, not as decoding.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Elsewhere {
+pub struct ExternalIo {
     /// Time of the calls.
     pub time: Duration,
     /// Bytes of the numbers that they gave.
@@ -219,21 +197,25 @@ pub struct Elsewhere {
 
 /// How a scan of a file is to be done.
 pub struct ScanOptions<'a> {
-    /// An index of the same file when it was shorter; the scan goes on behind it.
-    pub known: Option<Index>,
+    /// The index of the same file when it was shorter; the scan continues behind it.
+    pub previous: Option<Index>,
     /// Threads to use.
     pub workers: usize,
     /// Called now and then with the bytes scanned so far; an error (cancelled) ends the scan.
     pub progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
+    /// Whether the scan steps over damage that hides frames, and lists it in [`Scan::damaged`]; else it is an error.
+    pub skip_damaged: bool,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug, Clone)]
 pub struct Scan {
     /// The complete frames.
     pub index: Index,
     /// Where and why the frames end before the file does; `None` for a whole file.
     pub truncation: Option<Error>,
+    /// Numbers of the frames that stand for damaged bytes, of however many frames: none of them can be decoded.
+    pub damaged: Vec<u64>,
 }
 
 /// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
@@ -246,15 +228,30 @@ pub trait Decoder: Send + Sync {
         None
     }
 
-    /// How the frames hang together where these fields are wanted.
-    fn grain(&self, fields: Fields) -> Grain {
-        let _ = fields;
-        Grain::FRAME
+    /// The unit, in ps, that the numbers of the file are taken to have, where its times are given in ps (DCD).
+    fn time_unit(&self) -> f64 {
+        1.0
     }
 
-    /// How much is decoded twice, in frames of this file, where two frames that follow each other in some order are
-    /// decoded apart: what the chunks hold that both need, where these are decoded whole.
-    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+    /// What is assumed of the times, for where the user states neither their unit nor the time between frames.
+    fn assumption(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether units that the user states are in `scales` already: the structure was read with them (HDF5).
+    fn has_stated_units(&self) -> bool {
+        false
+    }
+
+    /// The coupling of frames where these fields are requested.
+    fn coupling(&self, fields: Fields) -> FrameCoupling {
+        let _ = fields;
+        FrameCoupling::INDEPENDENT
+    }
+
+    /// Frames of this file that are decoded a second time where two frames, neighbours in some order, are decoded by
+    /// different tasks: those of the chunks that both need, where chunks are decoded whole.
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
         let _ = (before, after, fields);
         0
     }
@@ -264,7 +261,7 @@ pub trait Decoder: Send + Sync {
         false
     }
 
-    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::StackedSource`] has them.
+    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
     fn other_files(&self) -> &[PathBuf] {
         &[]
     }
@@ -276,12 +273,12 @@ pub trait Decoder: Send + Sync {
     /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
 
-    /// Whether frames are found by searching, so that byte ranges can be searched by different processes.
-    fn searches(&self) -> bool {
+    /// Whether byte ranges of a file can be scanned by different processes.
+    fn supports_ranged_scan(&self) -> bool {
         false
     }
 
-    /// The frames that start in a byte range, where `searches`: other processes search the others.
+    /// The frames that start in a byte range, where [`Decoder::supports_ranged_scan`].
     ///
     /// # Errors
     /// As [`Decoder::scan`], but for frames that contradict the format: there the range's frames end.
@@ -295,12 +292,12 @@ pub trait Decoder: Send + Sync {
         Ok(TableIndex::default())
     }
 
-    /// As [`Decoder::scan`], with what was found in byte ranges, which ascend; the result is the same.
+    /// As [`Decoder::scan`], given the indices of ascending byte ranges; the result is the same.
     ///
     /// # Errors
     /// As [`Decoder::scan`].
-    fn scan_with(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
-        let _ = found;
+    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
+        let _ = ranges;
         self.scan(source, options)
     }
 
@@ -326,28 +323,6 @@ pub trait Decoder: Send + Sync {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded>;
-
-    /// Decodes the segments from number `first` on, each as [`Decoder::decode`] does, up to one whose guessed prefix
-    /// was too short: that one's number, and how many bytes it needs at least.
-    ///
-    /// # Errors
-    /// Those of [`Decoder::decode`], of the first segment that has one.
-    fn decode_from(
-        &self,
-        first: usize,
-        loaded: Loaded<'_>,
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(usize, u64)>> {
-        for (i, segment, bytes) in loaded.from(first) {
-            if let Decoded::NeedsPrefix(len) = self.decode(segment, bytes, wanted, request, out, scratch)? {
-                return Ok(Some((i, len)));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// The format of that name (any case) or file name ending.

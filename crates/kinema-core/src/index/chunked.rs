@@ -1,6 +1,6 @@
-//! The index of frames that lie in chunks of an HDF5 file: steps and times, and an address here and there.
+//! The index of frames in chunks of an HDF5 file: steps and times, and sampled addresses for fingerprints.
 //!
-//! Which chunk holds which frame is the decoder's knowledge; nothing of this is stored beside the file.
+//! The decoder knows which chunk holds which frame; this index is never stored beside the file.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::source::Extent;
 pub struct ChunkedIndex {
     /// Number of frames.
     pub n_frames: u64,
-    /// Bytes of a frame, all fields together, as they would be without filters.
+    /// Bytes of a frame, of all fields, as they would be without filters.
     pub frame_bytes: u64,
-    /// For each run of `frames_per_sample` frames the bytes of one of its chunks: what fingerprints look at.
+    /// For each run of `frames_per_sample` frames the bytes of one of its chunks: read by fingerprints.
     pub samples: Arc<[Extent]>,
     /// See `samples`.
     pub frames_per_sample: u64,
@@ -29,7 +29,7 @@ impl ChunkedIndex {
         Extent { len: self.frame_bytes, ..self.sample(frame) }
     }
 
-    /// Bytes that hold some of the frame; none where they are not known.
+    /// Bytes that hold some of the frame; none where addresses are unknown.
     pub fn sample(&self, frame: u64) -> Extent {
         let at = frame / self.frames_per_sample.max(1);
         self.samples.get(at as usize).or(self.samples.last()).copied().unwrap_or_default()

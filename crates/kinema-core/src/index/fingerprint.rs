@@ -1,6 +1,6 @@
-//! The identity of a file's content: size, both ends, and the heads of a few frames.
+//! Fingerprint of a file's content: size, both ends, and the heads of a few frames.
 //!
-//! Hashing a whole trajectory would cost as much as analysing it; times of change differ between nodes and copies.
+//! Hashing a whole trajectory would cost as much as analysing it; modification times differ between nodes and copies.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -14,6 +14,11 @@ const END_BYTES: u64 = 64 * 1024;
 const SAMPLES: u64 = 16;
 /// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame.
 const SAMPLE_BYTES: u64 = 64;
+
+/// Bytes of a piece of content: what the operating system reads at least.
+const CONTENT_BYTES: u64 = 4096;
+/// Pieces of one frame at most, where there are fewer frames than places.
+const CONTENT_OF_A_FRAME: u64 = 64;
 
 /// Identity of a file when it had `size` bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +57,31 @@ impl Fingerprint {
             samples.update(&bytes[..len]);
         }
         Ok(Self { size, head, tail, samples: samples.digest() })
+    }
+
+    /// xxh3 of bytes throughout the frames of a file: pieces of 4 KiB from up to `places` frames spread evenly, each
+    /// at another place of its frame. It sees coordinates that were rewritten, where a fingerprint sees heads of frames
+    /// only; what lies between the pieces it does not see.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn of_content(source: &dyn Source, index: &Index, places: u64) -> Result<u64> {
+        let mut content = Xxh3::new();
+        let mut bytes = [0; CONTENT_BYTES as usize];
+        let n = index.n_frames();
+        let places = places.min(n.saturating_mul(CONTENT_OF_A_FRAME));
+        for i in 0..places {
+            let frame = (u128::from(i) * u128::from(n) / u128::from(places)) as u64;
+            let extent = index.sample(frame);
+            let len = extent.len.min(CONTENT_BYTES);
+            // multiples of the golden ratio fall into every part of a frame alike
+            let share = u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let within = ((share * u128::from(extent.len - len + 1)) >> 64) as u64;
+            let piece = &mut bytes[..len as usize];
+            source.read_exact_at(extent.offset + within, piece)?;
+            content.update(piece);
+        }
+        Ok(content.digest())
     }
 
     /// 32 bytes, little-endian.

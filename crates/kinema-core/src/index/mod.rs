@@ -1,4 +1,4 @@
-//! The index of one file: which bytes hold which frame, and each frame's step and time where known.
+//! The frame index of one file: the bytes of each frame, and steps and times where the format has them.
 //!
 //! Storing it beside the file is `store`'s task; building it is the format's.
 
@@ -55,7 +55,12 @@ impl Spacing {
 
     /// Time of a frame: reckoned from its step, so that a part of a trajectory has the times of the whole to the bit.
     pub fn time(&self, frame: u64) -> Option<f64> {
-        self.time.map(|between| self.step(frame) as f64 / self.steps as f64 * between)
+        self.time.map(|between| self.spacings(frame) * between)
+    }
+
+    /// How many times the distance between frames lies between step 0 and a frame.
+    pub fn spacings(&self, frame: u64) -> f64 {
+        self.step(frame) as f64 / self.steps as f64
     }
 }
 

@@ -1,58 +1,68 @@
-//! Stores an index beside its file, and loads it only if it still fits.
+//! Stored indices: an index is written beside its file, and loaded only if it still fits.
 //!
-//! No lock is ever taken: whoever races writes the same bytes under a name of its own and renames.
+//! No lock is taken: racing processes write the same bytes under names of their own and rename. How a file appears whole
+//! is not known here: who opens a trajectory passes the function that writes ([`WriteFile`]).
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fingerprint::Fingerprint;
 use super::table::{Steps, Times};
 use super::{Index, TableBuilder, TableIndex};
-use crate::error::{Error, ErrorKind, Result};
-use crate::source::Source;
+use crate::error::{Error, ErrorKind, Result, printed};
+use crate::source::{Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
 /// Changes whenever the bytes or the meaning of the fingerprint do.
 const VERSION: u32 = 1;
+/// Bytes of a stored index without its frames, and at most for each frame.
+const FIXED_BYTES: u64 = 90;
+const MOST_BYTES_A_FRAME: u64 = 20;
+/// No frame of a format whose frames differ in size is shorter: its header alone is longer.
+const LEAST_FRAME_BYTES: u64 = 32;
 
-/// What is stored for a file.
+/// Writes a file of these bytes, so that it appears whole or not at all; returns what is to be noted of it.
+pub type WriteFile = dyn Fn(&Path, &[u8]) -> Result<Option<String>> + Send + Sync;
+
+/// Outcome of loading the stored index of a file.
 #[derive(Debug)]
-pub enum Loaded {
-    /// An index of the file as it is, and where it was found.
+pub enum LoadOutcome {
+    /// An index of the file as it is, and its path.
     Fits(Index, PathBuf),
     /// An index of the file before it grew: to be extended.
     Grew(Index),
     /// Nothing is stored.
-    None,
+    Absent,
     /// Something is stored that must not be used, and why.
-    Wrong(String),
+    Rejected(String),
 }
 
-/// The places where the index of a file may be stored, best first: beside it, then the user's cache folder; or in
-/// `folder` alone.
-pub fn places(path: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
+/// The places where the index of a file may be stored, best first: beside it, then the user's cache folder.
+pub fn places(path: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let keyed = || format!("{:016x}.kinema-index", xxh3_64(absolute.as_os_str().as_encoded_bytes()));
-    if let Some(folder) = folder {
-        return vec![folder.join(keyed())];
-    }
     if let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) {
-        places.push(folder.join(format!(".{}.kinema-index", name.to_string_lossy())));
+        let parts = [".".as_ref(), name, ".kinema-index".as_ref()];
+        places.push(folder.join(parts.into_iter().collect::<OsString>()));
     }
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    if let Some(cache) = cache {
-        places.push(cache.join("kinema").join("index").join(keyed()));
+    if let Some(cache) = cache_folder() {
+        let keyed = format!("{:016x}.kinema-index", xxh3_64(absolute.as_os_str().as_encoded_bytes()));
+        places.push(cache.join("index").join(keyed));
     }
     places
 }
 
-/// Stores the index of a file in the first of `places` that can be written; returns where.
+/// Kinema's folder in the user's cache folder, where the environment names one; it may not exist.
+pub fn cache_folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("kinema"))
+}
+
+/// Stores the index of a file in the first of `places` that can be written; returns where, and what is to be noted.
 ///
 /// # Errors
 /// The last error when no place is writable; `InvalidArgument` for an index that needs no storing.
@@ -62,7 +72,8 @@ pub fn save(
     fingerprint: &Fingerprint,
     format: &str,
     n_atoms: u32,
-) -> Result<PathBuf> {
+    write: &WriteFile,
+) -> Result<(PathBuf, Option<String>)> {
     let Index::Table(table) = index else {
         return Err(Error::new(ErrorKind::InvalidArgument, "an index by arithmetic is not stored"));
     };
@@ -77,81 +88,60 @@ pub fn save(
             failure = Error::io("cannot make the folder", &error).at_path(folder);
             continue;
         }
-        match write_whole(place, &bytes) {
-            Ok(()) => return Ok(place.clone()),
-            Err(error) => failure = Error::io("cannot write the index", &error).at_path(place),
+        match write(place, &bytes) {
+            Ok(note) => return Ok((place.clone(), note)),
+            Err(error) => failure = error.at_path(place),
         }
     }
     Err(failure)
 }
 
-/// Writes a file so that it appears whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let (mut file, temporary) = create_beside(path)?;
-    let mut write = || {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| {
-        // the first error is the one to tell; a left-over temporary file harms nobody
-        let _ = fs::remove_file(&temporary);
-    })
-}
-
-/// A new file of a name of its own in the folder of `path`.
-///
-/// A name may be taken: by a process of the same number on another node, or by a run that was killed.
-fn create_beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let mut attempts = 0;
-    loop {
-        let unique = format!("{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        let temporary = path.with_extension(unique);
-        match File::create_new(&temporary) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempts < 100 => attempts += 1,
-            Err(error) => return Err(error),
-            Ok(file) => return Ok((file, temporary)),
-        }
-    }
-}
-
-/// Looks in `places` for a stored index and checks it against the file. A wrong index is no error: it is rebuilt.
+/// Loads the index from the first of `places` that has one and checks it against the file. A wrong index is no error: it
+/// is rebuilt.
 ///
 /// # Errors
 /// Only those of the source itself.
-pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<Loaded> {
-    let mut outcome = Loaded::None;
+pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<LoadOutcome> {
+    let mut outcome = LoadOutcome::Absent;
+    let size = source.len()?;
     for place in places {
-        let bytes = match fs::read(place) {
+        let bytes = match read_regular(place, most_bytes(size)) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => {
-                outcome = Loaded::Wrong(format!("{} cannot be read: {error}", place.display()));
+                outcome = LoadOutcome::Rejected(format!("{} cannot be read: {}", printed(place), error.what()));
                 continue;
             }
         };
         let (table, stored) = match decode(&bytes, format, n_atoms) {
             Ok(decoded) => decoded,
             Err(reason) => {
-                outcome = Loaded::Wrong(format!("{}: {reason}", place.display()));
+                outcome = LoadOutcome::Rejected(format!("{}: {reason}", printed(place)));
                 continue;
             }
         };
         let index = Index::Table(table);
-        let size = source.len()?;
         if stored.size > size || Fingerprint::of(source, stored.size, &index)? != stored {
-            outcome = Loaded::Wrong(format!("{} is of other content", place.display()));
+            outcome = LoadOutcome::Rejected(format!("{} is of other content", printed(place)));
             continue;
         }
-        return Ok(if stored.size == size { Loaded::Fits(index, place.clone()) } else { Loaded::Grew(index) });
+        return Ok(if stored.size == size {
+            LoadOutcome::Fits(index, place.clone())
+        } else {
+            LoadOutcome::Grew(index)
+        });
     }
     Ok(outcome)
 }
 
+/// The largest index that a file of so many bytes can have.
+fn most_bytes(size: u64) -> u64 {
+    (size / LEAST_FRAME_BYTES).saturating_mul(MOST_BYTES_A_FRAME).saturating_add(FIXED_BYTES)
+}
+
 /// The bytes of a stored index.
 pub(crate) fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str, n_atoms: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(96 + 20 * table.words.len());
+    let mut bytes = Vec::with_capacity(FIXED_BYTES as usize + MOST_BYTES_A_FRAME as usize * table.words.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     let mut name = [0_u8; 16];
@@ -275,6 +265,10 @@ mod tests {
         (source, index, fingerprint)
     }
 
+    fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {
+        fs::write(path, bytes).map(|()| None).map_err(|error| Error::io("cannot write", &error))
+    }
+
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("kinema-store-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -287,33 +281,32 @@ mod tests {
             let (source, index, fingerprint) = example(wide);
             let folder = folder(&format!("round-{wide}"));
             let places = [folder.join(".md.xtc.kinema-index")];
-            let place = save(&places, &index, &fingerprint, "XTC", 9).unwrap();
-            let Loaded::Fits(back, at) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
+            let (place, _) = save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
+            let LoadOutcome::Fits(back, at) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
             assert_eq!((back, at), (index.clone(), place));
-            assert!(matches!(load(&places, &source, "TRR", 9).unwrap(), Loaded::Wrong(_)));
-            assert!(matches!(load(&places, &source, "XTC", 8).unwrap(), Loaded::Wrong(_)));
-            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
+            assert!(matches!(load(&places, &source, "TRR", 9).unwrap(), LoadOutcome::Rejected(_)));
+            assert!(matches!(load(&places, &source, "XTC", 8).unwrap(), LoadOutcome::Rejected(_)));
             fs::remove_dir_all(folder).unwrap();
         }
     }
 
     #[test]
-    fn a_grown_file_is_told_from_a_changed_one() {
+    fn a_grown_file_is_distinguished_from_a_changed_one() {
         let (source, index, fingerprint) = example(false);
         let folder = folder("grown");
         let places = [folder.join("index")];
-        save(&places, &index, &fingerprint, "XTC", 9).unwrap();
+        save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
         let mut bytes = vec![0; 100_000];
         source.read_exact_at(0, &mut bytes).unwrap();
         let mut grown = bytes.clone();
         grown.extend_from_slice(&[1; 500]);
         let grown = MemorySource::new("md.xtc", grown);
-        assert!(matches!(load(&places, &grown, "XTC", 9).unwrap(), Loaded::Grew(same) if same == index));
+        assert!(matches!(load(&places, &grown, "XTC", 9).unwrap(), LoadOutcome::Grew(same) if same == index));
         bytes[10] ^= 1;
         let changed = MemorySource::new("md.xtc", bytes.clone());
-        assert!(matches!(load(&places, &changed, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        assert!(matches!(load(&places, &changed, "XTC", 9).unwrap(), LoadOutcome::Rejected(_)));
         let shorter = MemorySource::new("md.xtc", &bytes[..90_000]);
-        assert!(matches!(load(&places, &shorter, "XTC", 9).unwrap(), Loaded::Wrong(_)));
+        assert!(matches!(load(&places, &shorter, "XTC", 9).unwrap(), LoadOutcome::Rejected(_)));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -334,22 +327,24 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_folder_leads_to_the_next_place_and_savers_do_not_disturb_each_other() {
+    fn an_unwritable_folder_leads_to_the_next_place() {
         let (source, index, fingerprint) = example(false);
         let folder = folder("cache");
         let blocked = folder.join("a-file");
         fs::write(&blocked, b"").unwrap();
         let places = [blocked.join("index"), folder.join("cache").join("index")];
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    let place = save(&places, &index, &fingerprint, "XTC", 9).unwrap();
-                    assert_eq!(place, places[1]);
-                    assert!(matches!(load(&places, &source, "XTC", 9).unwrap(), Loaded::Fits(..)));
-                });
-            }
-        });
-        assert!(save(&places[..1], &index, &fingerprint, "XTC", 9).is_err());
+        let (place, _) = save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
+        assert_eq!(place, places[1]);
+        assert!(matches!(load(&places, &source, "XTC", 9).unwrap(), LoadOutcome::Fits(..)));
+        let error = save(&places[..1], &index, &fingerprint, "XTC", 9, &write).unwrap_err();
+        assert_eq!(error.path(), Some(&*places[0]));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn files_whose_names_differ_in_bytes_that_are_no_utf8_have_indices_of_their_own() {
+        use std::os::unix::ffi::OsStringExt;
+        let name = |byte: u8| PathBuf::from(OsString::from_vec(vec![b'm', byte, b'.', b'x']));
+        assert_ne!(places(&name(0xfe))[0].file_name(), places(&name(0xff))[0].file_name());
     }
 }

@@ -1,4 +1,4 @@
-//! Frames of different sizes that follow each other: sizes, steps and times in compact columns.
+//! Table index of frames of different sizes, one after the other: sizes, steps and times in compact columns.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Extent;
@@ -44,6 +44,13 @@ impl Default for Times {
 }
 
 impl Steps {
+    fn pop(&mut self) {
+        match self {
+            Self::Narrow(narrow) => drop(narrow.pop()),
+            Self::Wide(wide) => drop(wide.pop()),
+        }
+    }
+
     fn push(&mut self, step: i64) {
         match self {
             Self::Wide(wide) => wide.push(step),
@@ -60,6 +67,13 @@ impl Steps {
 }
 
 impl Times {
+    fn pop(&mut self) {
+        match self {
+            Self::Narrow(narrow) => drop(narrow.pop()),
+            Self::Wide(wide) => drop(wide.pop()),
+        }
+    }
+
     fn push(&mut self, time: f64) {
         match self {
             Self::Wide(wide) => wide.push(time),
@@ -86,6 +100,20 @@ impl TableIndex {
         let anchor = frame / FRAMES_PER_ANCHOR;
         let before: u64 = self.words[anchor * FRAMES_PER_ANCHOR..frame].iter().map(|&w| u64::from(w)).sum();
         Extent { offset: self.anchors[anchor] + 4 * before, len: 4 * u64::from(self.words[frame]) }
+    }
+
+    /// The frame that starts at byte `offset`.
+    pub fn frame_at(&self, offset: u64) -> Option<u64> {
+        let anchor = self.anchors.partition_point(|&at| at <= offset).checked_sub(1)?;
+        let first = anchor * FRAMES_PER_ANCHOR;
+        let mut at = self.anchors[anchor];
+        for (i, &words) in self.words[first..].iter().take(FRAMES_PER_ANCHOR).enumerate() {
+            if at == offset {
+                return Some((first + i) as u64);
+            }
+            at += 4 * u64::from(words);
+        }
+        None
     }
 
     /// Size of the largest frame in bytes, 0 without frames.
@@ -162,6 +190,26 @@ impl TableBuilder {
         self.table.times.push(time);
         self.end = end;
         Ok(())
+    }
+
+    /// Where the last frame is.
+    pub fn last(&self) -> Option<Extent> {
+        self.n_frames().checked_sub(1).map(|last| self.table.extent(last))
+    }
+
+    /// Step of the last frame.
+    pub fn last_step(&self) -> Option<i64> {
+        self.n_frames().checked_sub(1).map(|last| self.table.step(last))
+    }
+
+    /// Removes the last frame, where there is one.
+    pub fn pop(&mut self) {
+        let Some(last) = self.last() else { return };
+        self.end = last.offset;
+        self.table.words.pop();
+        self.table.steps.pop();
+        self.table.times.pop();
+        self.table.anchors.truncate(self.table.words.len().div_ceil(FRAMES_PER_ANCHOR));
     }
 
     /// Adds all frames of `other`, whose first frame must start at [`TableBuilder::end`].

@@ -1,12 +1,12 @@
-//! Ways to come by the frames of a run: in blocks, one by one, or all of a piece before the first is computed.
+//! Access modes: frames in blocks, one by one, or all frames of a task loaded before the first is computed.
 //!
-//! It sizes blocks and reckons memory; it reads nothing. Results are the same to the bit in every way.
+//! Sizes and memory only; nothing is read here. Results are the same to the bit in every mode.
 
-use super::DEFAULT_MEMORY;
 use crate::error::{Error, ErrorKind, Result};
+use crate::named::Named;
 use crate::selection::AtomSelection;
 
-/// How frames come to the kernels.
+/// How frames are read for the kernels.
 ///
 /// All but `Direct` are what the publications on parallel MDAnalysis compare: Jakupovic and Beckstein,
 /// Proc. SciPy (2021), doi 10.25080/majora-1b6fd038-005.
@@ -15,15 +15,25 @@ pub enum Access {
     /// As many frames at a time as memory and cache allow, and of them the needed atoms only.
     #[default]
     Direct,
-    /// One frame at a time with all of its atoms, of which the needed ones are picked.
+    /// One frame at a time with all of its atoms, of which the needed ones are gathered.
     Frame,
     /// One frame at a time, of which only the needed atoms are read where the format allows.
     Subset,
     /// All frames of a piece with all of their atoms, before the first of them is computed.
     InMemory {
-        /// How many pieces all leaves together are loaded in; 0: one for each worker.
+        /// In how many pieces all leaves are loaded; 0: one for each worker.
         pieces: u64,
     },
+}
+
+impl Named for Access {
+    const OPTION: &'static str = "access";
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("direct", Self::Direct),
+        ("frame", Self::Frame),
+        ("subset", Self::Subset),
+        ("in-memory", Self::InMemory { pieces: 0 }),
+    ];
 }
 
 impl Access {
@@ -35,7 +45,7 @@ impl Access {
         }
     }
 
-    /// For [`super::Plan::explain`]; nothing for what is usual.
+    /// For [`super::Plan::explain`]; empty for the default.
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::Direct => "",
@@ -58,10 +68,12 @@ pub(super) struct Load {
 pub(super) struct LoadCost {
     /// Bytes of a frame as it is loaded.
     pub row: u64,
-    /// Bytes of the needed atoms of a leaf, picked and transformed.
+    /// Bytes of the needed atoms of a leaf, gathered and transformed.
     pub leaf: u64,
-    /// Bytes of the buffers that encoded frames are read into.
-    pub reading: u64,
+    /// Bytes of the buffers that encoded frames are read into, and of partials.
+    pub beside: u64,
+    /// Bytes of all workers together.
+    pub shared: u64,
 }
 
 impl Load {
@@ -77,18 +89,17 @@ impl Load {
     /// # Errors
     /// `MemoryLimit`, naming what is needed.
     pub(super) fn check(&self, cost: &LoadCost, workers: usize, memory: u64, n_atoms: u32) -> Result<()> {
-        let each = self.frames.saturating_mul(cost.row).saturating_add(cost.leaf + cost.reading);
-        let needed = each.saturating_mul(workers as u64);
+        let each = self.frames.saturating_mul(cost.row).saturating_add(cost.leaf + cost.beside);
+        let needed = each.saturating_mul(workers as u64).saturating_add(cost.shared);
         if needed <= memory {
             return Ok(());
         }
-        let stated = if memory == DEFAULT_MEMORY { " (the default)" } else { "" };
         let mebibytes = needed.div_ceil(1 << 20);
         Err(Error::new(
             ErrorKind::MemoryLimit,
             format!(
                 "access \"in-memory\" holds {} frames of {n_atoms} atoms for each of {workers} worker{}, expected a \
-                 memory limit of at least {needed} bytes ({mebibytes} MiB), found {memory}{stated}; raise it, choose \
+                 memory limit of at least {needed} bytes ({mebibytes} MiB), found {memory}; raise it, choose \
                  fewer frames, have processes or ranks load several pieces (oversubscribe), or use access \"subset\"",
                 self.frames,
                 if workers == 1 { "" } else { "s" },

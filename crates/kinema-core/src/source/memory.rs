@@ -1,4 +1,4 @@
-//! Bytes that are in memory already, for tests and for files that were built there.
+//! Bytes in memory as a source, for tests and for files that were built there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

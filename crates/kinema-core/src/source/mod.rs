@@ -1,16 +1,16 @@
-//! Bytes at positions: what every reader of a trajectory is built on.
+//! Sources: positional reads of bytes, which every reader of a trajectory is built on.
 //!
-//! Positional only: there is no cursor, so one handle serves all threads. Knows nothing of frames.
+//! There is no cursor, so one handle serves all threads. Frames are unknown here.
 
 mod file;
 mod memory;
+mod multi;
 mod recording;
-mod stacked;
 
-pub use file::FileSource;
+pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
+pub use multi::MultiFileSource;
 pub use recording::{ReadLog, RecordingSource};
-pub use stacked::StackedSource;
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A source that remembers which bytes were asked for, so that tests can say what a read touches.
+//! A source that records which bytes were read, so that tests can check what a read touches.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -38,7 +38,8 @@ pub struct Read {
 pub fn read(format: &dyn Format, source: &dyn Source, frames: Option<&[u64]>, atoms: Option<Vec<u32>>) -> Result<Read> {
     let decoder = format.open(source)?;
     let header = decoder.header().clone();
-    let scan = decoder.scan(source, &ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) })?;
+    let scan = decoder
+        .scan(source, &ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false })?;
     let n_frames = scan.index.n_frames();
     let all: Vec<u64> = (0..n_frames).collect();
     let frames = frames.unwrap_or(&all);

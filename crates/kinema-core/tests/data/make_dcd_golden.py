@@ -21,6 +21,7 @@ import MDAnalysisTests
 import mdtraj
 import numpy as np
 from MDAnalysis.coordinates.DCD import DCDReader
+from MDAnalysis.coordinates.LAMMPS import DCDReader as LAMMPSReader
 from MDAnalysis.lib.mdamath import triclinic_vectors
 from mdtraj.formats import DCDTrajectoryFile
 
@@ -84,7 +85,9 @@ VARIANTS = {
 
 
 def by_mdanalysis(path):
-    with DCDReader(str(path)) as reader:
+    # LAMMPS writes its time step in its own units, of which MDAnalysis' reader for LAMMPS takes fs
+    reader_class = LAMMPSReader if b"LAMMPS" in path.read_bytes()[:400] else DCDReader
+    with reader_class(str(path)) as reader:
         header = reader._file.header
         frames = [
             (ts.time, None if ts.dimensions is None else ts.dimensions.copy(), ts.positions.copy()) for ts in reader

@@ -1,6 +1,6 @@
-"""A backend of MDAnalysis that gives the parts of an analysis to one of Kinema's runners.
+"""`Backend`: a backend of MDAnalysis that computes the parts of an analysis on one of Kinema's runners.
 
-It changes nothing in what a part does: MDAnalysis' own code reads the frames and computes, in each worker.
+MDAnalysis' own code reads the frames and computes, in each worker.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from MDAnalysis.analysis.backends import BackendBase
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
 from kinema.progress import ProgressChoice, reporting
-from kinema.runners import CalledByAll, Runner, TaskRunner, choose_runner, session
+from kinema.runners import Runner, choose_runner
 
 __all__ = ["Backend"]
 
@@ -62,20 +61,14 @@ class Backend(BackendBase):  # type: ignore[misc]
     def __init__(
         self, runner: str | Runner = "processes", n_workers: int | None = None, progress: ProgressChoice = None
     ) -> None:
-        found = choose_runner(runner)
-        if not isinstance(found, TaskRunner):
-            raise ArgumentError(
-                f"the runner {found.name!r} cannot compute parts of MDAnalysis' analyses; use 'processes', 'dask' or "
-                "'serial'"
-            )
-        self.runner = found
+        self.runner = choose_runner(runner)
         self._progress = progress
         self._session = ExitStack()
-        super().__init__(n_workers=found.concurrency(n_workers))
+        super().__init__(n_workers=self.runner.concurrency(n_workers))
 
     def __enter__(self) -> Self:
         """Workers that start within the block stay until its end."""
-        self._session.enter_context(session(self.runner))
+        self._session.enter_context(self.runner.session())
         return self
 
     def __exit__(
@@ -86,8 +79,7 @@ class Backend(BackendBase):  # type: ignore[misc]
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
         """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
         sizes = [len(part) for part in computations]
-        launched = isinstance(self.runner, CalledByAll)
-        with reporting(self._progress, "MDAnalysis", sum(sizes), launched=launched) as report:
+        with reporting(self._progress, "MDAnalysis", sum(sizes), launched=self.runner.launched) as report:
             done = 0
 
             def count(number: int) -> None:
@@ -96,25 +88,25 @@ class Backend(BackendBase):  # type: ignore[misc]
                 if report is not None:
                     report(done, sum(sizes))
 
-            return self.runner.map(_Compute(func), list(computations), workers=self.n_workers, progress=count)
+            return self.runner.map(_PartFunction(func), list(computations), workers=self.n_workers, progress=count)
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Of an analysis that has computed its part what MDAnalysis merges."""
+class _PartResults:
+    """What MDAnalysis merges of an analysis that has computed its part."""
 
     frames: NDArray[np.int64]
     times: NDArray[np.float64]
     results: Any
 
 
-class _Compute:
-    """The function of MDAnalysis' with a smaller result, and errors that say which frames it had."""
+class _PartFunction:
+    """MDAnalysis' function with a smaller result, and errors that name its frames."""
 
     def __init__(self, function: Callable[[NDArray[np.int64]], Any]) -> None:
         self.function = function
 
-    def __call__(self, frames: NDArray[np.int64]) -> _Part:
+    def __call__(self, frames: NDArray[np.int64]) -> _PartResults:
         """Computes the part."""
         try:
             analysis = self.function(frames)
@@ -122,4 +114,4 @@ class _Compute:
             if len(frames):
                 error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
             raise
-        return _Part(analysis.frames, analysis.times, analysis.results)
+        return _PartResults(analysis.frames, analysis.times, analysis.results)

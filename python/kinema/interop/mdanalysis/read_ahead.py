@@ -1,32 +1,31 @@
-"""Frames one at a time, read in blocks: `ReadAhead` finds out which frames will be asked for next.
-
-It knows nothing of MDAnalysis' objects but the six numbers of its unit cell.
-"""
+"""`ReadAhead`: a prefetching buffer that reads blocks of frames and gives them one at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.blocks import frame_bytes
+from kinema.frame import frame_bytes
+from kinema.prefetch import Prefetcher
+from kinema.selection.frames import FrameSelection
 
 __all__ = ["ReadAhead", "dimensions"]
 
 # blocks begin small and double, so that a loop that is left early has cost little
 _FIRST_BLOCK = 8
-# of a block in memory, where the caller says nothing
+# default memory of two blocks
 BLOCK_MEMORY = 16 << 20
 
 
 class ReadAhead:
     """The frames of a trajectory, each copied out of a block that was read with one call.
 
-    What comes next is either announced (`expect`) or seen: frame numbers that rise or fall by the same step. Anything
-    else is read frame by frame.
+    The frames to prefetch are announced (`expect`), or predicted where frame numbers rise or fall by the same step.
+    The next block is read while the frames of one are used. In any other order frames are read one by one.
 
     Parameters
     ----------
@@ -39,7 +38,7 @@ class ReadAhead:
         The file's own units.
     workers : int
     memory : int
-        Bytes that a block may take; a block has at least one frame.
+        Bytes that two blocks may take, the one in use and the next; a block has at least one frame.
     """
 
     def __init__(
@@ -60,9 +59,11 @@ class ReadAhead:
         self._native = native
         self._workers = workers
         self._n_atoms = core.n_atoms if atoms is None else len(atoms)
-        self._limit = max(1, memory // frame_bytes(self._n_atoms, max(1, len(fields)), 4))
-        # for the first field, used again and again: fresh memory costs as much as what is written into it
-        self._buffer: NDArray[np.float32] = np.empty((0, self._n_atoms, 3), dtype=np.float32)
+        self._limit = max(1, memory // 2 // frame_bytes(self._n_atoms, max(1, len(fields)), 4))
+        # for the first field, used in turn: fresh memory costs as much as what is written into it
+        empty: NDArray[np.float32] = np.empty((0, self._n_atoms, 3), dtype=np.float32)
+        self._buffers = [empty, empty]
+        self._blocks = Prefetcher(self._read)
         self._rows: dict[int, int] = {}
         self._expected: Sequence[int] = ()
         self._position = 0
@@ -74,8 +75,8 @@ class ReadAhead:
         self.times: list[float] = []
 
     def expect(self, frames: Sequence[int]) -> None:
-        """Announces that these frames will be asked for, in this order."""
-        self._expected = frames
+        """Announces that these frames will be requested, in this order."""
+        self._expected = frames if isinstance(frames, range) else list(frames)
         self._position = 0
         self._length = _FIRST_BLOCK
 
@@ -88,51 +89,71 @@ class ReadAhead:
         stride = frame - self._last
         row = self._rows.get(frame)
         if row is None:
-            self._read(self._run(frame, stride, announced))
+            self._next_block(frame, stride, announced)
             row = 0
         if announced:
             self._position += 1
-        # the same frame twice breaks no pattern
+        # a repeated frame does not end a stride
         if stride:
             self._last, self._stride = frame, stride
         return row
 
-    def _run(self, frame: int, stride: int, announced: bool) -> Sequence[int]:
-        """The frames to read now, the first of which is `frame`."""
-        length = min(self._length, self._limit)
+    def close(self) -> None:
+        """Ends the thread that prefetches."""
+        self._blocks.close()
+
+    def _next_block(self, frame: int, stride: int, announced: bool) -> None:
+        """Makes the block that begins with `frame` the current one, and prefetches the one behind it."""
+        predicted = True
         if announced:
-            run: Sequence[int] = self._expected[self._position : self._position + length]
+            rest: Sequence[int] = self._expected[self._position : self._position + 3 * self._limit]
         elif stride and stride == self._stride:
-            run = range(frame, self._n_frames if stride > 0 else -1, stride)[:length]
+            rest = range(frame, self._n_frames if stride > 0 else -1, stride)
         else:
             self._length = _FIRST_BLOCK
-            return (frame,)
-        self._length = min(2 * self._length, self._limit)
-        return run
-
-    def _read(self, run: Sequence[int]) -> None:
-        # nothing is left of the last block if this one cannot be read
+            rest, predicted = (frame,), False
+        length = min(self._length, self._limit)
+        # the current block's buffer is that of the block after the next, and overwritten even if reading fails
         self._rows = {}
+        run, rest = rest[:length], rest[length:]
+        block = self._blocks.take(run)
+        self.vectors, self.dimensions = block.vectors, block.dimensions
+        self.steps, self.times = block.steps, block.times
+        self._rows = {frame: row for row, frame in enumerate(run)}
+        if predicted:
+            self._length = min(2 * self._length, self._limit)
+        # a loop that is left early has cost little
+        if len(rest) and length > _FIRST_BLOCK:
+            self._blocks.start(rest[: self._length])
+
+    def _read(self, run: Sequence[int]) -> _FramesOfBlock:
         length = len(run)
-        if length > len(self._buffer):
-            self._buffer = np.empty((length, self._n_atoms, 3), dtype=np.float32)
-        if isinstance(run, range):
-            frames: _core.Frames = (run.start, run.step, length)
-        else:
-            frames = np.asarray(run, dtype=np.uint64)
-        found = self._core.read(
-            frames,
+        self._buffers.reverse()
+        if length > len(self._buffers[0]):
+            self._buffers[0] = np.empty((length, self._n_atoms, 3), dtype=np.float32)
+        arrays = self._core.read(
+            FrameSelection(run if isinstance(run, range) else np.asarray(run, dtype=np.uint64)),
             atoms=self._atoms,
             fields=self._fields,
-            out=self._buffer[:length],
+            out=self._buffers[0][:length],
             workers=self._workers,
             native=self._native,
         )
-        self.vectors = {name: found[name] for name in self._fields}
-        self.dimensions = dimensions(found["cells"])
-        self.steps = found["steps"].tolist()
-        self.times = found["times"].tolist()
-        self._rows = {frame: row for row, frame in enumerate(run)}
+        return _FramesOfBlock(
+            {name: arrays[name] for name in self._fields},
+            dimensions(arrays["cells"]),
+            arrays["steps"].tolist(),
+            arrays["times"].tolist(),
+        )
+
+
+class _FramesOfBlock(NamedTuple):
+    """What was read of the frames of a block."""
+
+    vectors: dict[str, NDArray[np.float32]]
+    dimensions: NDArray[np.float32]
+    steps: list[int]
+    times: list[float]
 
 
 def dimensions(cells: NDArray[Any]) -> NDArray[np.float32]:
@@ -149,13 +170,13 @@ def dimensions(cells: NDArray[Any]) -> NDArray[np.float32]:
         degrees; zeros, which MDAnalysis takes for no box, where a length is zero or an angle is no angle of a cell.
     """
     vectors = np.asarray(cells, dtype=np.float64)
-    found = np.zeros((len(vectors), 6), dtype=np.float64)
+    boxes = np.zeros((len(vectors), 6), dtype=np.float64)
     lengths = np.sqrt((vectors**2).sum(axis=2))
-    found[:, :3] = lengths
+    boxes[:, :3] = lengths
     with np.errstate(invalid="ignore", divide="ignore"):
         for column, (one, other) in enumerate(((1, 2), (0, 2), (0, 1)), start=3):
             cosine = (vectors[:, one] * vectors[:, other]).sum(axis=1) / (lengths[:, one] * lengths[:, other])
-            found[:, column] = np.rad2deg(np.arccos(cosine))
-        valid = (found > 0.0).all(axis=1) & (found[:, 3:] < 180.0).all(axis=1)
-    found[~valid] = 0.0
-    return found.astype(np.float32)
+            boxes[:, column] = np.rad2deg(np.arccos(cosine))
+        valid = (boxes > 0.0).all(axis=1) & (boxes[:, 3:] < 180.0).all(axis=1)
+    boxes[~valid] = 0.0
+    return boxes.astype(np.float32)

@@ -1,14 +1,12 @@
-"""`KinemaReader`: a reader for MDAnalysis that takes its frames from Kinema.
-
-It derives from MDAnalysis' base class by import and copies nothing of it; it analyses nothing and writes nothing.
-"""
+"""`KinemaReader`: a trajectory reader for MDAnalysis that reads through Kinema."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import multiprocessing
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,29 +17,41 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
-from kinema.blocks import VECTOR_FIELDS
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, missing_package
 from kinema.files import file_names, is_hdf5
+from kinema.formats.registry import formats
+from kinema.frame import VECTOR_FIELDS
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.opening import open as open_trajectory
-from kinema.registry import formats
 from kinema.resources import parse_memory, worker_count
+from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["KinemaReader"]
 
 # what `kinema.open` calls a unit -> what MDAnalysis calls it
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
-# where a file has no units and none are wanted, any will do
+# for files without units whose values are read unconverted
 _ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
+
+# times are this reader's own arguments
+_OPEN_ARGUMENTS = set(inspect.signature(open_trajectory).parameters) - {
+    "paths",
+    "topology",
+    "format",
+    "dt",
+    "time_offset",
+}
+# what MDAnalysis gives to every reader, and to topology parsers and readers alike
+_OF_MDANALYSIS = {"format", "n_atoms", "time_offset", "atom_style"}
 
 
 class KinemaReader(ReaderBase):  # type: ignore[misc]
     """Reads any trajectory that Kinema reads, for `MDAnalysis.Universe(topology, files, format=KinemaReader)`.
 
     Lengths are in angstrom, times in ps, velocities in angstrom/ps, forces in kJ/(mol angstrom). Frames are read in
-    blocks on all cores while they are asked for in order, at any stride, backwards, or from a list; `ts.positions` is
+    blocks on all cores while they are requested in order, at any stride, backwards, or from a list; `ts.positions` is
     one array that is filled anew for each frame.
 
     Parameters
@@ -61,23 +71,35 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         Threads that decode; by default as many as this process may use; one in a process of `multiprocessing`, and in
         workers of Kinema's runners unless these have more.
     memory : int or str
-        Memory of a block of frames.
+        Memory of two blocks of frames, the one in use and the next, which is read meanwhile.
     refresh_offsets : bool
         Builds the frame index anew, as for MDAnalysis' XTC reader.
     continuous : bool
-        Of frames that files overlap in keeps the later file's, as for MDAnalysis' chain reader; by default all frames
-        of all files are kept.
+        Where files overlap, takes the frames of the later file, as MDAnalysis' chain reader does; by default all frames
+        of all files are taken.
     observables : bool
         Put what a single H5MD file recorded at a frame's step into `ts.data`, "group/name", in the file's units.
+    comm : mpi4py intracommunicator, optional
+        All its ranks make this reader; its first rank alone opens the files and finds the frames, and the others get
+        headers and indices from it. Each rank then reads the frames that it asks for. An error while opening is raised
+        on all ranks.
+    driver : {"mpio"}, optional
+        Frames are read through HDF5's MPI-IO driver, by each rank for itself. It needs `comm`, HDF5 files, and an h5py
+        that was built with MPI. `close` is then for all ranks together, and a closed reader is not opened again; files
+        of a reader that was not closed stay open until the process ends. Copies (`copy`, pickle, `multiprocessing`)
+        read without MPI-IO.
     **kwargs
-        Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). Others are MDAnalysis'
-        and not used. By default `absent="nan"`: a frame without velocities has `ts.has_velocities` False.
+        Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). By default
+        `absent="nan"`: a frame without velocities has `ts.has_velocities` False. Of arguments for MDAnalysis' topology
+        parsers, which it gives to readers as well, `atom_style` and upper-case names (macros of GROMACS topologies) are
+        ignored; others are refused.
 
     Raises
     ------
     kinema.Error
-        Those of `kinema.open`; ArgumentError for files without a single frame. An error while a frame is read is
-        raised where it happens, never taken for the end of the trajectory.
+        Those of `kinema.open`; ArgumentError for files without a single frame, for unknown arguments, and where
+        `driver="mpio"` cannot be used. An error while a frame is read is raised where it happens, never taken for the
+        end of the trajectory.
     """
 
     format = "KINEMA"
@@ -94,21 +116,30 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         refresh_offsets: bool = False,
         continuous: bool = False,
         observables: bool = True,
+        comm: Any = None,
+        driver: str | None = None,
         **kwargs: Any,
     ) -> None:
         self._closed = False
         self._trajectory: Trajectory | None = None
         self._ahead: ReadAhead | None = None
         self._recorded: RecordedValues | None = None
+        # closes files that are open with MPI-IO; collective
+        self._close_mpio: Callable[[], None] | None = None
+        self._through_mpio = False
         super().__init__(filename, convert_units=convert_units, **kwargs)
+        _refuse_unknown(kwargs)
+        _check_parallel(comm, driver)
         self._workers = _threads(workers)
         self._memory = parse_memory(memory)
         self._paths = filename
         self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
-        trajectory = self._trajectory = self._first_opened()
+        trajectory = self._trajectory = self._first_opened() if comm is None else self._open_on_ranks(comm, driver)
+        # copies, also in other processes, open by themselves
+        self._kwargs |= {"comm": None, "driver": None}
         self.filenames = list(trajectory.paths)
         self.filename = self.filenames[0]
-        # of the file; what asks for this reader stays the class's
+        # the instance has the file's format, the class the name of this reader
         self.format = trajectory.format
         self.units = _units(trajectory.format)
         self.n_frames = trajectory.n_frames
@@ -122,7 +153,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         # as MDAnalysis' XTC reader has it, no time passes in a single frame
         between = first[1] - first[0] if len(first) > 1 else 0.0
         self._dt = dt
-        # a DCD file begins at a step of its own, which MDAnalysis keeps where the user gives another dt
+        # the first step of a DCD file, which MDAnalysis applies also where the user gives another dt
         self._first = first[0] / between if self.format == "DCD" and between else 0.0
         if dt is not None:
             self._ts_kwargs["dt"] = dt
@@ -146,38 +177,75 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         if self._closed:
             raise ArgumentError(f"{self.filename}: the reader was closed", path=self.filename)
         if self._trajectory is None:
-            self._trajectory = open_trajectory(self._paths, **self._options)
+            self._trajectory = self._first_opened()
         return self._trajectory
 
+    def __del__(self) -> None:
+        # the ranks collect garbage at different times: to close together then would be a deadlock
+        self._close_mpio = None
+        super().__del__()
+
     def close(self) -> None:
-        """Closes the files; `rewind` and iteration open them again."""
+        """Closes the files; `rewind` and iteration open them again, but for `driver="mpio"`, where it is collective."""
         self._closed = True
         self._trajectory = None
+        if self._ahead is not None:
+            self._ahead.close()
         self._ahead = None
         self._recorded = None
+        if self._close_mpio is not None:
+            self._close_mpio()
+            self._close_mpio = None
 
     def _first_opened(self) -> Trajectory:
-        """The trajectory, and `_options` as they have to be for it."""
+        """Opens the trajectory, after adding to `_options` what HDF5 files need."""
         if any(is_hdf5(path) for path in file_names(self._paths)):
             self._options.setdefault("absent", "nan")
             if not self.convert_units and "units" not in self._options:
                 try:
                     return open_trajectory(self._paths, **self._options)
                 except ArgumentError:
-                    # lacks units, or has another fault, which shows again
+                    # no units; any other error is raised again below
                     self._options["units"] = _ANY_UNITS
         return open_trajectory(self._paths, **self._options)
 
+    def _open_on_ranks(self, comm: Any, driver: str | None) -> Trajectory:
+        """The trajectory on all ranks of a communicator, opened by the first one."""
+        from kinema.runners.mpi.opening import open_on_ranks
+
+        if driver is None:
+            trajectory, free = open_on_ranks(comm, self._first_opened)
+            free()
+        else:
+            trajectory, self._close_mpio = open_on_ranks(comm, self._first_opened_hdf5, "hdf5-mpio-independent")
+            self._through_mpio = True
+        return trajectory
+
+    def _first_opened_hdf5(self) -> Trajectory:
+        """The same; ArgumentError where a file is none of HDF5."""
+        trajectory = self._first_opened()
+        for part in trajectory.core.parts():
+            if part["format"] != "H5MD":
+                path = part["path"]
+                raise ArgumentError(f"{path}: driver='mpio' is for HDF5 files, found {part['format']}", path=path)
+        return trajectory
+
     def _reopen(self) -> None:
         """Brings the reader before the first frame."""
+        if self._closed and self._through_mpio:
+            raise ArgumentError(
+                f"{self.filename}: the reader was closed; with driver='mpio' all ranks make a new one",
+                path=self.filename,
+            )
         self._closed = False
         self._frame = -1
         self.ts.frame = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        # open files do not travel. Another process opens its own when a frame is asked for: an OSError while it
-        # unpickles would make a worker of multiprocessing end without a word, and its pool wait for ever
-        return {**self.__dict__, "_trajectory": None, "_ahead": None, "_recorded": None}
+        # open files are not pickled. Another process opens them when a frame is read: an OSError while it unpickles
+        # would silently end a worker of multiprocessing, and its pool would wait for ever
+        opened = {"_trajectory": None, "_ahead": None, "_recorded": None, "_close_mpio": None, "_through_mpio": False}
+        return self.__dict__ | opened
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -191,8 +259,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return self
 
     def __getitem__(self, frame: Any) -> Any:
-        found = super().__getitem__(frame)
-        return _AnnouncedFrames(self, found.frames) if isinstance(found, FrameIteratorIndices) else found
+        item = super().__getitem__(frame)
+        return _AnnouncedFrames(self, item.frames) if isinstance(item, FrameIteratorIndices) else item
 
     def next(self) -> Any:
         """The next frame; after the last one rewinds and raises StopIteration."""
@@ -220,7 +288,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ts.dimensions = ahead.dimensions[row]
         for name, values in ahead.vectors.items():
             setattr(ts, name, values[row])
-            # one number tells nearly always
+            # a check of one number is nearly always enough
             if np.isnan(values[row, 0, 0]) and np.isnan(values[row]).all():
                 setattr(ts, f"has_{name}", False)
         if self._with_recorded:
@@ -297,20 +365,20 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         group = asel if atomgroup is None else atomgroup
         refused = (group is not None and len(group) == 0) or (asel is not None and atomgroup is not None)
         fields = self.kinema_trajectory.fields
-        # what MDAnalysis refuses, it refuses in its own words
+        # errors of arguments are MDAnalysis' own
         if refused or self.transformations or "positions" not in fields:
             arguments = {"asel": asel, "atomgroup": atomgroup, "start": start, "stop": stop, "step": step}
             return np.asarray(super().timeseries(**arguments, order=order))
         if asel is not None:
             warnings.warn("asel argument to timeseries is called atomgroup in 3.0", DeprecationWarning, stacklevel=2)
         frames = range(*self.check_slice_indices(start, stop, step))
-        found = self.kinema_trajectory.core.read(
-            (frames.start, frames.step, len(frames)) if len(frames) else (0, 1, 0),
+        positions = self.kinema_trajectory.core.read(
+            FrameSelection(frames),
             atoms=self._atoms_of(group),
             workers=self._workers,
             native=not self.convert_units,
         )["positions"]
-        return np.moveaxis(found, ["fac".index(axis) for axis in order], [0, 1, 2])
+        return np.moveaxis(positions, ["fac".index(axis) for axis in order], [0, 1, 2])
 
     def _atoms_of(self, group: Any) -> NDArray[np.uint32] | None:
         """Which of the file's atoms an atom group is; None: all."""
@@ -330,6 +398,9 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return mda_core.writer(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)
 
 
+_READER_ARGUMENTS = set(inspect.signature(KinemaReader).parameters) - {"filename", "kwargs"}
+
+
 class _AnnouncedFrames(FrameIteratorIndices):  # type: ignore[misc]
     """Frames of a list, announced before they are read."""
 
@@ -338,17 +409,48 @@ class _AnnouncedFrames(FrameIteratorIndices):  # type: ignore[misc]
         yield from super().__iter__()
 
 
+def _refuse_unknown(kwargs: dict[str, Any]) -> None:
+    """ArgumentError for the first argument that neither this reader, nor `kinema.open`, nor MDAnalysis has."""
+    for name in kwargs:
+        if name not in _OPEN_ARGUMENTS and name not in _OF_MDANALYSIS and not name.isupper():
+            close = difflib.get_close_matches(name, [*_OPEN_ARGUMENTS, *_READER_ARGUMENTS], 1)
+            hint = f"; did you mean {close[0]}=?" if close else ""
+            raise ArgumentError(f"the reader has no argument {name}={hint}")
+
+
+def _check_parallel(comm: Any, driver: str | None) -> None:
+    """ArgumentError for what is no communicator, and where `driver` cannot be used."""
+    if driver not in (None, "mpio"):
+        raise ArgumentError(f"driver must be 'mpio' or None, found {driver!r}")
+    if comm is not None:
+        try:
+            from kinema.runners.mpi.communicator import check_communicator
+        except ImportError as missing:
+            raise missing_package("comm=", "mpi4py", "mpi", missing) from None
+
+        check_communicator(comm)
+    elif driver is not None:
+        raise ArgumentError("driver='mpio' needs comm=, the communicator of the ranks that open the file together")
+    if driver is not None:
+        import h5py
+
+        if not h5py.get_config().mpi:
+            raise ArgumentError(
+                "driver='mpio' needs an h5py that was built with MPI, and this one was not (see docs/mpi.md); leave "
+                "driver= out: with comm= alone the file is opened once, and each rank reads its frames by itself"
+            )
+
+
 def _threads(workers: int | None) -> int:
     """As many as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
     return 1 if workers is None and multiprocessing.parent_process() is not None else worker_count(workers)
 
 
 def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, continuous: bool = False) -> dict[str, Any]:
-    """The arguments of `kinema.open` among those that MDAnalysis hands to a reader."""
-    known = set(inspect.signature(open_trajectory).parameters) - {"paths", "topology", "format"}
-    options = {name: value for name, value in given.items() if name in known}
+    """The arguments of `kinema.open` among those that MDAnalysis passes to a reader."""
+    options = {name: value for name, value in given.items() if name in _OPEN_ARGUMENTS}
     named = given.get("format")
-    # MDAnalysis hands over what the user said: "KINEMA", this class, or the name of a format
+    # MDAnalysis passes the user's argument: "KINEMA", this class, or the name of a format
     if isinstance(named, str) and named.upper() in {one.name for one in formats()}:
         options["format"] = named.upper()
     if refresh_offsets:

@@ -1,6 +1,6 @@
 """`RecordedValues`: observables of an H5MD file, joined with the frames of a trajectory by their steps.
 
-It gives values as the file has them: units of observables are not known to MDAnalysis.
+Values are in the file's units, as MDAnalysis has no units of observables.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from kinema.h5md.observables import Observable
+    from kinema.formats.h5md.read.observables import Observable
 
 __all__ = ["OWN_DATA", "RecordedValues"]
 
-# an observable of up to this many bytes is read once and kept
-_KEPT_BYTES = 16 << 20
-# what MDAnalysis keeps of its own in `ts.data`
+# an observable of up to this many bytes is read once and cached
+_CACHED_BYTES = 16 << 20
+# MDAnalysis' own entries of `ts.data`
 OWN_DATA = frozenset({"time", "step", "dt", "time_offset"})
 
 
 class RecordedValues:
-    """What was recorded beside the frames of a trajectory.
+    """The observables of a trajectory by frame.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class RecordedValues:
     """
 
     def __init__(self, observables: Mapping[str, Observable], steps: NDArray[np.int64]) -> None:
-        self._known = [
+        self._recorded = [
             _Recorded(name, observable, steps) for name, observable in observables.items() if name not in OWN_DATA
         ]
 
     def at(self, frame: int) -> Iterator[tuple[str, Any]]:
         """Name and value of each observable at a frame; None where it was not recorded then."""
-        for recorded in self._known:
+        for recorded in self._recorded:
             yield recorded.name, recorded.at(frame)
 
 
@@ -51,14 +51,14 @@ class _Recorded:
         self._observable = observable
         self._values: Any = None
         n_bytes = observable.n_rows * observable.dtype.itemsize * int(np.prod(observable.shape))
-        self._kept = observable.fixed or n_bytes <= _KEPT_BYTES
+        self._cached = observable.fixed or n_bytes <= _CACHED_BYTES
         self._rows = None if observable.fixed else _rows(observable, steps)
 
     def at(self, frame: int) -> Any:
         row = None if self._rows is None else int(self._rows[frame])
         if row is not None and row < 0:
             return None
-        if not self._kept:
+        if not self._cached:
             return self._observable.read(row)
         if self._values is None:
             self._values = self._observable.read()

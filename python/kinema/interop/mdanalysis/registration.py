@@ -1,7 +1,4 @@
-"""`install` and `uninstall`: which reader MDAnalysis takes for a file's ending when the user names none.
-
-It is the only place that changes MDAnalysis' tables of formats.
-"""
+"""`install` and `uninstall`: registration of Kinema as MDAnalysis' default reader of file name extensions."""
 
 from __future__ import annotations
 
@@ -9,19 +6,19 @@ from typing import Any
 
 import MDAnalysis
 
+from kinema.formats.registry import formats
 from kinema.interop.mdanalysis.reader import KinemaReader
-from kinema.registry import formats
 
 __all__ = ["install", "uninstall"]
 
-# MDAnalysis' own classes, to be put back; None: it had none
+# the readers of MDAnalysis that `uninstall` restores; None: there was none
 _replaced: dict[str, Any] = {}
 
 
 def install() -> None:
     """Makes Kinema the reader of all formats that it reads: `mda.Universe("top.psf", "md.xtc")` then takes it.
 
-    Holds for this process until `uninstall`; doing it twice does nothing. Universes that exist keep their reader.
+    Holds for this process until `uninstall`; a second call does nothing. Existing Universes are not changed.
     """
     readers = MDAnalysis._READERS
     for known in formats():
@@ -34,7 +31,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Gives all formats back to MDAnalysis' own readers; does nothing where `install` was not called."""
+    """Restores MDAnalysis' own readers; does nothing where `install` was not called."""
     for name, reader in _replaced.items():
         if reader is None:
             del MDAnalysis._READERS[name]

@@ -14,14 +14,14 @@ import numpy as np
 from MDAnalysis.coordinates.base import WriterBase
 from numpy.typing import NDArray
 
-from kinema.blocks import VECTOR_FIELDS, frame_bytes
 from kinema.errors import ArgumentError
+from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
-from kinema.writer import Writer
+from kinema.writing.writer import Writer
 
 __all__ = ["KinemaWriter"]
 
-# frames that are handed on together
+# frames that are written with one call
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
 
@@ -31,7 +31,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
 
     Positions, velocities and forces that the first frame has, its box, step and time, masses, charges, species and
     bonds of its atoms, and numbers in `ts.data` as observables. The file appears under its name when the writer is
-    closed, whole; an exception inside `with` leaves nothing.
+    closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as `kinema.Writer` does.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         Replace a file of that name, as MDAnalysis' writers do.
     dialect : {"mdanalysis", "h5md"}
         By default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
-    start, step, multiframe : ignored, for MDAnalysis hands them to all writers
+    start, step, multiframe : ignored; MDAnalysis passes them to all writers
     **options
         `layout`, `compression`, `max_error` and all others of `kinema.Writer`.
 
@@ -68,7 +68,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
     multiframe = True
     units = {"time": "ps", "length": "Angstrom", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}  # noqa: RUF012
 
-    # until all is well; the base class closes also what was never made
+    # until __init__ has succeeded; the base class calls close() also if it has not
     _closed = True
 
     def __init__(
@@ -90,7 +90,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         self._writer: Writer | None = None
-        self._block: _Block | None = None
+        self._pending: _PendingFrames | None = None
         if not convert_units:
             raise ArgumentError(
                 "convert_units=False is not for writing; say which units the file has: length_unit='nm'"
@@ -114,14 +114,14 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         if self._closed:
             raise ArgumentError(f"{self.filename}: the writer is closed", path=self.filename)
         if len(atoms) != self.n_atoms:
-            raise ArgumentError(f"the frame has {len(atoms)} atoms, expected {self.n_atoms} as the writer was told")
+            raise ArgumentError(f"the frame has {len(atoms)} atoms, expected {self.n_atoms} as the writer was made for")
         ts = atoms.universe.trajectory.ts
-        if self._block is None:
+        if self._pending is None:
             self._begin(atoms, ts)
-        assert self._block is not None and self._writer is not None
-        self._block.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
-        if self._block.full:
-            self._block.hand_to(self._writer)
+        assert self._pending is not None and self._writer is not None
+        self._pending.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
+        if self._pending.full:
+            self._pending.write_to(self._writer)
 
     def _begin(self, atoms: Any, ts: Any) -> None:
         """Makes the file, with what the first frame has."""
@@ -136,7 +136,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             **self._options,
         )
         observables = self._add_observables(self._writer, ts.data) if self._with_observables else ()
-        self._block = _Block(self.n_atoms, fields, observables)
+        self._pending = _PendingFrames(self.n_atoms, fields, observables)
 
     def _is_written(self, name: str, ts: Any) -> bool:
         wanted, there = self._wanted[name], bool(getattr(ts, f"has_{name}"))
@@ -155,30 +155,35 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         return tuple(names)
 
     def close(self) -> None:
-        """Writes what is left; the file appears under its name. Without a single frame there is none."""
+        """Writes the buffered frames; the file appears under its name. Without a single frame no file is made."""
         if self._closed:
             return
         self._closed = True
-        if self._writer is None or self._block is None:
+        if self._writer is None or self._pending is None:
             return
         try:
-            self._block.hand_to(self._writer)
+            self._pending.write_to(self._writer)
             self._writer.close()
-        except BaseException:
-            self._writer.abort()
+        except BaseException as error:
+            self._writer.__exit__(type(error), error, error.__traceback__)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and self._writer is not None:
+        if error is not None and self._writer is not None and not self._closed:
             self._closed = True
-            self._writer.abort()
+            try:
+                if self._pending is not None:
+                    self._pending.write_to(self._writer)
+            except Exception as second:
+                error.add_note(f"and the last frames are lost: {second}")
+            self._writer.__exit__(kind, error, trace)
         self.close()
 
 
-class _Block:
-    """Frames that wait to be written, as arrays."""
+class _PendingFrames:
+    """A buffer of frames that are not yet written."""
 
     def __init__(self, n_atoms: int, fields: tuple[str, ...], observables: tuple[str, ...]) -> None:
         room = min(_BLOCK_FRAMES, max(1, _BLOCK_MEMORY // frame_bytes(n_atoms, len(fields), 4)))
@@ -186,7 +191,7 @@ class _Block:
         self._cells: list[NDArray[np.float32]] = []
         self._steps: list[int] = []
         self._times: list[float] = []
-        # rows of the block and values
+        # rows of the buffer and values
         self._observables: dict[str, list[tuple[int, Any]]] = {name: [] for name in observables}
         self._room = room
         self._last_step: int | None = None
@@ -200,7 +205,7 @@ class _Block:
         return len(self) == self._room
 
     def add(self, ts: Any, indices: NDArray[np.int64], time: float) -> None:
-        """Copies these atoms of a frame; nothing is taken where it raises ArgumentError."""
+        """Copies these atoms of a frame; the buffer is unchanged where it raises ArgumentError."""
         row = len(self)
         for name in self._vectors:
             if not getattr(ts, f"has_{name}"):
@@ -213,26 +218,26 @@ class _Block:
             )
         cell = ts.triclinic_dimensions
         if self._has_cell not in (None, cell is not None):
-            said = (
+            change = (
                 "has a box, which earlier frames had not"
                 if cell is not None
                 else "has no box, which earlier frames had"
             )
-            raise ArgumentError(f"frame {ts.frame} {said}")
+            raise ArgumentError(f"frame {ts.frame} {change}")
         for name, values in self._vectors.items():
             np.take(getattr(ts, name), indices, axis=0, out=values[row], mode="clip")
         if cell is not None:
             self._cells.append(cell)
         for name, rows in self._observables.items():
             if name in ts.data:
-                # a copy: whoever made it may change it in the next frame
+                # a copy: its owner may change it in the next frame
                 rows.append((row, np.array(ts.data[name])))
         self._steps.append(step)
         self._times.append(float(time))
         self._last_step, self._has_cell = step, cell is not None
 
-    def hand_to(self, writer: Writer) -> None:
-        """Gives all that is there to the writer; the block is empty then."""
+    def write_to(self, writer: Writer) -> None:
+        """Writes all frames of the buffer, which is empty afterwards."""
         count = len(self)
         if not count:
             return

@@ -1,4 +1,4 @@
-"""The runner on Dask's distributed scheduler: `runner` has it, the other modules are its parts.
+"""The runner on Dask's distributed scheduler, in `runner`; the other modules are its parts.
 
-Importing this package imports nothing of Dask: `kinema.runners.Dask` does when it is asked for.
+Importing this package does not import Dask; accessing `kinema.runners.Dask` does.
 """

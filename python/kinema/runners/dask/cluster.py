@@ -1,7 +1,7 @@
-"""A Dask cluster of this run's own: a scheduler in this process, workers as processes of this machine.
+"""A Dask cluster of one run: a scheduler in this process, workers as processes of this machine.
 
-It is for runs that name no cluster. Unlike distributed's LocalCluster it does not run the user's script once more in
-each worker, and workers end with this process, also when it is killed.
+It is used where no cluster is named. Unlike those of distributed's LocalCluster, workers do not run the user's script
+again; unlike those of its SubprocessCluster, they leave Ctrl-C to this process and end with it, killed or not.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Self
 from distributed import Client, Scheduler, SpecCluster, Worker
 
 from kinema.errors import WorkerError, from_os
-from kinema.runners.interpreter import leave_signals_to_the_parent, start_interpreter
+from kinema.runners.local.interpreter import ignore_job_signals, start_interpreter
 
 __all__ = ["OwnCluster", "work_for"]
 
 _LOGGER = logging.getLogger("distributed")
-# nobody else is to reach a scheduler that runs whatever it is sent
+# the scheduler runs any code that it is sent, so it is not reachable from other machines
 _HOST = "127.0.0.1"
-# seconds until a killed process is given up, and until workers must have joined
+# seconds to wait for the end of a killed process, and for workers to join
 _PATIENCE = 10.0
 _JOINING = 120.0
 
 
 class OwnCluster:
-    """Workers of one thread each; leaving the context ends them all, whatever they do.
+    """Workers of one thread each; leaving the context kills them.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class OwnCluster:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(_temporary_folder())
-            # a pipe whose other end workers watch: it is closed when this process is gone, however it went
+            # a pipe that workers read: it is closed when this process ends, also if it is killed
             watched, held = os.pipe()
             stack.callback(os.close, held)
             stack.callback(os.close, watched)
-            # that workers come and go is nobody's business; SpecCluster would speak again before all of it is over
+            # no log of workers that join and leave; `silence_logs` of SpecCluster ends too early
             stack.enter_context(_QUIET)
-            # after the scheduler, which would report their death
+            # runs after the scheduler is closed, which would report lost workers otherwise
             stack.callback(self._kill)
             options = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": f"{_HOST}:0"}
             scheduler = SpecCluster(scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False)
@@ -77,7 +77,7 @@ class OwnCluster:
         self._ending.close()
 
     def _wait(self) -> None:
-        """Until all workers have joined; WorkerError where one ended before."""
+        """Waits until all workers have joined; WorkerError where one ends before."""
         for _ in range(int(_JOINING / 0.05)):
             if len(self.client.nthreads()) == self._n_workers:
                 return
@@ -93,7 +93,7 @@ class OwnCluster:
         raise WorkerError(f"the Dask workers did not join within {_JOINING:.0f} s, expected {self._n_workers}")
 
     def _kill(self) -> None:
-        # they only read, and the folder is ours: there is nothing that they would have to tidy up
+        # workers only read, and their folder is removed here: they have nothing to clean up
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -108,7 +108,7 @@ class OwnCluster:
 
 
 class _Quiet:
-    """Dask's logger says errors only while any cluster of ours is there; several may be, each in a thread."""
+    """Level ERROR for Dask's logger while any `OwnCluster` exists; several threads may have one each."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,8 +133,8 @@ _QUIET = _Quiet()
 
 
 def work_for(scheduler: str, folder: str, watched: int) -> None:
-    """What a worker process does: it works for the scheduler until the process that holds the pipe is gone."""
-    leave_signals_to_the_parent()
+    """Main function of a worker process: runs a Dask worker until the other end of the pipe is closed."""
+    ignore_job_signals()
     _LOGGER.setLevel(logging.ERROR)
     threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
     asyncio.run(_work(scheduler, folder))
@@ -146,7 +146,7 @@ def _end_with(watched: int) -> None:
 
 
 async def _work(scheduler: str, folder: str) -> None:
-    # memory is Kinema's to bound; a worker that spilt or paused would but hide a wrong estimate
+    # Kinema bounds memory itself; a worker that spills or pauses would hide a wrong estimate
     worker = Worker(
         scheduler,
         nthreads=1,

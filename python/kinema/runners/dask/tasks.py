@@ -1,6 +1,7 @@
-"""What a task does on a Dask worker: open and plan once for each process, run the leaves that it is told, answer.
+"""The tasks that run on Dask workers, and the objects that they share.
 
-It decides nothing: which leaves there are, and what an error or a loss means, is the client's business.
+`run_piece` opens the trajectory and plans once for each process, then runs its leaves; `call_function` serves
+`Dask.map`. Errors are returned as `TaskFailure`, and the client decides what follows.
 """
 
 from __future__ import annotations
@@ -28,23 +29,33 @@ from kinema.errors import (
     says_enough,
 )
 from kinema.runners.base import Job
-from kinema.runners.dask.progress import telling
-from kinema.runners.gathering import Leaves, PackedNode, pack_nodes
-from kinema.runners.pickling import pack_error
-from kinema.runners.worker import Setup, call
+from kinema.runners.dask.progress import reporting_frames
+from kinema.runners.local.worker import WorkerSetup, call
+from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
+from kinema.runners.serialization import serialize_error
 
-__all__ = ["Failed", "Files", "Run", "Shared", "call_one", "other_version", "run_piece", "slots_of", "told"]
+__all__ = [
+    "PieceResult",
+    "SharedFiles",
+    "SharedSetup",
+    "TaskFailure",
+    "call_function",
+    "other_version",
+    "run_piece",
+    "slots_of",
+    "task_error",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """A piece of work is done: its nodes as bytes, its timings, and who did it when.
+class PieceResult:
+    """Result of a piece: its nodes as bytes, its timings, worker and time.
 
     `slot` numbers the tasks that a worker runs at a time; `begun` in seconds of `time.time()`, `opening` and `seconds`
-    (with `opening`) as they passed.
+    (with `opening`) are durations.
     """
 
-    nodes: list[PackedNode]
+    nodes: list[SerializedNode]
     timings: _core.RunTimings
     worker: str
     slot: int
@@ -54,8 +65,8 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Failed:
-    """The task has given up: the error pickled, its traceback, the address and host where it ran."""
+class TaskFailure:
+    """A failed task: the error pickled, its traceback as text, address and host of the worker."""
 
     error: bytes
     text: str
@@ -63,60 +74,60 @@ class Failed:
 
 
 @dataclass(frozen=True, eq=False)
-class _Planned:
-    """The same plan as the client's, of the trajectory that was opened anew."""
+class _PlannedPass:
+    """The client's plan, made again on this worker from the trajectory that it has opened."""
 
     trajectory: _core.Trajectory
     plan: _core.Plan
     jobs: Sequence[Job]
 
 
-class Files:
-    """What the client knows of the files, which all tasks of all rounds of a run need, scattered once.
+class SharedFiles:
+    """The trajectory as the client has opened it; shared by all tasks of all passes of a run.
 
-    It lies among the worker's data. The first task opens the trajectory, without touching a file, and the others find
-    it opened; when the run ends, or the client dies, the scheduler releases it, and what was opened goes with it.
-    Workers that are threads of one process have the same one.
+    It is in the worker's data. The first task opens the trajectory from the snapshot, without access to a file. When
+    the run ends or the client is lost, the scheduler releases it, and with it the opened trajectory. Workers that are
+    threads of one process share one object.
 
     Parameters
     ----------
-    known : bytes
-        Pickled `KnownFiles`, with the bytes for it.
+    snapshot : bytes
+        Serialized `TrajectorySnapshot` and its data.
     """
 
-    def __init__(self, known: bytes) -> None:
-        self._known = known
+    def __init__(self, snapshot: bytes) -> None:
+        self._snapshot = snapshot
         self._lock = threading.Lock()
         self._trajectory: _core.Trajectory | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Files, (self._known,)
+        return SharedFiles, (self._snapshot,)
 
     def __sizeof__(self) -> int:
-        return len(self._known)
+        return len(self._snapshot)
 
     def opened(self) -> _core.Trajectory:
         """The trajectory, opened by the first call."""
         with self._lock:
             if self._trajectory is None:
-                known, data = pickle.loads(self._known)
-                self._trajectory = known.open(data)
+                snapshot, data = pickle.loads(self._snapshot)
+                self._trajectory = snapshot.open(data)
             return self._trajectory
 
 
-class Shared:
-    """What all tasks of a round need, scattered once; it lies among the worker's data as `Files` do, for a round.
+class SharedSetup:
+    """The setup of a pass; shared by its tasks, and in the worker's data for the time of the pass.
 
     Parameters
     ----------
     payload : bytes
-        A pickled `Setup`. It is unpickled by tasks, where an error can be reported.
+        A pickled `WorkerSetup`. It is unpickled by tasks, where an error can be reported.
     threads : int
         Threads of a task.
     limits : dict of str to int
         Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
     heard : bool
-        Whether tasks are to tell how many frames they have done while they run.
+        Whether tasks report the frames that they have done while they run.
     version : str
         Of the client's Kinema.
     """
@@ -126,24 +137,24 @@ class Shared:
         payload: bytes,
         threads: int,
         limits: dict[str, int],
-        heard: bool = False,
+        report_frames: bool = False,
         version: str = _core.__version__,
     ) -> None:
-        self.heard = heard
+        self.report_frames = report_frames
         self.version = version
-        self._content = (payload, threads, limits, heard, version)
+        self._content = (payload, threads, limits, report_frames, version)
         self._lock = threading.Lock()
-        self._planned: _Planned | None = None
+        self._planned: _PlannedPass | None = None
         self._slots: dict[str, SimpleQueue[int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Shared, self._content
+        return SharedSetup, self._content
 
     def __sizeof__(self) -> int:
         return len(self._content[0])
 
     def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
-        """Numbers of which a task takes one while it runs, so that those of a worker have `threads` together."""
+        """Slot numbers of a worker: a task takes one while it runs, so that all tasks have `threads` in sum."""
         with self._lock:
             if worker not in self._slots:
                 self._slots[worker] = SimpleQueue()
@@ -152,17 +163,17 @@ class Shared:
                     self._slots[worker].put(number)
             return self._slots[worker]
 
-    def planned(self, files: Files) -> tuple[_Planned, float]:
-        """The plan, and the seconds that opening and planning took if it was done by this call."""
+    def planned(self, files: SharedFiles) -> tuple[_PlannedPass, float]:
+        """The plan, and the seconds that opening and planning took if this call did it."""
         with self._lock:
             if self._planned is not None:
                 return self._planned, 0.0
             begun = time.monotonic()
             setup = pickle.loads(self._content[0])
-            if not isinstance(setup, Setup):
+            if not isinstance(setup, WorkerSetup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             trajectory = files.opened()
-            self._planned = _Planned(trajectory, setup.division.plan(trajectory, setup.jobs), setup.jobs)
+            self._planned = _PlannedPass(trajectory, setup.work_plan.plan(trajectory, setup.jobs), setup.jobs)
             return self._planned, time.monotonic() - begun
 
 
@@ -171,8 +182,8 @@ def slots_of(threads: int, threads_a_task: int) -> int:
     return max(1, threads // threads_a_task)
 
 
-def run_piece(files: Files, shared: Shared, piece: Leaves) -> Run | Failed:
-    """Runs leaves on a worker; errors are returned, with their class, rather than raised into Dask's hands."""
+def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceResult | TaskFailure:
+    """Runs leaves on a worker. Errors are returned: what a task raises, Dask wraps or takes for a reason to end."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -181,43 +192,45 @@ def run_piece(files: Files, shared: Shared, piece: Leaves) -> Run | Failed:
     begun, clock = time.time(), time.monotonic()
     try:
         if shared.version != _core.__version__:
-            # one that has joined; those that were there were asked
+            # for workers that joined later; `find_workers` has checked the others
             raise ArgumentError(
                 other_version(f"worker {worker.address}", socket.gethostname(), shared.version, _core.__version__)
             )
         planned, opening = shared.planned(files)
-        with telling(worker) if shared.heard else contextlib.nullcontext() as tell:
+        with reporting_frames(worker) if shared.report_frames else contextlib.nullcontext() as report:
             nodes, timings = _core.run_leaves(
-                planned.trajectory, planned.plan, planned.jobs, *piece, progress=_until_cancelled(worker, tell)
+                planned.trajectory, planned.plan, planned.jobs, *piece, progress=_check_cancelled(worker, report)
             )
-        return Run(pack_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock)
+        return PieceResult(
+            serialize_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock
+        )
     except (FileNotFound, FileAccessError) as error:
-        return _failed(_unseen(error, worker.address), worker.address)
+        return _task_failure(_not_visible(error, worker.address), worker.address)
     except BaseException as error:
-        # also what a user's function raises to end its program: here it would end the worker, and then the next
-        return _failed(error, worker.address)
+        # SystemExit and KeyboardInterrupt too: raised here they would end the worker, then that of the next try
+        return _task_failure(error, worker.address)
     finally:
         slots.put(slot)
 
 
 def other_version(whose: str, host: str, expected: str, found: str) -> str:
-    """In words: somebody of a cluster has another version of Kinema than the client."""
+    """Message: a worker or scheduler has another version of Kinema than the client."""
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
-def call_one(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> bytes | Failed:
-    """What a pickled function of so many threads gives of a pickled argument, whose number only the client needs."""
+def call_function(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> bytes | TaskFailure:
+    """Task of `Dask.map`: `function` is pickled, with its number of threads; `numbered` a number and an argument."""
     from distributed import get_worker
 
     try:
         return call(function[0], numbered[1], function[1])
     except BaseException as error:
         # see `run_piece`
-        return _failed(error, get_worker().address)
+        return _task_failure(error, get_worker().address)
 
 
-def _unseen(error: Error, address: str) -> Error:
-    """The error of a file that the client has read, and this worker cannot: what is missing is the file system."""
+def _not_visible(error: Error, address: str) -> Error:
+    """The error for a file that the client can read and this worker cannot."""
     return type(error)(
         f"{error}; the Dask worker {address} on {socket.gethostname()} must see the files under the paths that the "
         "client uses",
@@ -226,13 +239,16 @@ def _unseen(error: Error, address: str) -> Error:
     )
 
 
-def _until_cancelled(worker: Any, tell: Callable[[int], None] | None) -> Callable[[int, int], None]:
-    """Called about ten times a second: ends a task that the client has cancelled, which Dask itself cannot."""
+def _check_cancelled(worker: Any, report: Callable[[int], None] | None) -> Callable[[int, int], None]:
+    """A progress function, called about ten times a second, that ends the task if the client has cancelled it.
+
+    Dask itself does not end tasks that run.
+    """
     key = worker.get_current_task()
 
     def check(done: int, _total: int) -> None:
-        if tell is not None:
-            tell(done)
+        if report is not None:
+            report(done)
         task = worker.state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise CancelledError("the client has cancelled this task")
@@ -240,14 +256,14 @@ def _until_cancelled(worker: Any, tell: Callable[[int], None] | None) -> Callabl
     return check
 
 
-def _failed(error: BaseException, address: str) -> Failed:
-    packed = pack_error(error, f"in a task of worker {address}")
-    return Failed(packed, traceback.format_exc(), f"{address} ({socket.gethostname()}, process {os.getpid()})")
+def _task_failure(error: BaseException, address: str) -> TaskFailure:
+    packed = serialize_error(error, f"in a task of worker {address}")
+    return TaskFailure(packed, traceback.format_exc(), f"{address} ({socket.gethostname()}, process {os.getpid()})")
 
 
-def told(failed: Failed, doing: str) -> BaseException:
-    """The exception of a task with a note that says where it ran and at what; foreign ones with their traceback."""
+def task_error(failed: TaskFailure, description: str) -> BaseException:
+    """The exception of a task, with a note of worker and piece; for exceptions not of Kinema with the traceback."""
     error: BaseException = pickle.loads(failed.error)
-    note = f"on worker {failed.worker}, {doing}"
+    note = f"on worker {failed.worker}, {description}"
     error.add_note(note if says_enough(error) else f"{note}:\n{failed.text}")
     return error

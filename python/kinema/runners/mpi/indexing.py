@@ -1,6 +1,6 @@
-"""Finding the frames of unindexed files on all ranks together: each searches some byte ranges, rank 0 joins them.
+"""The parallel scan of files without an index: each rank searches some byte ranges for frames, rank 0 joins them.
 
-It stores nothing: rank 0's scan does, as it would alone, with the same index.
+The index is stored by rank 0's scan, and is the same as without other ranks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema import _core
-from kinema.runners.mpi.ranks import Ranks, Travelling
+from kinema.runners.mpi.communicator import Ranks, RemoteError
 
 __all__ = ["FindFrames", "find_frames", "search"]
 
@@ -24,14 +24,14 @@ SMALLEST = 64 << 20
 
 @dataclass(frozen=True)
 class FindFrames:
-    """What all ranks are to do: range number i is that of rank i, in turn."""
+    """Message of rank 0: search these byte ranges, which are those of ranks 0, 1, ... in turn."""
 
     recipe: dict[str, Any]
     ranges: list[Range]
 
 
 def find_frames(ranks: Ranks, trajectory: _core.Trajectory, smallest: int) -> None:
-    """On rank 0: has all ranks search files without an index, where these have `smallest` bytes or more together."""
+    """On rank 0: has all ranks search files without an index, where these have `smallest` bytes or more in all."""
     if ranks.size == 1 or trajectory.scanned:
         return
     todo = trajectory.unindexed()
@@ -39,33 +39,33 @@ def find_frames(ranks: Ranks, trajectory: _core.Trajectory, smallest: int) -> No
         return
     command = FindFrames(trajectory.recipe(), _cut(todo, ranks.size))
     ranks.broadcast(command)
-    told = search(ranks, command, trajectory)
-    found: dict[int, list[bytes]] = defaultdict(list)
+    gathered = search(ranks, command, trajectory)
+    tables_of: dict[int, list[bytes]] = defaultdict(list)
     for number, (part, _, _) in enumerate(command.ranges):
-        found[part].append(told[number % ranks.size][number // ranks.size])
-    for part, tables in found.items():
-        trajectory.add_ranges(part, tables)
+        tables_of[part].append(gathered[number % ranks.size][number // ranks.size])
+    for part, tables in tables_of.items():
+        trajectory.add_scanned_ranges(part, tables)
 
 
 def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | None = None) -> list[list[bytes]]:
-    """Searches the ranges of this rank; gives rank 0 those of each rank, or raises there what went wrong on any."""
-    found: list[bytes] | Travelling
+    """Searches the ranges of this rank; rank 0 gets the tables of each rank, or raises what went wrong on any."""
+    tables: list[bytes] | RemoteError
     try:
         mine = command.ranges[ranks.rank :: ranks.size]
         if trajectory is None and mine:
             trajectory = _core.Trajectory(**command.recipe)
-        found = [] if trajectory is None else [trajectory.scan_range(*one) for one in mine]
+        tables = [] if trajectory is None else [trajectory.scan_range(*one) for one in mine]
     except BaseException as error:
-        # also of rank 0: the others wait for it here
-        found = Travelling.of(error, ranks.rank)
-        if ranks.leads:
-            ranks.comm.gather(found, 0)
+        # also of rank 0: the others wait for it in gather
+        tables = RemoteError.of(error, ranks.rank)
+        if ranks.is_root:
+            ranks.comm.gather(tables, 0)
             raise
-    told = ranks.comm.gather(found, 0) or []
-    for one in told:
-        if isinstance(one, Travelling):
-            raise one.arrived()
-    return told
+    gathered = ranks.comm.gather(tables, 0) or []
+    for one in gathered:
+        if isinstance(one, RemoteError):
+            raise one.unwrap()
+    return gathered
 
 
 def _cut(todo: Sequence[Range], n_ranks: int) -> list[Range]:

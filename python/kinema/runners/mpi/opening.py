@@ -1,54 +1,133 @@
-"""Opening a trajectory on rank 0 alone, for scripts that all ranks run: the others make theirs of what they are told.
+"""Opening a trajectory on rank 0 alone, for scripts that all ranks run: the others get its snapshot and topology.
 
-It runs nothing and reads no frame. A topology is read by rank 0, and made into a Universe where a rank needs one.
+Rank 0 reads the topology; a rank makes a Universe of it when it needs one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
 
-from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi.ranks import Ranks, Travelling
-from kinema.runners.mpi.sharing import NodeBytes
+from kinema.runners.access import access_method
+from kinema.runners.mpi.communicator import Ranks, RemoteError
+from kinema.runners.mpi.node_memory import NodeBytes
+from kinema.runners.mpi.reading import RankReader, rank_reader
+from kinema.snapshot import TrajectorySnapshot
 from kinema.trajectory import Trajectory
 
-__all__ = ["Opened", "take_opened", "tell_opened"]
+__all__ = ["OpenedTrajectory", "broadcast_opened", "open_on_ranks", "receive_opened"]
 
 
 @dataclass(frozen=True)
-class Opened:
-    """What rank 0 tells all of a trajectory; headers, indices and topology go once to each node (`NodeBytes`)."""
+class OpenedTrajectory:
+    """Message of rank 0: a trajectory is open. Headers, indices, topology follow, once to each node (`NodeBytes`)."""
 
-    files: KnownFiles
-    told_bytes: int
+    files: TrajectorySnapshot
+    state_bytes: int
 
 
-def tell_opened(ranks: Ranks, trajectory: Trajectory) -> None:
+def broadcast_opened(ranks: Ranks, trajectory: Trajectory) -> None:
     """Gives the other ranks the trajectory that rank 0 has opened and scanned; raises what goes wrong on any."""
-    files, known = KnownFiles.of(trajectory.core)
-    told = trajectory.told()
-    ranks.broadcast(Opened(files, len(told)))
-    shared = NodeBytes(ranks, len(known) + len(told), np.concatenate([known, np.frombuffer(told, np.uint8)]))
+    files, data = TrajectorySnapshot.of(trajectory.core)
+    state = trajectory.snapshot()
+    ranks.broadcast(OpenedTrajectory(files, len(state)))
+    shared = NodeBytes(ranks, len(data) + len(state), np.concatenate([data, np.frombuffer(state, np.uint8)]))
     try:
         for failed in ranks.comm.allgather(None):
             if failed is not None:
-                raise failed.arrived()
+                raise failed.unwrap()
     finally:
         shared.free()
 
 
-def take_opened(ranks: Ranks, command: Opened) -> Trajectory | None:
-    """The trajectory on a rank other than 0; None where any rank has failed, which rank 0 then tells."""
-    found: Trajectory | None = None
-    failed: Travelling | None = None
-    shared = NodeBytes(ranks, command.files.size + command.told_bytes, None)
+def receive_opened(ranks: Ranks, command: OpenedTrajectory) -> Trajectory | None:
+    """The trajectory on a rank other than 0; None where any rank has failed: then rank 0 raises the error."""
+    trajectory: Trajectory | None = None
+    failed: RemoteError | None = None
+    shared = NodeBytes(ranks, command.files.size + command.state_bytes, None)
     try:
         core = command.files.open(shared.array)
-        found = Trajectory.of_told(core, shared.array[command.files.size :].tobytes())
+        trajectory = Trajectory.from_snapshot(core, shared.array[command.files.size :].tobytes())
     except Exception as error:
-        failed = Travelling.of(error, ranks.rank)
+        failed = RemoteError.of(error, ranks.rank)
     well = all(one is None for one in ranks.comm.allgather(failed))
     shared.free()
-    return found if well else None
+    return trajectory if well else None
+
+
+def open_on_ranks(
+    comm: MPI.Intracomm, open_on_root: Callable[[], Trajectory], access: str = "direct"
+) -> tuple[Trajectory, Callable[[], None]]:
+    """A trajectory on all ranks of a communicator, opened and scanned by the first one; collective.
+
+    Parameters
+    ----------
+    comm : mpi4py intracommunicator
+        It is duplicated; the duplicate is freed by the function that is returned.
+    open_on_root : callable
+        Opens the trajectory; called on the first rank alone.
+    access : str
+        Access method by which ranks read.
+
+    Returns
+    -------
+    trajectory : Trajectory
+    close : callable
+        Frees what was made; collective. The trajectory is not to be read after that, unless `access` is "direct".
+
+    Raises
+    ------
+    kinema.Error
+        What fails on any rank, on all ranks, with a note that names the rank.
+    """
+    ranks = Ranks(comm)
+    reader = rank_reader(access_method(access))(ranks, ranks.size)
+
+    def close() -> None:
+        reader.close()
+        ranks.free()
+
+    try:
+        return _open_on_ranks(ranks, open_on_root, reader, access), close
+    except BaseException:
+        close()
+        raise
+
+
+def _open_on_ranks(ranks: Ranks, open_on_root: Callable[[], Trajectory], reader: RankReader, access: str) -> Trajectory:
+    content: tuple[OpenedTrajectory, NDArray[np.uint8]] | RemoteError | None = None
+    if ranks.is_root:
+        try:
+            content = _content(open_on_root(), reader, access)
+        except Exception as error:
+            content = RemoteError.of(error, ranks.rank)
+    message = ranks.broadcast(content[0] if isinstance(content, tuple) else content)
+    if isinstance(message, RemoteError):
+        raise message.unwrap()
+    trajectory: Trajectory | None = None
+    failed: RemoteError | None = None
+    size = message.files.size
+    shared = NodeBytes(ranks, size + message.state_bytes, content[1] if isinstance(content, tuple) else None)
+    try:
+        core = reader.open(message.files, shared.array)
+        trajectory = Trajectory.from_snapshot(core, shared.array[size:].tobytes())
+    except Exception as error:
+        failed = RemoteError.of(error, ranks.rank)
+    failures = [one for one in ranks.comm.allgather(failed) if one is not None]
+    shared.free()
+    if failures or trajectory is None:
+        raise failures[0].unwrap()
+    return trajectory
+
+
+def _content(trajectory: Trajectory, reader: RankReader, access: str) -> tuple[OpenedTrajectory, NDArray[np.uint8]]:
+    """What the other ranks are sent of a trajectory, which is scanned now."""
+    trajectory.scan()
+    reader.check(access_method(access), trajectory.core)
+    files, data = TrajectorySnapshot.of(trajectory.core, reader.describe)
+    state = np.frombuffer(trajectory.snapshot(), np.uint8)
+    return OpenedTrajectory(files, len(state)), np.concatenate([data, state])

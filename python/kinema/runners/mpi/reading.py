@@ -1,74 +1,57 @@
-"""How the ranks of a round come by the frames: each directly, or HDF5 files through libhdf5 and MPI-IO.
-
-It says who reads in which way; reading through MPI-IO is `hdf5`, which nothing else loads.
-"""
+"""How the ranks of a pass read the frames: each by itself through the core, or with the reader of an access method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import MPIO, Access
-from kinema.errors import ArgumentError
-from kinema.h5md.description import H5mdDescription
-from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi.ranks import Ranks
+from kinema.runners.access import AccessMethod
+from kinema.runners.mpi.communicator import Ranks
+from kinema.snapshot import TrajectorySnapshot
 
-__all__ = ["RankReads", "check_mpio", "described_for", "reading"]
+__all__ = ["RankReader", "rank_reader", "reading"]
 
 
-def check_mpio(trajectory: _core.Trajectory, access: Access) -> None:
-    """ArgumentError where a part is no HDF5 file, or threads may not call MPI."""
-    for part in trajectory.parts():
-        if part["format"] != "H5MD":
-            raise ArgumentError(f"{part['path']}: access {access!r} is for HDF5 files, found {part['format']}")
-    if MPI.Query_thread() != MPI.THREAD_MULTIPLE:
-        raise ArgumentError(f"access {access!r} needs an MPI library whose threads may all call it (THREAD_MULTIPLE)")
+class RankReader:
+    """Reads of one rank in one pass; this one opens what it needs through the core, and waits for no other rank.
 
+    Subclasses are named by access methods (`AccessMethod.rank_reader`); ranks that take part in a pass make one each.
 
-def described_for(access: Access) -> Callable[[H5mdDescription], H5mdDescription] | None:
-    """What becomes of the descriptions of HDF5 files before they travel; None where they stay as they are."""
-    if access not in MPIO:
-        return None
-    from kinema.h5md.mpio import through_mpio
+    Parameters
+    ----------
+    ranks : Ranks
+    n_ranks : int
+        The first so many ranks take part.
+    own : _core.Trajectory, optional
+        A trajectory that this rank has open already.
 
-    return through_mpio
-
-
-@contextmanager
-def reading(ranks: Ranks, access: Access, n_ranks: int, own: _core.Trajectory | None = None) -> Iterator[RankReads]:
-    """What this rank reads with while a round lasts, where the first `n_ranks` ranks take part.
-
-    `own`: a trajectory that it has open already.
+    Attributes
+    ----------
+    describe : function, optional
+        What becomes of the descriptions of HDF5 files before they are sent to the ranks; None: they stay as they are.
     """
-    reads = RankReads(own)
-    if access in MPIO and ranks.rank < n_ranks:
-        from kinema.runners.mpi.hdf5 import MpioReads
 
-        reads = MpioReads(ranks, n_ranks, collective=access == "hdf5-mpio-collective")
-    try:
-        yield reads
-    finally:
-        reads.close()
+    describe: Callable[[Any], Any] | None = None
 
-
-class RankReads:
-    """Each rank reads by itself, and opens what it needs when it needs it."""
-
-    def __init__(self, own: _core.Trajectory | None = None) -> None:
+    def __init__(self, ranks: Ranks, n_ranks: int, own: _core.Trajectory | None = None) -> None:
         self._own = own
+
+    @classmethod
+    def check(cls, method: AccessMethod, trajectory: _core.Trajectory) -> None:
+        """ArgumentError where a file or the MPI library does not serve; called on rank 0 before the pass."""
 
     @property
     def ended_by_another(self) -> bool:
-        """Whether another rank has failed, so that this one may read no more. That rank says why."""
+        """Whether another rank has failed, so that this one may read no more. That rank reports why."""
         return False
 
-    def open(self, files: KnownFiles, data: NDArray[np.uint8]) -> _core.Trajectory:
+    def open(self, files: TrajectorySnapshot, data: NDArray[np.uint8]) -> _core.Trajectory:
         """The trajectory; called by all ranks that take part before the first of them reads."""
         return files.open(data) if self._own is None else self._own
 
@@ -83,3 +66,28 @@ class RankReads:
 
     def close(self) -> None:
         """Called by all ranks that take part when none of them reads any more."""
+
+
+def rank_reader(method: AccessMethod) -> type[RankReader]:
+    """The class of reader of an access method, imported now."""
+    if method.rank_reader is None:
+        return RankReader
+    module, _, name = method.rank_reader.partition(":")
+    found: type[RankReader] = getattr(import_module(module), name)
+    return found
+
+
+@contextmanager
+def reading(
+    ranks: Ranks, method: AccessMethod, n_ranks: int, own: _core.Trajectory | None = None
+) -> Iterator[RankReader]:
+    """The reader of this rank while a pass lasts, where the first `n_ranks` ranks take part; closed at the end.
+
+    `own`: a trajectory that this rank has open already.
+    """
+    made = rank_reader(method) if ranks.rank < n_ranks else RankReader
+    reader = made(ranks, n_ranks, own)
+    try:
+        yield reader
+    finally:
+        reader.close()

@@ -1,6 +1,6 @@
-"""The runner with MPI: the ranks of a program that `mpiexec` has started run the leaves; rank 0 alone opens and writes.
+"""The MPI runner: the ranks of a program that `mpiexec` has started run the leaves; rank 0 alone opens and writes.
 
-It starts no process. What the ranks say to each other is in `round`, `leading` and `gathering`.
+Ranks other than 0 serve: they wait for commands that rank 0 broadcasts. A pass is in `passes`, `root` and `reduction`.
 """
 
 from __future__ import annotations
@@ -18,51 +18,49 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.access import MPIO
-from kinema.errors import ArgumentError, InternalError
+from kinema.choices import GATHER, check_choice
+from kinema.errors import ArgumentError, InternalError, MissingPackageError
 from kinema.opening import open
-from kinema.resources import worker_count
-from kinema.runners.base import Outcome, RoundRequest
-from kinema.runners.hand_out import Dealing
-from kinema.runners.interpreter import SIGNALS_OF_A_JOB
-from kinema.runners.pickling import pack
-from kinema.runners.tally import round_timings
+from kinema.resources import default_memory, worker_count
+from kinema.runners.access import access_method
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.local.interpreter import JOB_SIGNALS
+from kinema.runners.scheduler import SchedulePolicy
+from kinema.runners.serialization import serialize
+from kinema.runners.worker_timer import pass_timings
 from kinema.trajectory import Trajectory
 
 try:
     from mpi4py import MPI as _MPI
 except ImportError as missing:
-    raise ArgumentError(
-        f"the MPI runner needs mpi4py and an MPI library ({missing}); pip install 'kinema[mpi]' for the site's MPI, "
-        "'kinema[mpi-local]' to bring one along"
+    raise MissingPackageError(
+        f"the runner 'mpi' needs mpi4py and an MPI library ({missing}); install them with: pip install 'kinema[mpi]' "
+        "for the MPI of the site, 'kinema[mpi-local]' for one of its own"
     ) from None
 
-from kinema.runners.known_files import KnownFiles
-from kinema.runners.mpi.arrays import GlobalArray, pack_arrays, unpack_arrays
-from kinema.runners.mpi.calls import Compute, compute, lead
-from kinema.runners.mpi.gathering import finish_round
+from kinema.runners.mpi.communicator import RemoteError, check_communicator, check_size
+from kinema.runners.mpi.global_array import FreeRows, GlobalArray, pack_arrays, unpack_arrays
 from kinema.runners.mpi.indexing import SMALLEST, FindFrames, find_frames, search
-from kinema.runners.mpi.leading import LeadingRank
-from kinema.runners.mpi.opening import Opened, take_opened, tell_opened
-from kinema.runners.mpi.ranks import Ended, FreeRows, Quit, Ranks, Travelling, check_size
-from kinema.runners.mpi.reading import check_mpio, described_for, reading
-from kinema.runners.mpi.round import Setup, WorkingRank
-from kinema.runners.mpi.rows import RowsOfRound
-from kinema.runners.mpi.sharing import files_of_round
+from kinema.runners.mpi.opening import OpenedTrajectory, broadcast_opened, receive_opened
+from kinema.runners.mpi.passes import PassSetup, WorkerRank
+from kinema.runners.mpi.reading import rank_reader, reading
+from kinema.runners.mpi.reduction import finish_pass
+from kinema.runners.mpi.remote_call import RemoteCall, call_on_ranks, serve_call
+from kinema.runners.mpi.root import RootRank
+from kinema.runners.mpi.row_windows import RowsOfPass
+from kinema.runners.mpi.session import MPISession, RunEnded, Shutdown
+from kinema.snapshot import TrajectorySnapshot
 
 __all__ = ["MPIRunner"]
 
 T = TypeVar("T")
-Gather = Literal["collective", "one-sided"]
 Where = Literal["root", "all", "spread"]
 
-# bytes for all ranks of a machine together where the caller states no limit, as with threads
-_DEFAULT_MEMORY = 64 << 20
 # bytes of all ranks from which on they merge on a tree of ranks
 _TREE_FROM = 8 << 20
 
 
-class MPIRunner:
+class MPIRunner(Runner):
     """Runs on the ranks of an MPI program; results are the same to the bit as those of threads.
 
     Three ways to use it, in a script that `mpiexec -n 96 python script.py` starts:
@@ -70,13 +68,13 @@ class MPIRunner:
     - Rank 0 runs the script's body, the others work for it, and open nothing but what they read of the files:
 
           with kn.runners.MPI() as mpi:
-              if mpi.leads:
+              if mpi.is_root:
                   traj = kn.open("md.xtc", "top.psf")
                   kn.analysis.RMSD(traj, select="name CA").run(runner=mpi).save("rmsd.csv")
 
     - A function that rank 0 runs, and whose value all ranks get:
 
-          results = kn.runners.MPI(results="all").together(lambda: analyse().results)
+          results = kn.runners.MPI(results="all").on_root(lambda: analyse().results)
 
     - All ranks run the same script: `open` of the runner and `analysis.run(runner=...)` are called by every rank. Rank
       0 alone opens and reads the topology, and has the results; others have them, too, with `results="all"`:
@@ -95,10 +93,10 @@ class MPIRunner:
         Pieces of work that a rank gets at the least, where there are leaves enough; 4 by default.
     gather : {"collective", "one-sided"}
         How results come together: with Gatherv (large partials that do not grow: merged on a tree of ranks); or results
-        per frame are put into an array that is spread over the ranks, by each rank as soon as it has some, and got from
-        there. With a checkpoint or a file of rows they are sent to rank 0 while the round lasts.
+        per frame are put into an array that is distributed over the ranks, by each rank as soon as it has some, and got
+        from there. With a checkpoint or a file of rows they are sent to rank 0 while the pass lasts.
     results : {"root", "all", "spread"}
-        Which ranks have results, where all ranks call `run` or `together`. "spread": all, and results per frame stay
+        Which ranks have results, where all ranks call `run` or `on_root`. "spread": all, and results per frame stay
         where they are, as `GlobalArray` (`arrays`), until they are freed; only with gather="one-sided".
     threads_per_worker : int
         Threads of a rank. Their times add up.
@@ -110,6 +108,7 @@ class MPIRunner:
     """
 
     name = "mpi"
+    launched = True
 
     def __init__(
         self,
@@ -121,35 +120,33 @@ class MPIRunner:
         results: str = "root",
         threads_per_worker: int = 1,
     ) -> None:
-        if gather not in get_args(Gather):
-            raise ArgumentError(f"gather must be 'collective' or 'one-sided', found {gather!r}")
+        check_choice("gather", gather, GATHER)
         if results not in get_args(Where):
             raise ArgumentError(f"results must be 'root', 'all' or 'spread', found {results!r}")
         if results == "spread" and gather != "one-sided":
             raise ArgumentError("results='spread' leaves rows where ranks have put them; it needs gather='one-sided'")
-        if comm is not None and (not isinstance(comm, _MPI.Intracomm) or comm == _MPI.COMM_NULL):
-            found = "MPI.COMM_NULL" if isinstance(comm, _MPI.Comm) and comm == _MPI.COMM_NULL else repr(comm)
-            raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
-        self._dealing = Dealing(schedule, oversubscribe)
+        if comm is not None:
+            check_communicator(comm)
+        self._policy = SchedulePolicy(schedule, oversubscribe)
         self.gather = gather
         self._results = results
         self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._comm = _MPI.COMM_WORLD if comm is None else comm
-        self._ranks: Ranks | None = None
-        self._keeps_rows = results == "spread"
+        self._ranks: MPISession | None = None
+        self._retains_rows = results == "spread"
         self._opened: Trajectory | None = None
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
         check_size()
 
     def configured(self, **options: Any) -> MPIRunner:
-        """A runner with other options, on the ranks of this one: within its block or call of `together`."""
+        """A runner with other options, on the ranks of this one: within its block or call of `on_root`."""
         made = MPIRunner(self._comm, **options)
         made._ranks = self._ranks
         return made
 
     @property
-    def leads(self) -> bool:
+    def is_root(self) -> bool:
         """Whether this is rank 0, which opens, writes and has results."""
         return int(self._comm.Get_rank()) == 0
 
@@ -161,12 +158,12 @@ class MPIRunner:
     # -- who does what ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        """On rank 0 at once; on the others when rank 0 has left the block. All that they do is work for it."""
+        """Returns on rank 0 at once, on the others when rank 0 has left the block; until then they serve it."""
         if self._ranks is not None:
             raise ArgumentError("this MPI runner is at work already; leave its block first")
-        self._ranks = self._met()
-        if not self._ranks.leads:
-            with _heedless():
+        self._ranks = self._new_session()
+        if not self._ranks.is_root:
+            with _signals_ignored():
                 self._serve(self._ranks)
         return self
 
@@ -176,76 +173,76 @@ class MPIRunner:
         ranks, self._ranks = self._ranks, None
         if ranks is None:
             raise InternalError("an MPI runner is left that was not entered")
-        if ranks.leads:
-            ranks.broadcast(Quit())
+        if ranks.is_root:
+            ranks.broadcast(Shutdown())
         ranks.free()
 
-    def together(self, work: Callable[[], T]) -> T | None:
-        """Calls `work` on rank 0, while the others work for what it runs; called by all ranks together.
+    def on_root(self, work: Callable[[], T]) -> T | None:
+        """Calls `work` on rank 0, while the others serve the passes that it runs; collective.
 
-        Gives what `work` gave; on other ranks None, with `results="all"` a copy of it, with "spread" a copy in which
-        spread arrays are still spread. What it raises is raised on all ranks. Within a block or a call of this runner
-        it is just called.
+        Returns its value; on other ranks None, with `results="all"` a copy of it, with "spread" a copy in which
+        distributed arrays stay distributed. Its error is raised on all ranks. Within a block or a call of this runner
+        `work` is just called.
         """
-        return self._together(work, keeps_rows=self._results == "spread")
+        return self._on_root(work, retains_rows=self._results == "spread")
 
-    def run_together(self, work: Callable[[], T]) -> T | None:
-        """See `SpreadsRows`: with `results="all"` every rank gets rows from where they are, not from rank 0."""
-        return self._together(work, keeps_rows=self._results != "root")
+    def run_on_root(self, work: Callable[[], T]) -> T | None:
+        """See `Runner.run_on_root`: with `results="all"` every rank gets rows from where they are, not from rank 0."""
+        return self._on_root(work, retains_rows=self._results != "root")
 
-    def _together(self, work: Callable[[], T], *, keeps_rows: bool) -> T | None:
+    def _on_root(self, work: Callable[[], T], *, retains_rows: bool) -> T | None:
         if self._ranks is not None:
             return work()
-        ranks = self._met()
-        self._ranks, self._keeps_rows = ranks, keeps_rows
-        kept: frozenset[int] = frozenset()
+        ranks = self._new_session()
+        self._ranks, self._retains_rows = ranks, retains_rows
+        retained: frozenset[int] = frozenset()
         try:
-            if ranks.leads:
-                value, kept = self._lead(ranks, work)
+            if ranks.is_root:
+                value, retained = self._run_root(ranks, work)
                 return value
-            with _heedless():
+            with _signals_ignored():
                 ended = self._serve(ranks)
             if ended.error is not None:
-                raise ended.error.arrived()
-            kept = ended.kept
-            arrived: T | None = self._arrived(ranks, ended.value)
-            return arrived
+                raise ended.error.unwrap()
+            retained = ended.retained
+            received: T | None = self._received(ranks, ended.value)
+            return received
         finally:
-            self._ranks, self._keeps_rows = None, self._results == "spread"
-            ranks.free(kept)
+            self._ranks, self._retains_rows = None, self._results == "spread"
+            ranks.free(retained)
 
-    def _met(self) -> Ranks:
-        """All ranks, each at this place."""
+    def _new_session(self) -> MPISession:
+        """The session of all ranks; collective."""
         try:
-            return Ranks(self._comm)
+            return MPISession(self._comm)
         except BaseException as error:
             # the others wait for this one, which will not come
             self._abort(error)
             raise
 
     def _abort(self, error: BaseException) -> None:
-        """Ends all ranks at once, where this one cannot go on and no other is told."""
+        """Ends all ranks at once, where this one cannot go on and cannot inform the others."""
         if self.size > 1:
             if isinstance(error, Exception):
                 traceback.print_exception(error)
             self._comm.Abort(1)
 
-    def _lead(self, ranks: Ranks, work: Callable[[], T]) -> tuple[T, frozenset[int]]:
-        """What `work` gives, and the numbers of rows that stay on the ranks; the others are told."""
+    def _run_root(self, ranks: MPISession, work: Callable[[], T]) -> tuple[T, frozenset[int]]:
+        """The value of `work`, and the numbers of rows that stay distributed; its end is broadcast."""
         try:
-            found = work()
-            told, spread = pack_arrays(None if self._results == "root" else found)
+            value = work()
+            packed, used = pack_arrays(None if self._results == "root" else value)
         except BaseException as error:
-            ranks.broadcast(Ended(error=Travelling.of(error, 0)))
+            ranks.broadcast(RunEnded(error=RemoteError.of(error, 0)))
             raise
-        kept = spread if self._results == "spread" else frozenset()
-        ranks.broadcast(Ended(told, kept=kept))
-        return (self._arrived(ranks, told) if spread - kept else found), kept
+        retained = used if self._results == "spread" else frozenset()
+        ranks.broadcast(RunEnded(packed, retained=retained))
+        return (self._received(ranks, packed) if used - retained else value), retained
 
-    def _arrived(self, ranks: Ranks, told: bytes) -> Any:
-        """What rank 0 has told, with spread arrays in this rank's memory, unless they are to stay spread."""
+    def _received(self, ranks: MPISession, packed: bytes) -> Any:
+        """The value that rank 0 has broadcast; distributed arrays are copied to this rank unless they are retained."""
         if self._results == "spread":
-            return unpack_arrays(told, ranks, lambda array: array)
+            return unpack_arrays(packed, ranks.arrays, lambda array: array)
         columns: dict[int, NDArray[Any]] = {}
 
         def in_memory(array: GlobalArray) -> NDArray[Any]:
@@ -254,38 +251,38 @@ class MPIRunner:
                 columns[number] = array.rows.get(0, len(array))
             return array.of(0, columns[number])
 
-        return unpack_arrays(told, ranks, in_memory)
+        return unpack_arrays(packed, ranks.arrays, in_memory)
 
-    def _serve(self, ranks: Ranks) -> Ended:
-        """Takes part in rounds until rank 0 says that there are no more."""
+    def _serve(self, ranks: MPISession) -> RunEnded:
+        """Carries out the commands of rank 0 until it ends the run or leaves the block."""
         try:
             while True:
                 match ranks.broadcast():
-                    case Setup() as setup:
-                        self._work(ranks, setup)
+                    case PassSetup() as setup:
+                        self._run_pass(ranks, setup)
                     case FindFrames() as command:
                         search(ranks, command)
-                    case Compute() as command:
-                        compute(ranks, command)
-                    case Opened() as command:
-                        self._opened = take_opened(ranks, command)
+                    case RemoteCall() as command:
+                        serve_call(ranks, command)
+                    case OpenedTrajectory() as command:
+                        self._opened = receive_opened(ranks, command)
                     case FreeRows() as command:
                         ranks.arrays[command.number].free_here()
-                    case Ended() as ended:
+                    case RunEnded() as ended:
                         return ended
-                    case Quit():
-                        return Ended()
+                    case Shutdown():
+                        return RunEnded()
         except BaseException as error:
-            # what goes wrong in a round is told to rank 0; this is what cannot be told
+            # errors of a pass are sent to rank 0; this one is outside of any
             self._abort(error)
             raise
 
     def open(self, paths: Any, topology: Any = None, **options: Any) -> Trajectory:
-        """As `kinema.open`, on rank 0 alone; called by all ranks together, each of which gets the trajectory.
+        """As `kinema.open`, on rank 0 alone; collective: each rank gets the trajectory.
 
         Frames are found and the topology is read now. On other ranks neither a file of the trajectory nor that of the
         topology is touched: frames are read from the parts that hold them, and selections and masses come from the
-        atoms that rank 0 has read. Within a block or a call of `together`, which only rank 0 runs, it is `kinema.open`.
+        atoms that rank 0 has read. Within a block or a call of `on_root`, which only rank 0 runs, it is `kinema.open`.
 
         Raises
         ------
@@ -298,79 +295,82 @@ class MPIRunner:
             trajectory = open(paths, topology, **options)
             if self._ranks is not None:
                 trajectory.scan(search=self.find_frames)
-                tell_opened(self._ranks, trajectory)
+                broadcast_opened(self._ranks, trajectory)
             self._opened = trajectory
 
-        self.together(opening)
-        found, self._opened = self._opened, None
-        if found is None:
-            raise InternalError("a rank was told of no trajectory")
-        return found
+        self.on_root(opening)
+        opened, self._opened = self._opened, None
+        if opened is None:
+            raise InternalError("a rank has received no trajectory")
+        return opened
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:
         """Has all ranks search large files that have no index; called on rank 0 alone, where `map_reduce` is."""
-        if self._ranks is not None and self._ranks.leads:
+        if self._ranks is not None and self._ranks.is_root:
             find_frames(self._ranks, trajectory, self._index_from)
 
-    # -- a round ------------------------------------------------------------------------------------------------
+    # -- a pass -------------------------------------------------------------------------------------------------
 
-    def map_reduce(self, request: RoundRequest) -> Outcome:
-        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `together`.
+    def map_reduce(self, request: PassRequest) -> PassResult:
+        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `on_root`.
 
-        `workers` is a number of ranks, by default all; `memory` is divided among them.
+        `workers` is a number of ranks, by default all; `memory` is divided among them, by default that of all nodes.
         """
         ranks = self._ranks
-        if ranks is None or not ranks.leads:
-            raise ArgumentError("the MPI runner runs rounds on rank 0, within `with` or `together`")
+        if ranks is None or not ranks.is_root:
+            raise ArgumentError("the MPI runner runs passes on rank 0, within `with` or `on_root`")
         began = time.monotonic()
         wanted = self.concurrency(request.workers)
-        if request.access in MPIO:
-            check_mpio(request.trajectory, request.access)
-        division, plan, gathering = self._dealing.divide(
+        method = access_method(request.access)
+        reader_class = rank_reader(method)
+        reader_class.check(method, request.trajectory)
+        work_plan, plan, reduction = self._policy.divide(
             request,
             workers=wanted,
             threads=self._threads,
-            memory=request.memory or _DEFAULT_MEMORY,
-            # how files are read through MPI-IO is a matter of the reader, not of the plan
-            access="direct" if request.access in MPIO else None,
+            memory=request.memory or default_memory() * ranks.leaders.Get_size(),
         )
         kernels = request.kernels
-        known = data = None
-        if ranks.files is None or ranks.files.run is not request.run:
-            known, data = KnownFiles.of(request.trajectory, described_for(request.access))
-        ranks.counter.reset(used=division.schedule == "dynamic")
-        setup = Setup(
-            files=known,
+        files = data = None
+        if not ranks.has_snapshot_of(request.run):
+            files, data = TrajectorySnapshot.of(request.trajectory, reader_class.describe)
+        ranks.counter.reset(used=work_plan.schedule == "dynamic")
+        setup = PassSetup(
+            files=files,
             jobs=pickle.dumps(request.jobs),
-            division=division,
+            work_plan=work_plan,
             access=request.access,
-            limit=gathering.limit,
-            streamed=request.gathering is not None,
+            limit=reduction.limit,
+            streamed=request.reduction is not None,
             reported=request.progress is not None,
             tree_from=self._tree_from,
-            rows=list(request.rows) if self.gather == "one-sided" and request.gathering is None else [],
-            keep_rows=self._keeps_rows,
+            rows=list(request.rows) if self.gather == "one-sided" and request.reduction is None else [],
+            retain_rows=self._retains_rows,
             before=time.monotonic() - began,
         )
         ranks.broadcast(setup)
-        with RowsOfRound(ranks, request.frames, setup.rows) as put:
-            files = files_of_round(ranks, known, request.run, data)
-            with reading(ranks, request.access, division.workers, request.trajectory) as reads:
-                leading = LeadingRank(ranks, setup, put, reads, gathering, kernels, request.progress, began)
-                leading.run(files, request.jobs)
-            tallies, found = finish_round(ranks, setup, put, kernels, None, gathering.tree, leading)
-        timings = round_timings(tallies, leading.seconds(), plan.n_frames, gathering.restored)
-        hand_out = division.hand_out(plan.cuts(request.trajectory))
-        hand_out.all_pieces()
-        # through libhdf5 shares are not cut where chunks end
-        twice = None if request.access in MPIO else hand_out.decoded_twice
+        with RowsOfPass(ranks, request.frames, setup.rows) as put:
+            snapshot = ranks.snapshot_of_pass(files, request.run, data)
+            with reading(ranks, method, work_plan.workers, request.trajectory) as reader:
+                root = RootRank(ranks, setup, put, reader, reduction, kernels, request.progress, began)
+                root.run(snapshot, request.jobs)
+            timers, rows = finish_pass(ranks, setup, put, kernels, None, reduction.tree, root)
+        timings = pass_timings(timers, root.seconds(), plan.n_frames, reduction.restored)
+        piece_scheduler = work_plan.piece_scheduler(plan.partition(request.trajectory))
+        piece_scheduler.all_pieces()
+        # what a reader of its own decodes is not the plan's
+        twice = piece_scheduler.decoded_twice if method.rank_reader is None else None
         words = f"{plan.explain(twice)}\nnote: {self._in_words(ranks, setup)}"
-        return Outcome(gathering.partials(), timings, words, found)
+        return PassResult(reduction.partials(), timings, words, rows)
 
     # -- functions of others ------------------------------------------------------------------------------------
 
+    def local_threads(self, workers: int | None) -> int:
+        """As many as this process may run: `workers` are ranks."""
+        return worker_count(None)
+
     def concurrency(self, workers: int | None) -> int:
-        """See `TaskRunner.concurrency`: the number of ranks; ArgumentError where more are asked for."""
+        """See `Runner.concurrency`: the number of ranks; ArgumentError where more are asked for."""
         wanted = self.size if workers is None else worker_count(workers)
         if wanted > self.size:
             raise ArgumentError(f"there are {self.size} ranks, asked for {wanted} workers; start mpiexec with more")
@@ -384,41 +384,44 @@ class MPIRunner:
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
-        """See `TaskRunner.map`; called on rank 0 alone, where `map_reduce` is."""
+        """See `Runner.map`; called on rank 0 alone, where `map_reduce` is."""
         ranks = self._ranks
-        if ranks is None or not ranks.leads:
-            raise ArgumentError("the MPI runner computes for rank 0, within `with` or `together`")
-        command = Compute(pack(function), [pack(one) for one in computations], self.concurrency(workers), self._threads)
-        return lead(ranks, command, progress)
+        if ranks is None or not ranks.is_root:
+            raise ArgumentError("the MPI runner computes for rank 0, within `with` or `on_root`")
+        command = RemoteCall(
+            serialize(function), [serialize(one) for one in computations], self.concurrency(workers), self._threads
+        )
+        return call_on_ranks(ranks, command, progress)
 
-    def _in_words(self, ranks: Ranks, setup: Setup) -> str:
+    def _in_words(self, ranks: MPISession, setup: PassSetup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         words = (
-            f"each worker is an MPI rank with {threads}, {setup.division.workers} of {ranks.size} ranks, "
-            f"{setup.division.schedule} schedule, {self.gather} gathering"
+            f"each worker is an MPI rank with {threads}, {setup.work_plan.workers} of {ranks.size} ranks, "
+            f"{setup.work_plan.schedule} schedule, {self.gather} gathering"
         )
-        if setup.access in MPIO:
-            words += f'; whole frames through libhdf5 and MPI-IO (access "{setup.access}")'
+        method = access_method(setup.access)
+        if method.rank_reader is not None:
+            words += f'; {method.description} (access "{method.name}")'
         return words
 
-    def _work(self, ranks: Ranks, setup: Setup) -> None:
-        """A round on a rank other than 0."""
-        with RowsOfRound(ranks, setup.division.frames, setup.rows) as put:
-            files = files_of_round(ranks, setup.files)
-            with reading(ranks, setup.access, setup.division.workers) as reads:
-                working = WorkingRank(ranks, setup, put, reads)
-                well = working.run(files)
+    def _run_pass(self, ranks: MPISession, setup: PassSetup) -> None:
+        """A pass on a rank other than 0."""
+        with RowsOfPass(ranks, setup.work_plan.frames, setup.rows) as put:
+            files = ranks.snapshot_of_pass(setup.files)
+            with reading(ranks, access_method(setup.access), setup.work_plan.workers) as reader:
+                worker = WorkerRank(ranks, setup, put, reader)
+                well = worker.run(files)
             if well:
-                finish_round(ranks, setup, put, working.kernels, working.tree, None, working)
+                finish_pass(ranks, setup, put, worker.kernels, worker.tree, None, worker)
 
 
 @contextmanager
-def _heedless() -> Iterator[None]:
-    """Within the block signals that reach all ranks are left to rank 0, which saves and ends the round everywhere."""
+def _signals_ignored() -> Iterator[None]:
+    """Within the block signals that reach all ranks are ignored: rank 0 saves and ends the pass on all of them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS_OF_A_JOB}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in JOB_SIGNALS}
     try:
         yield
     finally:

@@ -1,17 +1,28 @@
 """Conformance files for HDF5 trajectories: one small file, or several, for every row of the H5MD reader's checklist.
 
-They are written with plain h5py, never by Kinema, together with what a reader must give. It asserts nothing itself.
+They are written with plain h5py, never by Kinema; each comes with the values that a reader must give.
 """
 
-from . import programs, storage, structure, values
-from .building import CASES, N_ATOMS, N_FRAMES, Case, Expected, add_box, add_element, small_file, start_h5md, walk
-from .programs import write_gromacs_topology
+from kinema.testing.h5md_files import programs, storage, structure, values
+from kinema.testing.h5md_files.building import (
+    CASES,
+    N_ATOMS,
+    N_FRAMES,
+    ConformanceFile,
+    Expected,
+    add_box,
+    add_element,
+    small_file,
+    start_h5md,
+    walk,
+)
+from kinema.testing.h5md_files.programs import write_gromacs_topology
 
 __all__ = [
     "CASES",
     "N_ATOMS",
     "N_FRAMES",
-    "Case",
+    "ConformanceFile",
     "Expected",
     "add_box",
     "add_element",

@@ -1,7 +1,4 @@
-"""What conformance files are made of: metadata, elements, boxes, and the list that cases enter.
-
-It makes no file by itself.
-"""
+"""Building blocks of conformance files (metadata, elements, boxes), and the list of cases with its decorator."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = [
     "N_ATOMS",
     "N_FRAMES",
     "TRICLINIC",
-    "Case",
+    "ConformanceFile",
     "Expected",
     "add_box",
     "add_element",
@@ -42,7 +39,7 @@ N_FRAMES, N_ATOMS = 7, 5
 
 @dataclass
 class Expected:
-    """What a reader must give; arrays in Kinema's units (angstrom, ps), None where a file has none."""
+    """The values that a reader must give; arrays in Kinema's units (angstrom, ps), None where a file has none."""
 
     positions: NDArray[np.float64] | None = None
     """(frames, N, 3)."""
@@ -57,11 +54,11 @@ class Expected:
     through_library: bool = False
     """Whether positions can only be read through h5py."""
     tolerance: float = 1e-12
-    """Relative; for values that the file keeps with less than float64."""
+    """Relative; for values that the file stores with less than float64."""
 
 
 @dataclass(frozen=True)
-class Case:
+class ConformanceFile:
     """One conformance file: `write` makes it and says what it holds."""
 
     name: str
@@ -73,7 +70,7 @@ class Case:
         return self.name
 
 
-CASES: list[Case] = []
+CASES: list[ConformanceFile] = []
 
 
 def case(row: str, name: str | None = None, **arguments: Any) -> Callable[[Callable[..., Expected]], Any]:
@@ -83,7 +80,7 @@ def case(row: str, name: str | None = None, **arguments: Any) -> Callable[[Calla
         def write(path: Path) -> Expected:
             return function(path, **arguments)
 
-        CASES.append(Case(name or function.__name__, row, write))
+        CASES.append(ConformanceFile(name or function.__name__, row, write))
         return function
 
     return enter

@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .building import (
+from kinema.testing.h5md_files.building import (
     EV,
     N_ATOMS,
     N_FRAMES,

@@ -1,6 +1,6 @@
 """Rows 15 and 16 of the checklist: how bytes are stored, and files that are not finished.
 
-Everything else in these files is plain.
+Structure and values are the same in all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .building import (
+from kinema.testing.h5md_files.building import (
     N_ATOMS,
     N_FRAMES,
     Expected,

@@ -1,6 +1,6 @@
 """Rows 1 to 7 of the checklist: roots, groups, elements, joins, boxes, strings.
 
-It stores everything plainly.
+Data sets are contiguous and uncompressed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .building import (
+from kinema.testing.h5md_files.building import (
     N_ATOMS,
     N_FRAMES,
     TRICLINIC,
@@ -61,7 +61,7 @@ def _groups(path: Path, group: str) -> Expected:
             add_element(particles.create_group(name), "position", values, steps=steps, times=times, unit="nm")
         particles.create_group("walls").create_dataset("mass", data=[1.0])
     values = walk(n_atoms=N_ATOMS + 1, seed=1)
-    return Expected(positions=scaled(values, 10.0), steps=steps, times=times, options={"group": group})
+    return Expected(positions=scaled(values, 10.0), steps=steps, times=times, options={"particles": group})
 
 
 # 3: explicit, fixed, time-independent
@@ -231,8 +231,8 @@ def _boxes(
             add_element(box, "edges", edges, steps=position["step"], times=position["time"], unit=unit)
         else:
             add_element(box, "edges", edges[0], unit=unit)
-    told = None if boundary[0] == "none" else cells.astype(np.float64) * 10.0
-    return Expected(scaled(values, 10.0), None, None, told, steps, times)
+    expected_cells = None if boundary[0] == "none" else cells.astype(np.float64) * 10.0
+    return Expected(scaled(values, 10.0), None, None, expected_cells, steps, times)
 
 
 @case("6 boxes", "box_none_without_edges")

@@ -1,6 +1,6 @@
 """Rows 8 to 11 of the checklist: numbers, units, images, ids.
 
-It stores everything plainly.
+Data sets are contiguous and uncompressed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .building import (
+from kinema.testing.h5md_files.building import (
     EV,
     KCAL,
     N_ATOMS,

@@ -1,13 +1,13 @@
-//! How a numeric data set lies in a file: chunks, their addresses and filters; and its numbers into rows of the caller.
+//! A numeric HDF5 data set: its chunk grid, addresses and filters, and the conversion of its numbers into rows of the caller.
 //!
-//! It reads nothing and finds nothing: libhdf5 (in Python) has told the addresses, a source has read the bytes.
+//! It reads nothing itself: libhdf5 (in Python) has described the chunks, a source has read the bytes.
 
 use std::ops::Range;
 
-use super::filters::{FilterScratch, Pipeline, StoredChunk, StoredFilter};
+use super::filters::{FilterScratch, Pipeline, StoredFilter};
 use super::number::{Number, Real, with_loader};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{Extent, StackedSource};
+use crate::source::{Extent, Gather, MultiFileSource, Source};
 
 /// The address of a chunk that was never written: it reads as the fill value.
 pub const NOT_STORED: u64 = u64::MAX;
@@ -15,17 +15,20 @@ pub const NOT_STORED: u64 = u64::MAX;
 /// Pieces of a large chunk that [`Array::samples`] names.
 const SAMPLES: u64 = 16;
 
+/// Stored bytes, and chunks, that [`Array::read_row`] reads at a time.
+const READ_AT_ONCE: (u64, u64) = (1 << 20, 1 << 12);
+
 /// Bytes that filters may add to a chunk, small as it may be.
 const MOST_ADDED: u64 = 1 << 16;
 
-/// What libhdf5 says of a data set.
+/// Description of a data set, as libhdf5 has it.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct ArrayDescription {
     /// Path of the data set in the file, for messages.
     pub name: String,
     /// Which of the part's files it is in.
     pub file: u32,
-    /// Frames, units (atoms, or numbers where atoms are not told apart), components of a unit.
+    /// Frames, units (atoms, or numbers where a data set is frames x 3N), components of a unit.
     pub shape: [u64; 3],
     /// What is stored.
     pub number: Number,
@@ -76,7 +79,7 @@ pub struct Chunk {
     pub components: Range<u64>,
 }
 
-/// How the bytes of a chunk are come by.
+/// How the bytes of a chunk are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
     /// Read all of them and decode.
@@ -94,10 +97,10 @@ impl Array {
     ///
     /// # Errors
     /// `Unsupported` for a filter that is not known here; `Corrupt` for sizes and addresses that contradict the shape.
-    pub fn new(told: Description) -> Result<Self> {
-        let Description { name, shape, number, .. } = told;
+    pub fn new(description: ArrayDescription) -> Result<Self> {
+        let ArrayDescription { name, shape, number, .. } = description;
         let wrong = |what: &str| Error::new(ErrorKind::Corrupt, format!("data set {name}: {what}"));
-        let chunk = told.chunks.unwrap_or(shape.map(|n| n.max(1)));
+        let chunk = description.chunks.unwrap_or(shape.map(|n| n.max(1)));
         if chunk.contains(&0) {
             return Err(wrong("a chunk has no elements"));
         }
@@ -106,17 +109,17 @@ impl Array {
         let bytes = bytes.ok_or_else(|| wrong("a chunk is larger than any file"))?;
         let grid = [0, 1, 2].map(|axis| shape[axis].div_ceil(chunk[axis]));
         let n_chunks = grid.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)).unwrap_or(u64::MAX);
-        if !told.filters.is_empty() && bytes > u64::from(u32::MAX) {
+        if !description.filters.is_empty() && bytes > u64::from(u32::MAX) {
             return Err(wrong("a compressed chunk is larger than 4 GiB"));
         }
-        let pipeline = Pipeline::new(&told.filters, size as usize, bytes as usize)
+        let pipeline = Pipeline::new(&description.filters, size as usize, bytes as usize)
             .map_err(|error| Error::new(error.kind(), format!("data set {name}: {}", error.what())))?;
-        let fill = if told.fill.is_empty() { vec![0; size as usize] } else { told.fill };
+        let fill = if description.fill.is_empty() { vec![0; size as usize] } else { description.fill };
         if fill.len() as u64 != size {
             return Err(wrong("the fill value has another size than the elements"));
         }
-        let Description { mut addresses, mut sizes, mut masks, .. } = told;
-        match &told.inline {
+        let ArrayDescription { mut addresses, mut sizes, mut masks, .. } = description;
+        match &description.inline {
             Some(inline) if inline.len() as u64 != bytes && n_chunks > 0 => {
                 return Err(wrong("the compact data have another size than their shape"));
             }
@@ -131,13 +134,13 @@ impl Array {
                     return Err(wrong("the list of chunks does not fit the shape"));
                 }
                 let outside = |(&at, &len): (&u64, &u64)| {
-                    at != NOT_STORED && at.checked_add(len).is_none_or(|end| end >= StackedSource::LARGEST)
+                    at != NOT_STORED && at.checked_add(len).is_none_or(|end| end >= MultiFileSource::LARGEST)
                 };
-                if addresses.iter().zip(&sizes).any(outside) || told.file >= StackedSource::MOST_FILES {
+                if addresses.iter().zip(&sizes).any(outside) || description.file >= MultiFileSource::MOST_FILES {
                     return Err(wrong("a chunk lies beyond any file"));
                 }
                 let stored = addresses.iter_mut().filter(|at| **at != NOT_STORED);
-                stored.for_each(|at| *at = StackedSource::address(told.file, *at));
+                stored.for_each(|at| *at = MultiFileSource::address(description.file, *at));
             }
         }
         let array = Self {
@@ -150,9 +153,9 @@ impl Array {
             sizes,
             masks,
             pipeline,
-            partial_chunks_unfiltered: told.partial_chunks_unfiltered,
+            partial_chunks_unfiltered: description.partial_chunks_unfiltered,
             fill,
-            inline: told.inline,
+            inline: description.inline,
         };
         array.check_sizes(bytes)?;
         Ok(array)
@@ -196,9 +199,9 @@ impl Array {
     pub fn chunk_bytes(&self) -> u64 {
         self.chunk.iter().product::<u64>() * self.number.size() as u64
     }
-    /// Bytes of working memory that decoding takes: for the largest chunk as it is stored, and for decoded ones.
+    /// Bytes of working memory that decoding takes: for the largest chunk as it is stored, and for a decoded one.
     pub fn decoding_bytes(&self) -> u64 {
-        self.chunk_bytes() + self.largest_stored() + self.pipeline.together_bytes() as u64
+        self.chunk_bytes() + self.largest_stored()
     }
     /// Bytes of the longest stored chunk.
     pub fn largest_stored(&self) -> u64 {
@@ -282,13 +285,6 @@ impl Array {
         })
     }
 
-    /// A filtered chunk for [`super::filters::decode_together`], where its bytes are decoded faster so.
-    pub fn to_decode_together<'a>(&'a self, chunk: &Chunk, bytes: &'a [u8]) -> Option<StoredChunk<'a>> {
-        let suits = matches!(self.stored(chunk), Stored::Filtered(_)) && self.pipeline.suits_together(bytes.len());
-        let mask = *self.masks.get(chunk.number)?;
-        suits.then_some(StoredChunk { pipeline: &self.pipeline, bytes, mask })
-    }
-
     /// Puts the numbers of one frame into `out`: `bytes` begins with unit `first_unit` of that frame.
     ///
     /// `None` as `bytes` stands for the fill value. What the bytes do not reach is an error of the caller's sizes.
@@ -316,6 +312,42 @@ impl Array {
             }
             .ok_or_else(short)
         })
+    }
+
+    /// The numbers of an array of one frame and one unit, in the bytes that the file has for them.
+    ///
+    /// # Errors
+    /// `Internal` for other shapes; of the source; `Corrupt` where a filter contradicts the bytes.
+    pub fn read_row(&self, source: &dyn Source) -> Result<Vec<u8>> {
+        if self.shape[..2] != [1, 1] {
+            return Err(Error::new(ErrorKind::Internal, format!("data set {} is more than one row", self.name)));
+        }
+        let (mut row, mut gather) = (Vec::new(), Gather::default());
+        let (mut decoded, mut scratch) = (Vec::new(), FilterScratch::default());
+        let (bytes, most) = READ_AT_ONCE;
+        let at_once = (bytes / self.largest_stored().max(1)).clamp(1, most);
+        for first in (0..self.grid[2]).step_by(at_once as usize) {
+            let chunks = || (first..self.grid[2].min(first + at_once)).map(|number| self.chunk_at(0, 0, number));
+            let length = |chunk: &Chunk| (chunk.components.end - chunk.components.start) as usize * self.number.size();
+            let extent = |chunk: &Chunk| match self.stored(chunk) {
+                Stored::Filtered(extent) => extent,
+                Stored::Plain(offset) => Extent { offset, len: length(chunk) as u64 },
+                Stored::Inline | Stored::Nowhere => Extent::default(),
+            };
+            gather.read(source, chunks().map(|chunk| extent(&chunk)))?;
+            for (i, chunk) in chunks().enumerate() {
+                match self.stored(&chunk) {
+                    Stored::Filtered(_) => {
+                        self.decode(&chunk, gather.bytes(i), &mut decoded, &mut scratch)?;
+                        row.extend(decoded.iter().take(length(&chunk)));
+                    }
+                    Stored::Plain(_) => row.extend(gather.bytes(i)),
+                    Stored::Inline => row.extend(self.inline().unwrap_or_default()),
+                    Stored::Nowhere => row.extend(self.fill.iter().cycle().take(length(&chunk))),
+                }
+            }
+        }
+        Ok(row)
     }
 
     /// The bytes of a compact data set.

@@ -1,4 +1,4 @@
-//! Cuts an array on a data set's chunk grid and encodes the chunks on several threads.
+//! Chunk encoder: divides an array on a data set's chunk grid and encodes the chunks on several threads.
 //!
 //! It writes no file: HDF5's direct-chunk write does.
 
@@ -10,7 +10,7 @@ use super::filters::{FilterScratch, Pipeline, StoredFilter};
 use crate::error::catch_panics;
 use crate::{Error, ErrorKind, Result};
 
-/// An array, and the chunks it is to be cut into.
+/// An array, and the shape of its chunks.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkedArray<'a> {
     /// The elements in C order.
@@ -125,7 +125,7 @@ fn advance(index: &mut [usize], lengths: &[usize]) -> bool {
 /// Encodes all chunks of an array on `workers` threads, in row-major order of their offsets.
 ///
 /// Chunks that stick out of the array are padded with zeros to their full shape, as HDF5 stores them. The whole encoded
-/// array is held in memory. `cancel` is looked at before each chunk.
+/// array is held in memory. `cancel` is checked before each chunk.
 ///
 /// # Errors
 /// `InvalidArgument` where array and chunks do not fit, and as [`Pipeline::new`] and [`Pipeline::encode`];

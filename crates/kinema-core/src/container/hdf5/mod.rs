@@ -1,6 +1,6 @@
-//! Bytes of HDF5 data sets: where chunks lie, what filters make of them, which numbers they hold.
+//! HDF5 data sets: chunk addresses, filters and number types.
 //!
-//! Structure (groups, attributes, B-trees) is left to libhdf5, which Python calls; no MD words here.
+//! Structure (groups, attributes, B-trees) is left to libhdf5, which Python calls.
 
 pub mod array;
 pub mod encode;

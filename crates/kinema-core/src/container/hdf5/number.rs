@@ -1,6 +1,4 @@
-//! Numbers as HDF5 stores them: integers and floats of any width and byte order, into float32 or float64.
-//!
-//! It knows no data set; `array` says where the numbers are.
+//! HDF5 number types: integers and floats of any width and byte order, converted to float32 or float64.
 
 use crate::error::{Error, ErrorKind, Result};
 

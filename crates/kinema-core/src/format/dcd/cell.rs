@@ -1,4 +1,4 @@
-//! The three ways in which programs write the unit cell of a DCD frame.
+//! DCD unit cells, in the three conventions that programs write.
 
 use crate::frame::Cell;
 

@@ -1,15 +1,18 @@
-//! The records before the first frame: what kind of DCD it is, and how its frames are laid out.
+//! The DCD header: the records before the first frame, from which kind and layout of the frames follow.
 
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::index::Spacing;
-use crate::source::{Extent, Source};
+use crate::source::{Extent, Source, ends_early};
 
 use super::super::Header;
 
 /// One AKMA unit of time in ps, as CHARMM defines it.
 pub const AKMA_PS: f64 = 0.048_888_21;
+
+/// A femtosecond in ps.
+const FS_PS: f64 = 1e-3;
 
 /// Bytes of the first record: "CORD" and twenty integers.
 pub const FIRST_RECORD: u32 = 84;
@@ -23,6 +26,10 @@ const TITLE_WIDTH: u64 = 80;
 /// Remarks beyond this many bytes are skipped: a header may claim any length.
 const MAX_REMARKS: u64 = 64 * 1024;
 
+/// The longest record of a header that a file may be cut off in: longer ones, up to the free atoms of the largest
+/// systems, are taken for wrong lengths.
+const MAX_HEADER_RECORD: u64 = 16 * 1024 * 1024;
+
 /// What the header says of the frames' layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DcdHeader {
@@ -30,9 +37,11 @@ pub struct DcdHeader {
     pub layout: Layout,
     /// Whether the planes are velocities ("VELD").
     pub velocities: bool,
+    /// The integers of the first record, after its tag.
+    pub control: Vec<i32>,
     /// Frames that the header claims.
     pub claimed_frames: i32,
-    /// Steps and times, ps; no times where the header's time step is not finite.
+    /// Steps and times, ps; no times where the header's time step is zero or no number.
     pub spacing: Spacing,
     /// Atoms.
     pub n_atoms: u32,
@@ -44,12 +53,75 @@ pub struct DcdHeader {
     pub four_dimensional: bool,
     /// CHARMM's version, 0 for X-PLOR.
     pub version: i32,
+    /// What wrote the file, as far as that decides the unit of its time step.
+    pub program: Program,
+    /// What is assumed of times, where the user does not state them.
+    pub assumption: Option<String>,
     /// Title lines.
     pub remarks: Vec<String>,
     /// Numbers of the header that cannot be meant, and what was made of them.
     pub warnings: Vec<String>,
     /// Where frame 0 begins.
     pub first_frame: u64,
+}
+
+/// The program that wrote a file, recognised by its title: the header does not say the unit of its time step.
+///
+/// CHARMM, X-PLOR, NAMD, OpenMM and MDAnalysis write AKMA units, whatever their title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// Writes AKMA units, as CHARMM does.
+    Charmm,
+    /// LAMMPS (`dump dcd`), "Written by LAMMPS": the time step in the units of the run, which the file does not name.
+    Lammps,
+    /// VMD's plugin, "Created by DCD plugin" (VMD, CatDCD, MDTraj): always 1, with a stride of 1.
+    VmdPlugin,
+}
+
+impl Program {
+    fn of(remarks: &[String]) -> Self {
+        let first = remarks.first().map(|line| line.to_ascii_lowercase()).unwrap_or_default();
+        let first = first.strip_prefix("remarks ").unwrap_or(&first);
+        if first.starts_with("written by lammps") {
+            Self::Lammps
+        } else if first.starts_with("created by dcd plugin") {
+            Self::VmdPlugin
+        } else {
+            Self::Charmm
+        }
+    }
+
+    /// The unit of the header's time step, ps.
+    pub fn time_unit(self) -> f64 {
+        match self {
+            Self::Lammps => FS_PS,
+            Self::Charmm | Self::VmdPlugin => AKMA_PS,
+        }
+    }
+
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Charmm => None,
+            Self::Lammps => Some("LAMMPS"),
+            Self::VmdPlugin => Some("VMD's DCD plugin"),
+        }
+    }
+
+    /// What was assumed of the time step.
+    fn assumption(self, delta: f64, steps: i64) -> Option<String> {
+        match self {
+            Self::Charmm => None,
+            Self::Lammps => Some(format!(
+                "LAMMPS does not write the units of its run; the time step {delta} is taken as fs and lengths as \
+                 angstrom (units real); others are stated with units={{\"time\": \"ps\"}} (--input-units time=ps)"
+            )),
+            Self::VmdPlugin => ((delta, steps) == (1.0, 1)).then(|| {
+                "VMD's DCD plugin (VMD, CatDCD, MDTraj) writes a time step of 1 whatever it is, so times are those of \
+                 no simulation (1 AKMA unit a frame); dt= (--timestep) gives the time between frames"
+                    .to_owned()
+            }),
+        }
+    }
 }
 
 /// Reads records one after the other.
@@ -67,9 +139,15 @@ impl Records<'_> {
         let mut bytes = [0; 8];
         let head = &mut bytes[..marker as usize];
         self.source.read_exact_at(self.at, head)?;
-        let len = self.layout.marker(head).filter(|&len| len <= self.size).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, format!("absurd length of the {name} record")).at_byte(self.at)
-        })?;
+        let len = self.layout.marker(head);
+        let Some(len) = len.filter(|&len| len <= self.size) else {
+            // a file that ends within its header was cut off, or is still written; longer records are no header's
+            if let Some(len) = len.filter(|&len| len <= MAX_HEADER_RECORD) {
+                return Err(ends_early(self.source.path(), self.at, len + 2 * marker, self.size));
+            }
+            let (what, most) = (format!("length of the {name} record"), format!("at most {} bytes", self.size));
+            return Err(Error::corrupt(&what, most, shown(len)).at_byte(self.at));
+        };
         let payload = Extent { offset: self.at + marker, len };
         let end = payload.end();
         let tail = &mut bytes[..marker as usize];
@@ -203,10 +281,14 @@ impl DcdHeader {
             warnings.push(format!("the header says {} steps between frames, taken as 1", word(2)));
         }
         let delta = time_step(layout, version, [word(9), word(10)]);
-        let time = Some(delta * steps as f64 * AKMA_PS).filter(|time| time.is_finite());
-        if time.is_none() {
-            warnings.push(format!("the header says a time step of {delta}, so the frames have no times"));
-        }
+        let program = Program::of(&remarks);
+        let time = Some(delta * steps as f64 * program.time_unit()).filter(|time| time.is_finite() && *time > 0.0);
+        let assumption = match time {
+            Some(_) => program.assumption(delta, steps),
+            None => Some(format!(
+                "the header says a time step of {delta}, so the frames have no times; dt= (--timestep) gives them"
+            )),
+        };
         Ok(Self {
             layout,
             velocities,
@@ -218,9 +300,12 @@ impl DcdHeader {
             has_cell: version != 0 && word(10) != 0,
             four_dimensional: version != 0 && word(11) != 0,
             version,
+            program,
+            assumption,
             remarks,
             warnings,
             first_frame: records.at,
+            control,
         })
     }
 
@@ -248,10 +333,26 @@ impl DcdHeader {
         }
     }
 
+    /// Complete frames in a file of `size` bytes, and bytes of an incomplete one behind them.
+    pub fn frames_in(&self, size: u64) -> (u64, u64) {
+        let first = self.frame_len(self.stored_atoms(0));
+        let stride = self.frame_len(self.stored_atoms(1));
+        match size.checked_sub(self.first_frame + first) {
+            Some(behind) => (1 + behind / stride, behind % stride),
+            None => (0, size.saturating_sub(self.first_frame)),
+        }
+    }
+
+    /// Where [`DcdHeader::control`] begins in the file.
+    pub fn control_offset(&self) -> u64 {
+        self.layout.marker_len() + 4
+    }
+
     /// The header as all formats have it.
     pub fn describe(&self, frames_in_file: u64) -> Header {
         let mut variant =
             vec![if self.version == 0 { "X-PLOR".to_owned() } else { format!("CHARMM {}", self.version) }];
+        variant.extend(self.program.name().map(|name| format!("written by {name}")));
         variant.push(if self.layout.big_endian { "big-endian" } else { "little-endian" }.to_owned());
         if self.layout.wide_markers {
             variant.push("8-byte record lengths".to_owned());
@@ -281,7 +382,7 @@ impl DcdHeader {
     }
 }
 
-/// The integration time step, AKMA units.
+/// The integration time step in the unit of the program.
 fn time_step(layout: Layout, version: i32, words: [i32; 2]) -> f64 {
     if version != 0 {
         return f64::from(f32::from_bits(words[0].cast_unsigned()));

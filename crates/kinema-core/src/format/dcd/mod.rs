@@ -1,4 +1,4 @@
-//! DCD (CHARMM, NAMD, X-PLOR, OpenMM, LAMMPS): Fortran records, one plane a coordinate; found by arithmetic.
+//! DCD (CHARMM, NAMD, X-PLOR, OpenMM, LAMMPS): Fortran records, one plane a coordinate; indexed by arithmetic.
 //!
 //! Reads every variant: both byte orders, 4- and 8-byte record lengths, cells of all conventions, fixed atoms,
 //! velocities, a fourth dimension (skipped). Facts: CHARMM's `dynio` and the headers that the programs write.
@@ -8,7 +8,8 @@ mod header;
 
 use std::sync::Arc;
 
-use self::header::{DcdHeader, Kind, shown};
+pub use self::header::DcdHeader;
+use self::header::{Kind, shown};
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +25,7 @@ static INFO: FormatInfo = FormatInfo {
     writes: false,
     fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "angstrom",
-    time_unit: "ps (the header's AKMA units are converted at 0.04888821 ps)",
+    time_unit: "ps (the header's time step is in AKMA units, 0.04888821 ps; where LAMMPS wrote it taken as fs)",
     // velocities are in angstrom per AKMA unit of time
     scales: Scales { length: 1.0, velocity: (1.0 / header::AKMA_PS) as f32, force: 1.0, time: 1.0 },
     reference: "CHARMM source, dynio; NAMD dcdlib",
@@ -52,7 +53,7 @@ impl Format for Dcd {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        // those that are refused by name are recognised as well, or the name would not be told
+        // those that are refused by name are recognised as well, so that the error names the variant
         matches!(header::kind(head), Kind::Dcd(..) | Kind::WideIntegers)
     }
 
@@ -72,10 +73,7 @@ impl Format for Dcd {
 fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
     let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
     let stride = dcd.frame_len(dcd.stored_atoms(1));
-    let (n_frames, rest) = match size.checked_sub(first.end()) {
-        Some(behind) => (1 + behind / stride, behind % stride),
-        None => (0, size.saturating_sub(first.offset)),
-    };
+    let (n_frames, rest) = dcd.frames_in(size);
     (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing) }, rest)
 }
 
@@ -98,6 +96,14 @@ impl Decoder for DcdDecoder {
         &self.header
     }
 
+    fn assumption(&self) -> Option<&str> {
+        self.dcd.assumption.as_deref()
+    }
+
+    fn time_unit(&self) -> f64 {
+        self.dcd.program.time_unit()
+    }
+
     fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
         let (index, rest) = uniform(&self.dcd, source.len()?);
         let truncation = (rest > 0).then(|| {
@@ -106,7 +112,7 @@ impl Decoder for DcdDecoder {
             let what = format!("the last frame is incomplete, expected {expected} bytes, found {rest}");
             Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(at)
         });
-        Ok(Scan { index: Index::Uniform(index), truncation })
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -5,26 +5,26 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::foreign::ReadRows;
+use super::external_rows::ReadRows;
 use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
-use crate::container::hdf5::filters::{FilterScratch, StoredChunk};
+use crate::container::hdf5::filters::FilterScratch;
 use crate::container::hdf5::number::Real;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Grain, Segment, Wanted};
+use crate::format::{FrameCoupling, Segment, Wanted};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP};
 
 /// Rows up to this size are read whole: skipping inside them would save no time.
 const WHOLE_ROW_BYTES: u64 = 4 * MAX_GAP;
-/// Runs of rows are cut here, so that no read needs a large buffer.
+/// Longest run of rows in one read, so that no read needs a large buffer.
 const RUN_BYTES: u64 = 1 << 20;
 
 /// Where the rows of a field are.
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Given by a reader. Its data sets, where they are known nevertheless, are only what fingerprints look at.
-    Foreign(Arc<dyn ReadRows>, Vec<(u64, Array)>),
+    /// Read by an external reader. Data sets, where there are any, serve fingerprints only.
+    External(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
 /// Row number of a frame that the field does not have: NaN is given.
@@ -75,43 +75,43 @@ impl Field {
         }
     }
 
-    /// Bytes here and there, in the order of the rows; none where it is not known where they are.
+    /// Extents for fingerprints, in the order of the rows; none where addresses are unknown.
     pub fn samples(&self) -> Vec<Extent> {
-        let (Rows::Stored(pieces) | Rows::Foreign(_, pieces)) = &self.rows;
+        let (Rows::Stored(pieces) | Rows::External(_, pieces)) = &self.rows;
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()
     }
 
-    /// Decoded bytes of a frame; 0 for rows that are elsewhere.
+    /// Decoded bytes of a frame; 0 for external rows.
     pub fn frame_bytes(&self) -> u64 {
         match &self.rows {
             Rows::Stored(pieces) => pieces.first().map_or(0, |(_, array)| {
                 let [_, units, components] = array.shape();
                 units * components * (array.unit_bytes() / array.chunk_shape()[2])
             }),
-            Rows::Foreign(..) => 0,
+            Rows::External(..) => 0,
         }
     }
 
-    /// How frames hang together in the chunks.
-    pub fn grain(&self) -> Grain {
-        let Rows::Stored(pieces) = &self.rows else { return Grain::FRAME };
-        let mut grain = Grain::FRAME;
+    /// The coupling of frames by chunks.
+    pub fn coupling(&self) -> FrameCoupling {
+        let Rows::Stored(pieces) = &self.rows else { return FrameCoupling::INDEPENDENT };
+        let mut coupling = FrameCoupling::INDEPENDENT;
         for (_, array) in pieces {
             let [frames, units, components] = array.chunk_shape();
             let split = units < array.shape()[1] || components < array.shape()[2];
             if array.filtered() {
-                grain.whole |= frames > 1;
-                grain.working = grain.working.max(array.decoding_bytes());
+                coupling.decoded_whole |= frames > 1;
+                coupling.working_bytes = coupling.working_bytes.max(array.decoding_bytes());
             }
             if !self.fixed && (array.filtered() || split) {
-                grain.frames = grain.frames.max(frames.min(array.shape()[0]));
+                coupling.frames = coupling.frames.max(frames.min(array.shape()[0]));
             }
         }
-        grain
+        coupling
     }
 
-    /// Rows that are decoded twice where two frames are decoded apart: those of a compressed chunk that both need. A
-    /// frame that lacks the field needs none.
+    /// Rows that are decoded a second time where two frames are decoded by different tasks: those of a compressed chunk
+    /// that both need. A frame that lacks the field needs none.
     pub fn shared_rows(&self, before: u64, after: u64) -> u64 {
         let [Ok(before), Ok(after)] = [before, after].map(|frame| u64::try_from(self.row(frame))) else { return 0 };
         let (Some((row, array)), Some((other, _))) = (self.piece(before), self.piece(after)) else { return 0 };
@@ -123,7 +123,7 @@ impl Field {
         rows.min(array.shape()[0] - (row / rows * rows).min(array.shape()[0]))
     }
 
-    /// The wanted units as runs: near ones share a run where nothing but reading them together is gained by that.
+    /// The wanted units as runs: near ones share a run where chunks hold whole frames.
     fn runs(&self, atoms: &AtomSelection) -> Vec<Range<u32>> {
         let Rows::Stored(pieces) = &self.rows else { return Vec::new() };
         let alone = |(_, array): &(u64, Array)| array.chunk_shape()[1] >= array.shape()[1];
@@ -152,7 +152,7 @@ impl Field {
         atoms: &AtomSelection,
         segments: &mut Vec<Segment>,
     ) -> Result<()> {
-        if matches!(self.rows, Rows::Foreign(..)) {
+        if matches!(self.rows, Rows::External(..)) {
             return Ok(());
         }
         let runs = self.runs(atoms);
@@ -187,24 +187,12 @@ impl Field {
         Ok(())
     }
 
-    /// The chunk of a segment with these bytes, where it is decoded faster together with others.
-    pub fn to_decode_together<'a>(
-        &'a self,
-        segment: &Segment,
-        bytes: &'a [u8],
-        wanted: &[Wanted],
-    ) -> Option<StoredChunk<'a>> {
-        let first = wanted.get(segment.wanted.start as usize)?;
-        let (row, array) = self.piece(u64::try_from(self.row(first.frame)).ok()?)?;
-        array.to_decode_together(&chunk_of(segment, row, array), bytes)
-    }
-
     /// Puts the rows of a segment into `out`, which has `width` numbers a row.
     ///
     /// # Errors
     /// Of the filters; `Internal` for a segment that does not fit.
     pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut [R], width: usize) -> Result<()> {
-        let Work { segment, bytes, ready, wanted, atoms, factor, decoded, scratch } = work;
+        let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
         let Some(first) = frames.first() else { return Ok(()) };
         let unfit = || Error::new(ErrorKind::Internal, format!("a segment of {} does not fit", self.name));
@@ -218,7 +206,6 @@ impl Field {
             Stored::Nowhere => (None, chunk.rows.start, 0),
             Stored::Inline => (Some(array.inline().ok_or_else(unfit)?), chunk.rows.start, 0),
             Stored::Plain(_) => (Some(bytes), row, u64::from(segment.atoms.start)),
-            Stored::Filtered(_) if ready.is_some() => (ready, chunk.rows.start, chunk.units.start),
             Stored::Filtered(_) => {
                 array.decode(&chunk, bytes, decoded, scratch).map_err(place)?;
                 (Some(decoded), chunk.rows.start, chunk.units.start)
@@ -254,8 +241,6 @@ pub struct Work<'a> {
     pub segment: &'a Segment,
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// Its chunk, where that is decoded already.
-    pub ready: Option<&'a [u8]>,
     /// All wanted frames.
     pub wanted: &'a [Wanted],
     /// The wanted atoms.
@@ -337,7 +322,7 @@ impl Group<'_> {
         Some(row - self.offset - chunk.rows.start)
     }
 
-    /// Runs of whole rows: those that are near each other are read together.
+    /// Runs of whole rows: near ones share a read.
     fn whole_rows(&self, chunk: &Chunk, address: u64, len: u64, mut push: impl FnMut(Range<usize>, Extent)) {
         let row_bytes = self.array.row_bytes();
         let mut run: Option<(Range<usize>, Extent)> = None;

@@ -1,22 +1,20 @@
-//! H5MD and other trajectories in HDF5: fields in chunks that libhdf5 has located and Kinema reads and decodes itself.
+//! H5MD and other trajectories in HDF5: decodes chunks that libhdf5 has located.
 //!
-//! Structure (groups, units, which row belongs to which step) is read in Python and handed over as [`Told`].
+//! Structure (groups, units, the row of each step) is read in Python and passed as [`H5mdDescription`].
 //! Specification: H5MD 1.1, <https://www.nongnu.org/h5md/h5md.html>; HDF5 File Format Specification 3.0.
 
+mod external_rows;
 mod field;
-mod foreign;
-mod together;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::external_rows::RowRequest;
+pub use self::external_rows::{ReadRows, RowValues};
 pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
-use self::foreign::Ask;
-pub use self::foreign::{ReadRows, RowValues};
-use self::together::Coming;
 use super::{
-    Decoded, Decoder, Format, FormatInfo, Grain, Header, Loaded, ReadStructure, Request, Scan, ScanOptions, Scratch,
+    Decoded, Decoder, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions, Scratch,
     Segment, Wanted,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -59,7 +57,7 @@ impl Format for H5md {
     }
 
     fn open(&self, _: &dyn Source) -> Result<Arc<dyn Decoder>> {
-        Err(Error::new(ErrorKind::Unsupported, "HDF5 files are opened with libhdf5, which is not at hand here"))
+        Err(Error::new(ErrorKind::Unsupported, "HDF5 files are opened with libhdf5, which is not available here"))
     }
 
     fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
@@ -70,8 +68,8 @@ impl Format for H5md {
     }
 }
 
-/// What Python has read of a file's structure.
-pub struct Told {
+/// Description of a file's structure, as Python has read it (`kinema.h5md.H5mdDescription`).
+pub struct H5mdDescription {
     /// Number of atoms.
     pub n_atoms: u32,
     /// Number of frames.
@@ -117,17 +115,17 @@ impl H5mdDecoder {
     ///
     /// # Errors
     /// `Corrupt` where a field has another number of atoms, or fewer rows than its frames need.
-    pub fn new(told: Told) -> Result<Self> {
+    pub fn new(description: H5mdDescription) -> Result<Self> {
         let mut fields = Fields::NONE;
-        for (field, kind) in told.vectors.iter().zip(VECTORS) {
+        for (field, kind) in description.vectors.iter().zip(VECTORS) {
             if let Some(field) = field {
-                check_rows(field, told.n_frames)?;
-                check_units(field, u64::from(told.n_atoms))?;
+                check_rows(field, description.n_frames)?;
+                check_units(field, u64::from(description.n_atoms))?;
                 fields = fields | kind;
             }
         }
-        if let Some(cell) = &told.cell {
-            check_rows(cell, told.n_frames)?;
+        if let Some(cell) = &description.cell {
+            check_rows(cell, description.n_frames)?;
             let units = |array: &crate::container::hdf5::array::Array| array.shape()[1];
             if let Rows::Stored(pieces) = &cell.rows
                 && let Some((_, array)) = pieces.iter().find(|(_, array)| !matches!(units(array), 1 | 3))
@@ -137,41 +135,42 @@ impl H5mdDecoder {
             }
             fields = fields | Fields::CELL;
         }
-        for (there, field) in [(told.steps.is_some(), Fields::STEP), (told.times.is_some(), Fields::TIME)] {
+        for (there, field) in [(description.steps.is_some(), Fields::STEP), (description.times.is_some(), Fields::TIME)]
+        {
             if there {
                 fields = fields | field;
             }
         }
-        let short = |len: Option<usize>| len.is_some_and(|len| len as u64 != told.n_frames);
-        if short(told.steps.as_ref().map(Vec::len)) || short(told.times.as_ref().map(Vec::len)) {
+        let short = |len: Option<usize>| len.is_some_and(|len| len as u64 != description.n_frames);
+        if short(description.steps.as_ref().map(Vec::len)) || short(description.times.as_ref().map(Vec::len)) {
             return Err(Error::new(ErrorKind::Corrupt, "steps or times are not as many as frames"));
         }
         let mut index = ChunkedIndex {
-            n_frames: told.n_frames,
-            frame_bytes: told
+            n_frames: description.n_frames,
+            frame_bytes: description
                 .vectors
                 .iter()
                 .flatten()
-                .map(|field| frame_bytes(field, told.n_atoms))
+                .map(|field| frame_bytes(field, description.n_atoms))
                 .sum::<u64>()
                 .max(1),
             samples: Arc::from([]),
             frames_per_sample: 1,
-            steps: told.steps.map(Into::into),
-            times: told.times.map(Into::into),
+            steps: description.steps.map(Into::into),
+            times: description.times.map(Into::into),
         };
-        if let Some(samples) = told.vectors.iter().flatten().map(Field::samples).next() {
-            index.frames_per_sample = told.n_frames.div_ceil(samples.len().max(1) as u64);
+        if let Some(samples) = description.vectors.iter().flatten().map(Field::samples).next() {
+            index.frames_per_sample = description.n_frames.div_ceil(samples.len().max(1) as u64);
             index.samples = samples.into();
         }
         let header = Header {
-            n_atoms: told.n_atoms,
+            n_atoms: description.n_atoms,
             fields,
-            remarks: told.remarks,
-            variant: told.variant,
-            warnings: told.warnings,
+            remarks: description.remarks,
+            variant: description.variant,
+            warnings: description.warnings,
         };
-        let Told { vectors, cell, time_scale, other_files, .. } = told;
+        let H5mdDescription { vectors, cell, time_scale, other_files, .. } = description;
         Ok(Self { header, vectors, cell, index, time_scale, other_files })
     }
 
@@ -188,7 +187,7 @@ impl H5mdDecoder {
 fn frame_bytes(field: &Field, n_atoms: u32) -> u64 {
     match &field.rows {
         Rows::Stored(_) => field.frame_bytes(),
-        Rows::Foreign(..) => 12 * u64::from(n_atoms),
+        Rows::External(..) => 12 * u64::from(n_atoms),
     }
 }
 
@@ -241,13 +240,17 @@ impl Decoder for H5mdDecoder {
         Some(Scales { length: length as f32, velocity: velocity as f32, force: force as f32, time: self.time_scale })
     }
 
-    fn grain(&self, fields: Fields) -> Grain {
-        self.present(fields).fold(Grain::FRAME, |all, (_, field)| all.and(field.grain()))
+    fn has_stated_units(&self) -> bool {
+        true
     }
 
-    fn decoded_twice(&self, before: u64, after: u64, fields: Fields) -> u64 {
+    fn coupling(&self, fields: Fields) -> FrameCoupling {
+        self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
+    }
+
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
         let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
-        // fields weigh by their bytes: that a chunk of cells is cut matters little
+        // fields weigh by their bytes: to decode a chunk of cells again matters little
         let all: u64 = changing().map(Field::frame_bytes).sum();
         let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
         let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
@@ -263,7 +266,7 @@ impl Decoder for H5mdDecoder {
     }
 
     fn scan(&self, _: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
-        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation: None })
+        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation: None, damaged: Vec::new() })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
@@ -277,7 +280,7 @@ impl Decoder for H5mdDecoder {
             if number == CELL {
                 let units = match &field.rows {
                     Rows::Stored(pieces) => pieces.first().map_or(1, |(_, array)| array.shape()[1]),
-                    Rows::Foreign(..) => 3,
+                    Rows::External(..) => 3,
                 };
                 field.segments(number, wanted, &AtomSelection::all(units as u32), segments)?;
             } else {
@@ -297,46 +300,6 @@ impl Decoder for H5mdDecoder {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
-        self.decode_ready(Coming { segment, bytes, ready: None }, wanted, request, out, scratch)
-    }
-
-    fn decode_from(
-        &self,
-        first: usize,
-        loaded: Loaded<'_>,
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<(usize, u64)>> {
-        let mut chunks = std::mem::take(&mut scratch.chunks);
-        let outcome = self.decode_in_groups(first, loaded, wanted, request, out, scratch, &mut chunks);
-        scratch.chunks = chunks;
-        outcome
-    }
-}
-
-/// The buffers of a vector field: float32, and float64 where that is wanted.
-fn vectors_of<'b>(out: &'b mut BlockMut<'_>, number: usize) -> (&'b mut [f32], &'b mut [f64]) {
-    let narrow: &mut [f32] = match number {
-        0 => out.positions,
-        1 => out.velocities,
-        _ => out.forces,
-    };
-    (narrow, &mut *out.wide[number])
-}
-
-impl H5mdDecoder {
-    /// Puts the values of a segment into the rows of `out`.
-    fn decode_ready(
-        &self,
-        coming: Coming<'_>,
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        let Coming { segment, bytes, ready } = coming;
         if (bytes.len() as u64) < segment.whole.len {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
         }
@@ -352,7 +315,7 @@ impl H5mdDecoder {
                 let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
                 let factor = if native { 1.0 } else { field.scale };
                 let atoms = &request.atoms;
-                let work = Work { segment, bytes, ready, wanted, atoms, factor, decoded, scratch };
+                let work = Work { segment, bytes, wanted, atoms, factor, decoded, scratch };
                 match vectors_of(out, number as usize) {
                     (narrow, []) => field.decode(work, narrow, width)?,
                     (_, wide) => field.decode(work, wide, width)?,
@@ -361,7 +324,19 @@ impl H5mdDecoder {
         }
         Ok(Decoded::Done)
     }
+}
 
+/// The buffers of a vector field: float32, and float64 where that is wanted.
+fn vectors_of<'b>(out: &'b mut BlockMut<'_>, number: usize) -> (&'b mut [f32], &'b mut [f64]) {
+    let narrow: &mut [f32] = match number {
+        0 => out.positions,
+        1 => out.velocities,
+        _ => out.forces,
+    };
+    (narrow, &mut *out.wide[number])
+}
+
+impl H5mdDecoder {
     /// Steps, times, and whatever has no bytes: absent fields, fields that Python reads.
     fn stamps(
         &self,
@@ -396,10 +371,10 @@ impl H5mdDecoder {
                     (_, wide) => fill_row(wide, row, width, f64::NAN)?,
                 }
             }
-            if let Rows::Foreign(reader, _) = &field.rows {
+            if let Rows::External(reader, _) = &field.rows {
                 let factor = if native { 1.0 } else { field.scale };
-                let ask = Ask { number, field, wanted, atoms: &request.atoms, factor };
-                self.foreign(&**reader, &ask, out, &mut scratch.elsewhere)?;
+                let row_request = RowRequest { number, field, wanted, atoms: &request.atoms, factor };
+                self.read_external(&**reader, &row_request, out, &mut scratch.external_io)?;
             }
         }
         Ok(())
@@ -437,8 +412,7 @@ impl H5mdDecoder {
             }
         }
         let atoms = AtomSelection::all(units as u32);
-        let (ready, wanted) = (None, &dense);
-        let work = Work { segment: &here, bytes, ready, wanted, atoms: &atoms, factor, decoded, scratch };
+        let work = Work { segment: &here, bytes, wanted: &dense, atoms: &atoms, factor, decoded, scratch };
         field.decode(work, floats, width)?;
         for (one, values) in frames.iter().zip(floats.chunks_exact(width)) {
             if field.row(one.frame) >= 0 {

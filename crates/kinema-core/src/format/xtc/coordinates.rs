@@ -1,4 +1,4 @@
-//! Unpacks the bit stream of one XTC frame into scaled positions, all or selected; it parses no header.
+//! XTC coordinates: unpacks the bit stream of one frame into scaled positions, all or selected; it parses no header.
 //!
 //! The stream is a row of groups: a full coordinate, a flag, and a run of up to ten small differences. A group needs
 //! nothing of the one before but the run length and the width of the differences, so that groups without selected
@@ -60,7 +60,7 @@ pub(super) struct Job<'a> {
 
 /// How far unpacking came: what is carried from group to group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct UnpackState {
     /// Bit of the stream at which the next group starts.
     pub bit: u64,
     /// First atom of the next group.
@@ -85,7 +85,7 @@ pub(super) enum Stop {
 }
 
 /// Unpacks into `out`, which holds one place for each wanted atom.
-pub(super) fn unpack(job: &Job<'_>, out: &mut [[f32; 3]], cpu: Cpu) -> (Stop, Progress) {
+pub(super) fn unpack(job: &Job<'_>, out: &mut [[f32; 3]], cpu: Cpu) -> (Stop, UnpackState) {
     match cpu {
         Cpu::Baseline => unpack_body(job, out),
         #[cfg(target_arch = "x86_64")]
@@ -97,12 +97,12 @@ pub(super) fn unpack(job: &Job<'_>, out: &mut [[f32; 3]], cpu: Cpu) -> (Stop, Pr
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-fn unpack_avx2(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, Progress) {
+fn unpack_avx2(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
     unpack_body(job, out)
 }
 
 #[inline(always)]
-fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, Progress) {
+fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
     match job.full {
         FullCoordinate::Narrow(full) => unpack_with(job, full, out),
         FullCoordinate::Wide(full) => unpack_with(job, full, out),
@@ -111,29 +111,29 @@ fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, Progress) {
 }
 
 #[inline(always)]
-fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, Progress) {
-    let mut progress = Progress { bit: 0, atom: 0, written: 0, small: job.packing.small, run: 0 };
+fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
+    let mut state = UnpackState { bit: 0, atom: 0, written: 0, small: job.packing.small, run: 0 };
     // where no load can reach beyond the data, they are used as they are
     let inner_bits = (job.data.len().saturating_sub(LOAD_REACH) as u64) * 8;
-    let stop = pass(job, full, job.data, inner_bits, &mut progress, out);
+    let stop = pass(job, full, job.data, inner_bits, &mut state, out);
     if stop != Stop::Short {
-        return (stop, progress);
+        return (stop, state);
     }
     // ... and the last groups come from a copy that is padded with zeros
-    let start = (progress.bit / 8) as usize;
+    let start = (state.bit / 8) as usize;
     let Some(rest) = job.data.get(start..) else {
-        return (Stop::Short, progress);
+        return (Stop::Short, state);
     };
     let mut tail = [0; TAIL + LOAD_REACH];
     let kept = rest.len().min(TAIL);
     let (Some(to), Some(from)) = (tail.get_mut(..kept), rest.get(..kept)) else {
-        return (Stop::Short, progress);
+        return (Stop::Short, state);
     };
     to.copy_from_slice(from);
-    progress.bit %= 8;
-    let stop = pass(job, full, &tail, kept as u64 * 8, &mut progress, out);
-    progress.bit += start as u64 * 8;
-    (stop, progress)
+    state.bit %= 8;
+    let stop = pass(job, full, &tail, kept as u64 * 8, &mut state, out);
+    state.bit += start as u64 * 8;
+    (stop, state)
 }
 
 #[inline(always)]
@@ -142,12 +142,12 @@ fn pass<F: Full>(
     full: F,
     data: &[u8],
     limit: u64,
-    progress: &mut Progress,
+    state: &mut UnpackState,
     out: &mut [[f32; 3]],
 ) -> Stop {
     match job.selected {
-        None => all_groups(job, full, data, limit, progress, out),
-        Some(selected) => selected_groups(job, full, data, limit, progress, selected, out),
+        None => all_groups(job, full, data, limit, state, out),
+        Some(selected) => selected_groups(job, full, data, limit, state, selected, out),
     }
 }
 
@@ -161,10 +161,10 @@ struct Group {
     change: i32,
 }
 
-/// Reads the flag of the group at `progress`; every atom of the group lies below `n_atoms`.
+/// Reads the flag of the group at `state`; every atom of the group lies below `n_atoms`.
 #[inline(always)]
-fn group_at(data: &[u8], limit: u64, full_bits: u64, progress: &Progress, n_atoms: usize) -> Result<Group, Stop> {
-    let flag_at = progress.bit + full_bits;
+fn group_at(data: &[u8], limit: u64, full_bits: u64, state: &UnpackState, n_atoms: usize) -> Result<Group, Stop> {
+    let flag_at = state.bit + full_bits;
     let six = load(data, flag_at).ok_or(Stop::Short)? >> 58;
     let flagged = six >> 5;
     let differences = flag_at + 1 + 5 * flagged;
@@ -172,19 +172,19 @@ fn group_at(data: &[u8], limit: u64, full_bits: u64, progress: &Progress, n_atom
     // 43 / 128 divides 0..32 by 3
     let third = (five * 43) >> 7;
     let (run, change) =
-        if flagged == 1 { (third as usize, five as i32 - 3 * third as i32 - 1) } else { (progress.run, 0) };
+        if flagged == 1 { (third as usize, five as i32 - 3 * third as i32 - 1) } else { (state.run, 0) };
     if differences > limit {
         return Err(Stop::Short);
     }
     // the caller goes on only while there are atoms left
-    let left = n_atoms - progress.atom - 1;
+    let left = n_atoms - state.atom - 1;
     if run > left {
         return Err(Stop::RunTooLong(run - left));
     }
     Ok(Group { differences, run, change })
 }
 
-impl Progress {
+impl UnpackState {
     #[inline(always)]
     fn step_over(&mut self, group: &Group) {
         // not negative: `small` was found in the table, or there is no run
@@ -212,11 +212,11 @@ fn all_groups<F: Full>(
     full: F,
     data: &[u8],
     limit: u64,
-    progress: &mut Progress,
+    state: &mut UnpackState,
     out: &mut [[f32; 3]],
 ) -> Stop {
-    let mut converted = progress.atom;
-    let mut at = *progress;
+    let mut converted = state.atom;
+    let mut at = *state;
     let stop = loop {
         if at.atom - converted >= CONVERT_ATOMS {
             convert(job, out, converted, at.atom);
@@ -231,7 +231,7 @@ fn all_groups<F: Full>(
     };
     convert(job, out, converted, at.atom);
     at.written = at.atom;
-    *progress = at;
+    *state = at;
     stop
 }
 
@@ -242,7 +242,7 @@ fn whole_group<F: Full>(
     full: F,
     data: &[u8],
     limit: u64,
-    at: &mut Progress,
+    at: &mut UnpackState,
     out: &mut [[f32; 3]],
 ) -> Result<(), Stop> {
     let group = group_at(data, limit, full.bits(), at, job.n_atoms)?;
@@ -314,11 +314,11 @@ fn selected_groups<F: Full>(
     full: F,
     data: &[u8],
     limit: u64,
-    progress: &mut Progress,
+    state: &mut UnpackState,
     selected: &[u32],
     out: &mut [[f32; 3]],
 ) -> Stop {
-    let mut at = *progress;
+    let mut at = *state;
     let stop = loop {
         let Some(&next) = selected.get(at.written) else {
             break Stop::Done;
@@ -342,7 +342,7 @@ fn selected_groups<F: Full>(
         }
         at.step_over(&group);
     };
-    *progress = at;
+    *state = at;
     stop
 }
 
@@ -354,7 +354,7 @@ fn part_of_group<F: Full>(
     full: F,
     data: &[u8],
     limit: u64,
-    at: &Progress,
+    at: &UnpackState,
     group: &Group,
     selected: &[u32],
     out: &mut [[f32; 3]],

@@ -1,4 +1,4 @@
-//! Parses and checks the header of one XTC frame, up to the compressed bit stream; it reads no coordinates.
+//! The XTC frame header: parsed and checked up to the compressed bit stream.
 
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};

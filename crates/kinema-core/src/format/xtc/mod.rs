@@ -5,11 +5,12 @@
 mod coordinates;
 mod header;
 mod radix;
+mod resync;
 mod scan;
 
 use std::sync::Arc;
 
-use self::coordinates::{Cpu, Job, Progress, Stop};
+use self::coordinates::{Cpu, Job, Stop, UnpackState};
 use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
@@ -115,7 +116,7 @@ impl Decoder for XtcDecoder {
         scan::scan(source, self.header.n_atoms, options, scan::PARALLEL_FROM)
     }
 
-    fn searches(&self) -> bool {
+    fn supports_ranged_scan(&self) -> bool {
         true
     }
 
@@ -128,10 +129,10 @@ impl Decoder for XtcDecoder {
         scan::scan_range(source, self.header.n_atoms, range, progress)
     }
 
-    fn scan_with(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
+    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
         match found {
             [] => self.scan(source, options),
-            found => scan::scan_with(source, self.header.n_atoms, options, found),
+            found => scan::scan_with_ranges(source, self.header.n_atoms, options, found),
         }
     }
 
@@ -271,8 +272,7 @@ fn packed(
     places: &mut [[f32; 3]],
 ) -> Result<Decoded> {
     let start = segment.whole.offset;
-    let sizes = [0, 1, 2].map(|axis| i64::from(packing.max[axis]) - i64::from(packing.min[axis]) + 1);
-    let full = FullCoordinate::new(sizes.map(|size| u64::try_from(size).unwrap_or(0))).ok_or_else(|| {
+    let full = full_coordinate(packing).ok_or_else(|| {
         let what = format!(
             "wrong range of the coordinates, expected below 2^32, found {:?} to {:?}",
             packing.min, packing.max
@@ -289,19 +289,17 @@ fn packed(
         selected: request.atoms.indices(),
         length: request.scales.length,
     };
-    let (stop, progress) = coordinates::unpack(&job, places, Cpu::detect());
+    let (stop, state) = coordinates::unpack(&job, places, Cpu::detect());
     if stop == Stop::Short && data.len() < whole {
-        return Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &progress, request)));
+        return Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &state, request)));
     }
     // a group that was stepped over may have ended behind the stream
-    let at = start.saturating_add(header.len() as u64).saturating_add((progress.bit / 8).min(packing.n_bytes));
+    let at = start.saturating_add(header.len() as u64).saturating_add((state.bit / 8).min(packing.n_bytes));
     match stop {
         Stop::Done => Ok(Decoded::Done),
-        Stop::Short => Err(Error::corrupt(
-            "the compressed coordinates end early",
-            format!("{} atoms", header.n_atoms),
-            progress.atom,
-        )),
+        Stop::Short => {
+            Err(Error::corrupt("the compressed coordinates end early", format!("{} atoms", header.n_atoms), state.atom))
+        }
         Stop::RunTooLong(by) => {
             Err(Error::corrupt("a run of atoms is too long", format!("{} atoms", header.n_atoms), format!("{by} more")))
         }
@@ -310,12 +308,27 @@ fn packed(
     .map_err(|error| error.at_byte(at))
 }
 
-/// How many bytes of the frame to ask for after the `given` bytes of its bit stream gave out at `progress`.
-fn longer_prefix(segment: &Segment, header: &FrameHeader, given: usize, progress: &Progress, request: &Request) -> u64 {
+fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {
+    let sizes = [0, 1, 2].map(|axis| i64::from(packing.max[axis]) - i64::from(packing.min[axis]) + 1);
+    FullCoordinate::new(sizes.map(|size| u64::try_from(size).unwrap_or(0)))
+}
+
+/// Bytes that the compressed coordinates of all atoms take of a `stream`; `None` where they cannot be decoded.
+fn stream_bytes(header: &FrameHeader, offset: u64, stream: &[u8]) -> Option<u64> {
+    let packing = header.packing.filter(|packing| packing.check(offset).is_ok())?;
+    let n_atoms = header.n_atoms as usize;
+    let full = full_coordinate(packing)?;
+    let job = Job { packing, full, n_atoms, data: stream, selected: None, length: 1.0 };
+    let (stop, state) = coordinates::unpack(&job, &mut vec![[0.0; 3]; n_atoms], Cpu::detect());
+    (stop == Stop::Done).then(|| state.bit.div_ceil(8))
+}
+
+/// How many bytes of the frame to ask for after the `given` bytes of its bit stream gave out at `state`.
+fn longer_prefix(segment: &Segment, header: &FrameHeader, given: usize, state: &UnpackState, request: &Request) -> u64 {
     let given = given as u64;
     let atoms = request.atoms.last().map_or(0, |last| u128::from(last) + 1);
-    let ended = progress.atom.max(1) as u128;
-    let needs = u128::from(progress.bit / 8) * atoms / ended * 9 / 8;
+    let ended = state.atom.max(1) as u128;
+    let needs = u128::from(state.bit / 8) * atoms / ended * 9 / 8;
     // at least a quarter more each time, so that few rounds suffice whatever the guess
     let needs = u64::try_from(needs).unwrap_or(u64::MAX).max(given + given / 4).saturating_add(512);
     needs.saturating_add(header.len() as u64).min(segment.whole.len)

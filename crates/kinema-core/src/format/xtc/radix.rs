@@ -1,4 +1,4 @@
-//! Takes apart the mixed-radix numbers in which XTC packs three integers; it knows no groups and no atoms.
+//! XTC mixed-radix numbers, in which three integers are packed; groups and atoms are unknown here.
 //!
 //! The numbers are stored lowest byte first inside a bit stream that runs from the most significant bit, so a
 //! number of `n` bits is `n / 8` whole bytes, then the `n % 8` highest bits.

@@ -1,15 +1,14 @@
-//! Finds the frames of an XTC file by hopping from header to header; it reads no coordinates on purpose.
+//! XTC scan: finds the frames of a file by hopping from header to header, without reading coordinates.
 //!
-//! Big files are cut into byte ranges that are walked side by side: each walk begins at the first header found in its
-//! range and ends at the first header of the next. Where two walks do not meet, that range is walked again from where
-//! the one before ended, so that the index is that of a walk from the start whatever the bytes.
+//! Large files are divided into byte ranges that are scanned in parallel: each scan begins at the first header in its
+//! range and ends at the first header of the next. Where two scans do not meet, that range is scanned again from where
+//! the one before ended, so that the index is that of a scan from the start whatever the bytes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::header::{FrameHeader, HeaderFault, LONGEST_HEADER, PLAIN_HEADER};
+use super::header::{FrameHeader, HeaderFault, LONGEST_HEADER};
 use super::{NAME, ends_early};
-use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Scan, ScanOptions};
 use crate::index::{Index, TableBuilder, TableIndex};
@@ -20,45 +19,43 @@ pub(super) const PARALLEL_FROM: u64 = 64 << 20;
 /// Frames up to this size are read with all that is between their headers: cheaper than a call for each.
 const SMALL_FRAME: u64 = 8 << 10;
 /// Bytes read at once where frames are small or a header is searched.
-const WINDOW: u64 = 256 << 10;
+pub(super) const WINDOW: u64 = 256 << 10;
 /// Frames between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
-/// Headers that must follow one another for the first to be believed.
-const CHAIN: usize = 3;
 
 /// Finds all frames; files of `parallel_from` bytes or more on several threads.
 pub(super) fn scan(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>, parallel_from: u64) -> Result<Scan> {
-    finished(source, n_atoms, options, |file, builder, report| {
-        let todo = builder.end()..file.len;
+    finished(source, n_atoms, options, |file, frames, report| {
+        let todo = frames.builder.end()..file.len;
         if options.workers > 1 && todo.end - todo.start >= parallel_from.max(1) {
-            file.walk_in_ranges(builder, todo, options.workers, report)
+            file.walk_in_ranges(frames, todo, options.workers, report)
         } else {
-            file.walk(builder, file.len, report)
+            file.walk(frames, file.len, report)
         }
     })
 }
 
-/// Finds all frames with those that others have found in ascending byte ranges; what does not meet is walked again.
-pub(super) fn scan_with(
+/// Finds all frames, given the indices of ascending byte ranges; ranges that do not meet are walked again.
+pub(super) fn scan_with_ranges(
     source: &dyn Source,
     n_atoms: u32,
     options: &ScanOptions<'_>,
-    found: &[TableIndex],
+    ranges: &[TableIndex],
 ) -> Result<Scan> {
-    finished(source, n_atoms, options, |file, builder, report| {
-        for table in found.iter().filter(|table| table.n_frames() > 0 && table_end(table) <= file.len) {
+    finished(source, n_atoms, options, |file, frames, report| {
+        for table in ranges.iter().filter(|table| table.n_frames() > 0 && table_end(table) <= file.len) {
             let first = table.extent(0).offset;
-            if first >= builder.end() {
-                let end = file.walk(builder, first, report)?;
+            if first >= frames.builder.end() {
+                let end = file.walk(frames, first, report)?;
                 if !matches!(end, End::Stopped) {
                     return Ok(end);
                 }
             }
-            if first == builder.end() {
-                builder.append(table)?;
+            if first == frames.builder.end() {
+                frames.builder.append(table)?;
             }
         }
-        file.walk(builder, file.len, report)
+        file.walk(frames, file.len, report)
     })
 }
 
@@ -69,37 +66,41 @@ pub(super) fn scan_range(
     range: Range<u64>,
     progress: &(dyn Fn(u64) -> Result<()> + Sync),
 ) -> Result<TableIndex> {
-    let file = File { source, n_atoms, len: source.len()? };
+    let file = File { source, n_atoms, len: source.len()?, skip_damaged: false };
     let report = Report { done: AtomicU64::new(0), progress };
     let range = range.start..range.end.min(file.len);
     let walked = file.walk_range(range.clone(), range.start == 0, &report)?;
-    Ok(walked.map(|walked| walked.builder.finish()).unwrap_or_default())
+    Ok(walked.map(|walked| walked.frames.builder.finish()).unwrap_or_default())
 }
 
-/// What `walk` makes of the file behind the known index.
+/// The scan of a file by `walk`, behind its previous index.
 fn finished(
     source: &dyn Source,
     n_atoms: u32,
     options: &ScanOptions<'_>,
-    walk: impl FnOnce(&File<'_>, &mut TableBuilder, &Report<'_>) -> Result<End>,
+    walk: impl FnOnce(&File<'_>, &mut Frames, &Report<'_>) -> Result<End>,
 ) -> Result<Scan> {
     let len = source.len()?;
-    let mut builder = match &options.known {
+    let builder = match &options.previous {
         Some(Index::Table(table)) if table_end(table) <= len => TableBuilder::extend(table.clone()),
         // an index of a file that was longer, or of another kind, is of no use here
         _ => TableBuilder::new(0),
     };
-    let file = File { source, n_atoms, len };
+    let file = File { source, n_atoms, len, skip_damaged: options.skip_damaged };
     let report = Report { done: AtomicU64::new(builder.end()), progress: options.progress };
-    let end = walk(&file, &mut builder, &report)?;
-    let place = |error: Error, frame| error.at_frame(frame).in_format(NAME).at_path(source.path());
+    let mut frames = Frames { builder, damaged: Vec::new() };
+    let end = walk(&file, &mut frames, &report)?;
+    let n_frames = frames.builder.n_frames();
+    let place = |error: Error| error.at_frame(n_frames).in_format(NAME).at_path(source.path());
     let truncation = match end {
         End::Stopped => None,
-        End::Truncated(error) => Some(place(error, builder.n_frames())),
-        End::Corrupt(error) => return Err(place(error, builder.n_frames())),
+        End::Truncated(error) => Some(place(error)),
+        End::Corrupt(error) => return Err(place(error)),
     };
     (options.progress)(len)?;
-    Ok(Scan { index: Index::Table(builder.finish()), truncation })
+    let table = frames.builder.finish();
+    let damaged = frames.damaged.iter().filter_map(|&offset| table.frame_at(offset)).collect();
+    Ok(Scan { index: Index::Table(table), truncation, damaged })
 }
 
 fn table_end(table: &TableIndex) -> u64 {
@@ -114,14 +115,21 @@ enum End {
     Corrupt(Error),
 }
 
-/// Bytes walked by all threads together.
-struct Report<'a> {
+/// What a walk has found.
+pub(super) struct Frames {
+    pub builder: TableBuilder,
+    /// First bytes of the damaged stretches among the frames.
+    pub damaged: Vec<u64>,
+}
+
+/// Bytes walked by all threads.
+pub(super) struct Report<'a> {
     done: AtomicU64,
     progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
 }
 
 impl Report<'_> {
-    fn add(&self, bytes: u64) -> Result<()> {
+    pub fn add(&self, bytes: u64) -> Result<()> {
         let before = self.done.fetch_add(bytes, Ordering::Relaxed);
         (self.progress)(before.saturating_add(bytes))
     }
@@ -130,26 +138,28 @@ impl Report<'_> {
 /// The frames of one byte range.
 struct Walked {
     first: u64,
-    builder: TableBuilder,
+    frames: Frames,
     end: End,
 }
 
-struct File<'a> {
-    source: &'a dyn Source,
-    n_atoms: u32,
-    len: u64,
+pub(super) struct File<'a> {
+    pub source: &'a dyn Source,
+    pub n_atoms: u32,
+    pub len: u64,
+    /// Whether a walk goes on behind damage.
+    skip_damaged: bool,
 }
 
 /// A part of the file in memory.
 #[derive(Default)]
-struct Window {
+pub(super) struct Window {
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl Window {
     /// The bytes from `offset` on, at least `at_least` of them unless the file ends, else `len` are read.
-    fn at<'a>(&'a mut self, file: &File<'_>, offset: u64, at_least: usize, len: u64) -> Result<&'a [u8]> {
+    pub fn at<'a>(&'a mut self, file: &File<'_>, offset: u64, at_least: usize, len: u64) -> Result<&'a [u8]> {
         let left = file.len.saturating_sub(offset);
         let at_least = left.min(at_least as u64);
         let end = self.start + self.bytes.len() as u64;
@@ -172,8 +182,24 @@ impl Window {
 }
 
 impl File<'_> {
-    /// Adds the frames that start at `builder.end()` and before `stop`.
-    fn walk(&self, builder: &mut TableBuilder, stop: u64, report: &Report<'_>) -> Result<End> {
+    /// Adds the frames that start at the end of `frames` and before `stop`; over damage where that is asked for.
+    fn walk(&self, frames: &mut Frames, stop: u64, report: &Report<'_>) -> Result<End> {
+        loop {
+            let end = self.walk_sound(&mut frames.builder, stop, report)?;
+            // where a range begins with damage, the frame before it is not known
+            let unknown = frames.builder.n_frames() == 0 && frames.builder.end() > 0;
+            let stepped = match end {
+                End::Corrupt(_) if self.skip_damaged && !unknown => self.step_over(frames, report)?,
+                _ => false,
+            };
+            if !stepped {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// As [`File::walk`], up to a frame that is wrong.
+    fn walk_sound(&self, builder: &mut TableBuilder, stop: u64, report: &Report<'_>) -> Result<End> {
         let mut window = Window::default();
         let mut frame_len = 0;
         let mut reported = builder.end();
@@ -191,7 +217,7 @@ impl File<'_> {
             };
             frame_len = header.frame_len();
             if frame_len > left {
-                return Ok(End::Truncated(ends_early(offset, frame_len, self.len)));
+                return self.overlong(offset, &header, report);
             }
             builder
                 .push(frame_len, i64::from(header.step), f64::from(header.time))
@@ -205,14 +231,26 @@ impl File<'_> {
         Ok(End::Stopped)
     }
 
-    fn place(&self, error: Error, offset: u64) -> Error {
+    /// Why a frame would end behind the file: it is the incomplete last one, unless frames follow it.
+    fn overlong(&self, offset: u64, header: &FrameHeader, report: &Report<'_>) -> Result<End> {
+        let start = offset + header.len() as u64;
+        let Some(next) = self.find_frame(&(start..self.len), report)? else {
+            return Ok(End::Truncated(ends_early(offset, header.frame_len(), self.len)));
+        };
+        let expected = format!("at most {}, as the next frame is at byte {next}", next - start);
+        let found = header.packing.map_or(0, |packing| packing.n_bytes);
+        let error = Error::corrupt("wrong length of the compressed coordinates", expected, found);
+        Ok(End::Corrupt(error.at_byte(offset.saturating_add(88))))
+    }
+
+    pub(super) fn place(&self, error: Error, offset: u64) -> Error {
         error.at_byte(offset).in_format(NAME).at_path(self.source.path())
     }
 
     /// As [`File::walk`], on several threads over ranges of `todo`.
     fn walk_in_ranges(
         &self,
-        builder: &mut TableBuilder,
+        frames: &mut Frames,
         todo: Range<u64>,
         workers: usize,
         report: &Report<'_>,
@@ -231,11 +269,12 @@ impl File<'_> {
         });
         for (range, walked) in ranges.into_iter().zip(walked) {
             let end = match walked? {
-                Some(walked) if walked.first == builder.end() => {
-                    builder.append(&walked.builder.finish())?;
+                Some(walked) if walked.first == frames.builder.end() && walked.frames.builder.n_frames() > 0 => {
+                    frames.builder.append(&walked.frames.builder.finish())?;
+                    frames.damaged.extend(walked.frames.damaged);
                     walked.end
                 }
-                _ => self.walk(builder, range.end, report)?,
+                _ => self.walk(frames, range.end, report)?,
             };
             if !matches!(end, End::Stopped) {
                 return Ok(end);
@@ -245,66 +284,14 @@ impl File<'_> {
     }
 
     /// Walks the frames that start in `range`; `None` where no header is found in it.
-    fn walk_range(&self, range: Range<u64>, known: bool, report: &Report<'_>) -> Result<Option<Walked>> {
-        let first = if known { Some(range.start) } else { self.find_header(&range)? };
+    fn walk_range(&self, range: Range<u64>, at_frame: bool, report: &Report<'_>) -> Result<Option<Walked>> {
+        let first = if at_frame { Some(range.start) } else { self.find_header(&range, report)? };
         let Some(first) = first else {
             return Ok(None);
         };
-        let mut builder = TableBuilder::new(first);
-        let end = self.walk(&mut builder, range.end, report)?;
-        Ok(Some(Walked { first, builder, end }))
-    }
-
-    /// The first place in `range` that looks like a header and is followed by others.
-    fn find_header(&self, range: &Range<u64>) -> Result<Option<u64>> {
-        let mut window = Window::default();
-        let mut probe = Window::default();
-        // headers lie at multiples of four bytes, for all items of XDR do
-        let mut offset = range.start.next_multiple_of(4);
-        while offset < range.end {
-            let bytes = window.at(self, offset, PLAIN_HEADER, WINDOW)?;
-            if bytes.len() < PLAIN_HEADER {
-                return Ok(None);
-            }
-            let candidates = (bytes.len() - PLAIN_HEADER) / 4 + 1;
-            for i in 0..candidates {
-                let candidate = offset + 4 * i as u64;
-                if candidate >= range.end {
-                    return Ok(None);
-                }
-                if self.looks_like_header(bytes, 4 * i) && self.is_chain(&mut probe, candidate)? {
-                    return Ok(Some(candidate));
-                }
-            }
-            offset += 4 * candidates as u64;
-        }
-        Ok(None)
-    }
-
-    fn looks_like_header(&self, bytes: &[u8], at: usize) -> bool {
-        let n_atoms = Some(self.n_atoms);
-        // the atom count first: it differs from noise more often than the first half of the magic number
-        xdr::int(bytes, at + 4).map(|n| n as u32) == n_atoms
-            && xdr::int(bytes, at + 52).map(|n| n as u32) == n_atoms
-            && matches!(xdr::int(bytes, at), Some(super::MAGIC_CLASSIC | super::MAGIC_LONG))
-    }
-
-    /// Whether [`CHAIN`] headers follow each other from `offset`, or as many as fit exactly into the file.
-    fn is_chain(&self, probe: &mut Window, mut offset: u64) -> Result<bool> {
-        for _ in 0..=CHAIN {
-            if offset == self.len {
-                return Ok(true);
-            }
-            let bytes = probe.at(self, offset, LONGEST_HEADER, LONGEST_HEADER as u64)?;
-            let Ok(header) = FrameHeader::parse(bytes, offset, Some(self.n_atoms)) else {
-                return Ok(false);
-            };
-            offset = offset.saturating_add(header.frame_len());
-            if offset > self.len {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let mut frames = Frames { builder: TableBuilder::new(first), damaged: Vec::new() };
+        let end = self.walk(&mut frames, range.end, report)?;
+        Ok(Some(Walked { first, frames, end }))
     }
 }
 
@@ -323,9 +310,9 @@ mod tests {
     const MIXED: &[u8] = include_bytes!("../../../tests/data/xtc/mixed.xtc");
     const N_ATOMS: u32 = 540;
 
-    fn scanned(bytes: &[u8], workers: usize, known: Option<Index>) -> Result<Scan> {
+    fn scanned(bytes: &[u8], workers: usize, previous: Option<Index>) -> Result<Scan> {
         let source = MemorySource::new("test.xtc", bytes.to_vec());
-        scan(&source, N_ATOMS, &ScanOptions { known, workers, progress: &|_| Ok(()) }, 1)
+        scan(&source, N_ATOMS, &ScanOptions { previous, workers, progress: &|_| Ok(()), skip_damaged: false }, 1)
     }
 
     /// Both scans have the same index, and end for the same reason at the same place.
@@ -360,13 +347,13 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_found_gives_the_index_of_a_walk() {
+    fn indices_of_ranges_give_the_index_of_a_walk() {
         let whole = MIXED.repeat(5);
         let mut broken = whole.clone();
         broken[2 * MIXED.len() + 4] ^= 0x80;
         for bytes in [&whole[..], &whole[..whole.len() - 9], &broken] {
             let source = MemorySource::new("test.xtc", bytes.to_vec());
-            let options = ScanOptions { known: None, workers: 1, progress: &|_| Ok(()) };
+            let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
             let serial = scan(&source, N_ATOMS, &options, u64::MAX);
             for n in [1, 2, 5, 13] {
                 let ranges = cut(&(0..bytes.len() as u64), n);
@@ -375,11 +362,11 @@ mod tests {
                     .map(|range| scan_range(&source, N_ATOMS, range, &|_| Ok(())).expect("readable"))
                     .collect();
                 for lost in 0..=n {
-                    let together = scan_with(&source, N_ATOMS, &options, &found);
-                    match (&serial, together) {
+                    let combined = scan_with_ranges(&source, N_ATOMS, &options, &found);
+                    match (&serial, combined) {
                         (Ok(one), Ok(other)) => assert_eq!(one.index, other.index),
                         (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
-                        (one, other) => panic!("{one:?} but together {other:?}"),
+                        (one, other) => panic!("{one:?} but combined {other:?}"),
                     }
                     // nor does it matter whether one is missing
                     if let Some(table) = found.get_mut(lost) {
@@ -406,10 +393,11 @@ mod tests {
         let bytes = MIXED.repeat(3);
         let whole = scanned(&bytes, 1, None).expect("sound").index;
         for cut in [0, MIXED.len(), bytes.len() - 5, bytes.len()] {
-            let known = scanned(&bytes[..cut], 1, None).expect("sound").index;
+            let previous = scanned(&bytes[..cut], 1, None).expect("sound").index;
             let source = RecordingSource::new(MemorySource::new("test.xtc", bytes.clone()));
-            let start = known.end().unwrap_or(0);
-            let options = ScanOptions { known: Some(known), workers: 1, progress: &|_| Ok(()) };
+            let start = previous.end().unwrap_or(0);
+            let options =
+                ScanOptions { previous: Some(previous), workers: 1, progress: &|_| Ok(()), skip_damaged: false };
             assert_eq!(scan(&source, N_ATOMS, &options, 1).expect("sound").index, whole);
             assert!(source.take().iter().all(|read| read.offset >= start));
         }
@@ -423,7 +411,7 @@ mod tests {
         let source = MemorySource::new("test.xtc", MIXED.repeat(2000));
         let cancel = |_| Err(Error::new(ErrorKind::Cancelled, "cancelled"));
         for workers in [1, 2] {
-            let options = ScanOptions { known: None, workers, progress: &cancel };
+            let options = ScanOptions { previous: None, workers, progress: &cancel, skip_damaged: false };
             let error = scan(&source, N_ATOMS, &options, 1).expect_err("cancelled");
             assert_eq!(error.kind(), ErrorKind::Cancelled);
         }

@@ -1,4 +1,4 @@
-//! The filters that Kinema writes with, by name.
+//! Filters of new data sets, by the name of the compression.
 //!
 //! It does not encode: the values are what the data set's filter message must say, and what `Pipeline` encodes by.
 
@@ -8,17 +8,49 @@ use crate::{Error, ErrorKind, Result};
 /// Version of bitshuffle's client values, which its plugin puts before those given.
 const BITSHUFFLE_VERSION: [u32; 2] = [0, 4];
 
-/// The filters of one way to compress, in the order of writing.
+/// Levels of a compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levels {
+    /// Fastest.
+    pub lowest: u32,
+    /// Smallest.
+    pub highest: u32,
+    /// Unless stated otherwise.
+    pub default: u32,
+}
+
+/// A compression by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    /// Name, as in arguments.
+    pub name: &'static str,
+    /// `None`: it has no levels.
+    pub levels: Option<Levels>,
+}
+
+const fn leveled(name: &'static str, lowest: u32, highest: u32, default: u32) -> Compression {
+    Compression { name, levels: Some(Levels { lowest, highest, default }) }
+}
+
+const fn plain(name: &'static str) -> Compression {
+    Compression { name, levels: None }
+}
+
+/// The compressions that Kinema writes.
 ///
-/// `name` is one of
-/// - `"none"`: no filter;
-/// - `"gzip"`: shuffle and deflate, levels 0 to 9 (4): every HDF5 library reads it;
-/// - `"zstd"`: shuffle and zstd, levels 1 to 22 (3);
-/// - `"lz4"`: shuffle and LZ4, no levels;
-/// - `"bitshuffle"`, `"bitshuffle-lz4"`, `"bitshuffle-zstd"`: bitshuffle, alone or with a codec; levels as of zstd.
-///
-/// With `level` `None` it is the one in brackets. `element_size` in bytes. All but the first two need a plugin
-/// (hdf5plugin has them) to be read by libhdf5.
+/// "gzip", "zstd" and "lz4" have shuffle before them; every HDF5 library reads "gzip". All but the first two need a
+/// plugin (hdf5plugin has them) to be read by libhdf5.
+pub const COMPRESSIONS: &[Compression] = &[
+    plain("none"),
+    leveled("gzip", 0, 9, 4),
+    leveled("zstd", 1, 22, 3),
+    plain("lz4"),
+    plain("bitshuffle"),
+    plain("bitshuffle-lz4"),
+    leveled("bitshuffle-zstd", 1, 22, 3),
+];
+
+/// The filters of one of [`COMPRESSIONS`], in the order of writing. `element_size` in bytes.
 ///
 /// The values are as *stored*. Where the filter is set through libhdf5 (`H5Pset_filter`) with bitshuffle's plugin
 /// loaded, only those from the fourth on (block size, codec, level) are given: the plugin adds the others.
@@ -26,42 +58,38 @@ const BITSHUFFLE_VERSION: [u32; 2] = [0, 4];
 /// # Errors
 /// `InvalidArgument` for another name, a level out of its range, or a level where there is none.
 pub fn creation_filters(name: &str, level: Option<u32>, element_size: usize) -> Result<Vec<StoredFilter>> {
-    let element = u32::try_from(element_size).ok().filter(|element| *element > 0).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, format!("an element of {element_size} bytes cannot be compressed"))
+    let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
+    let element = u32::try_from(element_size)
+        .ok()
+        .filter(|element| *element > 0)
+        .ok_or_else(|| invalid(format!("an element of {element_size} bytes cannot be compressed")))?;
+    let compression = COMPRESSIONS.iter().find(|compression| compression.name == name).ok_or_else(|| {
+        let names: Vec<&str> = COMPRESSIONS.iter().map(|compression| compression.name).collect();
+        invalid(format!("no compression \"{name}\"; there are {}", names.join(", ")))
     })?;
-    let levels = match name {
-        "gzip" => Some((0, 9, 4)),
-        "zstd" | "bitshuffle-zstd" => Some((1, 22, 3)),
-        _ => None,
-    };
-    let level = match (levels, level) {
-        (Some((_, _, default)), None) => default,
-        (Some((lowest, highest, _)), Some(level)) if (lowest..=highest).contains(&level) => level,
-        (Some((lowest, highest, _)), Some(level)) => {
-            let what = format!("level {level} of compression \"{name}\" is not one of {lowest} to {highest}");
-            return Err(Error::new(ErrorKind::InvalidArgument, what));
-        }
+    let level = match (compression.levels, level) {
         (None, None) => 0,
-        (None, Some(_)) => {
-            return Err(Error::new(ErrorKind::InvalidArgument, format!("compression \"{name}\" has no levels")));
+        (None, Some(_)) => return Err(invalid(format!("compression \"{name}\" has no levels"))),
+        (Some(levels), level) => {
+            let (Levels { lowest, highest, .. }, level) = (levels, level.unwrap_or(levels.default));
+            if !(lowest..=highest).contains(&level) {
+                let what = format!("level {level} of compression \"{name}\" is not one of {lowest} to {highest}");
+                return Err(invalid(what));
+            }
+            level
         }
     };
     let filter = |id, values: &[u32]| StoredFilter { id, values: values.to_vec() };
     let [major, minor] = BITSHUFFLE_VERSION;
     let shuffle = filter(2, &[element]);
     Ok(match name {
-        "none" => vec![],
         "gzip" => vec![shuffle, filter(1, &[level])],
         "zstd" => vec![shuffle, filter(32015, &[level])],
         "lz4" => vec![shuffle, filter(32004, &[0])],
         "bitshuffle" => vec![filter(32008, &[major, minor, element, 0, 0])],
         "bitshuffle-lz4" => vec![filter(32008, &[major, minor, element, 0, 2])],
         "bitshuffle-zstd" => vec![filter(32008, &[major, minor, element, 0, 3, level])],
-        _ => {
-            let what = format!(
-                "no compression \"{name}\"; there are none, gzip, zstd, lz4, bitshuffle, bitshuffle-lz4, bitshuffle-zstd"
-            );
-            return Err(Error::new(ErrorKind::InvalidArgument, what));
-        }
+        // "none"
+        _ => vec![],
     })
 }

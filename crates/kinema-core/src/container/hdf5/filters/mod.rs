@@ -1,23 +1,20 @@
-//! Decodes and encodes HDF5 chunks: the filters of a data set, one after the other.
+//! HDF5 filters: decoding and encoding of chunks, one module a filter.
 //!
-//! It knows no file and no array: a chunk is a run of bytes. Each filter has a module of its own.
+//! A chunk is a run of bytes here; files and arrays are unknown.
 
 mod bitshuffle;
 mod creation;
 mod deflate;
 mod fletcher32;
-mod inflate;
 mod lz4;
 mod lzf;
 mod pipeline;
 mod planes;
 mod scale_offset;
-mod together;
 mod zstandard;
 
-pub use creation::creation_filters;
+pub use creation::{COMPRESSIONS, Compression, Levels, creation_filters};
 pub use pipeline::Pipeline;
-pub use together::{StoredChunk, TOGETHER, decode_together};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -95,7 +92,6 @@ pub struct FilterScratch {
 #[derive(Default)]
 struct Coders {
     inflate: Option<libdeflater::Decompressor>,
-    inflate_together: Option<inflate::Inflater>,
     deflate: Option<(u32, libdeflater::Compressor)>,
     zstd_decoder: Option<zstd::bulk::Decompressor<'static>>,
     zstd_encoder: Option<(i32, zstd::bulk::Compressor<'static>)>,

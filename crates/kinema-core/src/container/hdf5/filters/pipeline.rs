@@ -1,6 +1,4 @@
-//! The filters of one data set as a pipeline: checked once, then used for every chunk.
-//!
-//! It contains no filter itself; those are in the modules beside this one.
+//! The filter pipeline of a data set: checked once, then used for every chunk.
 
 use super::{Coders, Filter, FilterScratch, Size, StoredFilter, make_room};
 use super::{deflate, fletcher32, lz4, lzf, planes, zstandard};
@@ -135,7 +133,7 @@ impl Pipeline {
     }
 }
 
-pub(super) fn skipped(mask: u32, filter: usize) -> bool {
+fn skipped(mask: u32, filter: usize) -> bool {
     mask >> filter & 1 == 1
 }
 

@@ -1,0 +1,107 @@
+//! The kernel behind every quantity that is read from the moments of each atom's position over frames.
+//!
+//! It knows no quantity: [`Quantity`] says which moments one needs and what it makes of them.
+
+use std::marker::PhantomData;
+
+use kinema_core::Result;
+use kinema_core::frame::{BlockView, Fields};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::selection::AtomSelection;
+
+use crate::blocks;
+use crate::cpu::Cpu;
+use crate::partials::moments::{BlockMoments, Moments, Order};
+use crate::partials::series::nothing_gathered;
+
+/// A quantity that is read from moments.
+pub trait Quantity: Send + Sync + 'static {
+    /// Name and version of the partial's bytes.
+    const ID: &'static str;
+    /// The highest moment it needs.
+    const ORDER: Order;
+    /// The results for `n_atoms` atoms over at least one frame; the first dimension of each array is the atoms.
+    fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray>;
+}
+
+/// Gathers the moments of a set of atoms for a quantity.
+#[derive(Debug, Clone)]
+pub struct MomentKernel<Q> {
+    cpu: Cpu,
+    atoms: AtomSelection,
+    quantity: PhantomData<fn() -> Q>,
+}
+
+impl<Q: Quantity> MomentKernel<Q> {
+    /// Of `atoms`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty set.
+    pub fn new(atoms: AtomSelection) -> Result<Self> {
+        blocks::check_set(&atoms, "atom set")?;
+        Ok(Self { cpu: Cpu::detect(), atoms, quantity: PhantomData })
+    }
+}
+
+impl<Q: Quantity> Kernel for MomentKernel<Q> {
+    type Partial = Moments;
+
+    fn id(&self) -> &'static str {
+        Q::ID
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn empty(&self) -> Moments {
+        Moments::new(Q::ORDER)
+    }
+
+    fn partial_bytes(&self) -> u64 {
+        let sums = match Q::ORDER {
+            Order::First => 2,
+            Order::Second => 3,
+        };
+        sums * size_of::<[f64; 3]>() as u64 * self.atoms.len() as u64
+    }
+
+    fn accumulate(
+        &self,
+        partial: &mut Moments,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        blocks::check(Q::ID, block, maps, &[&self.atoms])?;
+        maps.iter().try_for_each(|map| {
+            partial.add_block(self.cpu, &BlockMoments { id: Q::ID, atoms: &self.atoms, map, block }, buffers)
+        })
+    }
+
+    fn merge(&self, left: &mut Moments, right: Moments) -> Result<()> {
+        left.merge(right);
+        Ok(())
+    }
+
+    fn finish(&self, partial: Moments) -> Result<Vec<ResultArray>> {
+        if partial.n_frames() == 0 {
+            return Err(nothing_gathered(Q::ID));
+        }
+        let mut results = Q::results(&partial, self.atoms.len());
+        for array in &mut results {
+            let width = array.values.len() / self.atoms.len();
+            array.values = self.atoms.in_requested_order(std::mem::take(&mut array.values), width);
+            array.shape[0] = self.atoms.n_requested();
+        }
+        Ok(results)
+    }
+
+    fn to_bytes(&self, partial: &Moments) -> Result<Vec<u8>> {
+        Ok(partial.to_bytes(Q::ID, self.atoms.len() * 3))
+    }
+
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Moments> {
+        Moments::from_bytes(Q::ID, Q::ORDER, self.atoms.len() * 3, bytes)
+    }
+}

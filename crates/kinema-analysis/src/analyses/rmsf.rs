@@ -1,0 +1,30 @@
+//! Root mean square fluctuation of each atom about its mean position.
+//!
+//! It does not superpose: frames are taken as they come, aligned beforehand by [`crate::transforms::superpose`] where wanted. The
+//! formula is `sqrt(<|x - <x>|^2>)`, angstrom, over n frames (not n - 1), as in MDAnalysis.analysis.rms.RMSF.
+
+use kinema_core::reduce::ResultArray;
+
+use crate::analyses::moment_kernel::{MomentKernel, Quantity};
+use crate::partials::moments::{Moments, Order};
+
+/// The fluctuation of each atom. Results, angstrom: "rmsf" (atoms), "mean_positions" (atoms, 3).
+pub type Rmsf = MomentKernel<Fluctuation>;
+
+/// What [`Rmsf`] makes of moments.
+#[derive(Debug, Clone, Copy)]
+pub enum Fluctuation {}
+
+impl Quantity for Fluctuation {
+    const ID: &'static str = "rmsf/1";
+    const ORDER: Order = Order::Second;
+
+    fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray> {
+        let variances = moments.variances();
+        let rmsf = variances.as_chunks::<3>().0.iter().map(|[x, y, z]| (x + y + z).sqrt()).collect();
+        vec![
+            ResultArray { name: "rmsf", shape: vec![n_atoms], values: rmsf },
+            ResultArray { name: "mean_positions", shape: vec![n_atoms, 3], values: moments.means() },
+        ]
+    }
+}

@@ -1,0 +1,145 @@
+//! Partials of kernels that give one row of values for each frame: chunks of rows that merging moves and never copies.
+//!
+//! It keeps times and values only; the plan knows which frames they belong to.
+
+use kinema_core::reduce::ResultArray;
+use kinema_core::{Error, ErrorKind, Result};
+
+use super::bytes::{Reader, Writer};
+
+/// Rows of consecutive frames.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) times: Vec<f64>,
+    /// `times.len() * width` values
+    pub(crate) values: Vec<f64>,
+}
+
+/// All rows gathered so far, in the order of the frames.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Series {
+    chunks: Vec<Rows>,
+}
+
+impl Series {
+    /// The last chunk, with room for `rows` more rows.
+    pub(crate) fn open(&mut self, rows: usize, width: usize) -> &mut Rows {
+        let mut last = self.chunks.pop().unwrap_or_default();
+        last.times.reserve(rows);
+        last.values.reserve(rows.saturating_mul(width));
+        self.chunks.push(last);
+        let at = self.chunks.len() - 1;
+        &mut self.chunks[at]
+    }
+
+    /// Moves the rows of later frames behind these.
+    pub(crate) fn append(&mut self, mut later: Self) {
+        if self.chunks.is_empty() {
+            *self = later;
+        } else {
+            self.chunks.append(&mut later.chunks);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.times.len()).sum()
+    }
+
+    /// "time" (n), ps, and "values" (n, `width`).
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is no row.
+    pub(crate) fn results(self, id: &str, width: usize) -> Result<Vec<ResultArray>> {
+        let n = self.len();
+        if n == 0 {
+            return Err(nothing_gathered(id));
+        }
+        let mut chunks = self.chunks.into_iter();
+        let Rows { mut times, mut values } = chunks.next().unwrap_or_default();
+        times.reserve(n - times.len());
+        values.reserve((n * width).saturating_sub(values.len()));
+        for chunk in chunks {
+            times.extend_from_slice(&chunk.times);
+            values.extend_from_slice(&chunk.values);
+        }
+        Ok(vec![
+            ResultArray { name: "time", shape: vec![n], values: times },
+            ResultArray { name: "values", shape: vec![n, width], values },
+        ])
+    }
+
+    /// Width, number of rows, all times, all values.
+    pub(crate) fn to_bytes(&self, id: &str, width: usize) -> Vec<u8> {
+        let mut writer = Writer::new(id);
+        writer.u64(width as u64);
+        writer.u64(self.len() as u64);
+        for chunk in &self.chunks {
+            writer.f64s(&chunk.times);
+        }
+        for chunk in &self.chunks {
+            writer.f64s(&chunk.values);
+        }
+        writer.finish()
+    }
+
+    /// The rows back, as one chunk.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are not of this kernel, version and width.
+    pub(crate) fn from_bytes(id: &str, width: usize, bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(id, bytes)?;
+        reader.same(width as u64, "number of columns")?;
+        let rows = reader.u64("number of rows")?;
+        let times = reader.f64s(rows, "times")?;
+        let values = reader.f64s(rows.saturating_mul(width as u64), "values")?;
+        reader.finish()?;
+        Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Rows { times, values }] } })
+    }
+}
+
+/// What `finish` answers without a single frame.
+pub(crate) fn nothing_gathered(id: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("{id} has no frames to compute results from"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(times: &[f64]) -> Series {
+        let mut series = Series::default();
+        let rows = series.open(times.len(), 2);
+        for time in times {
+            rows.times.push(*time);
+            rows.values.extend([time * 10.0, time * 100.0]);
+        }
+        series
+    }
+
+    #[test]
+    fn merged_rows_stand_in_the_order_of_frames() {
+        let mut left = series(&[1.0, 2.0]);
+        left.append(series(&[3.0]));
+        left.append(Series::default());
+        assert_eq!(left.to_bytes("x/1", 2), series(&[1.0, 2.0, 3.0]).to_bytes("x/1", 2));
+        let results = left.results("x/1", 2).unwrap();
+        assert_eq!(results[0].values, [1.0, 2.0, 3.0]);
+        assert_eq!(results[1].shape, [3, 2]);
+        assert_eq!(results[1].values, [10.0, 100.0, 20.0, 200.0, 30.0, 300.0]);
+    }
+
+    #[test]
+    fn merging_moves_the_rows() {
+        let (mut left, right) = (series(&[1.0]), series(&[2.0]));
+        let address = right.chunks[0].values.as_ptr();
+        left.append(right);
+        assert_eq!(left.chunks[1].values.as_ptr(), address);
+    }
+
+    #[test]
+    fn another_width_is_refused() {
+        let bytes = series(&[1.0]).to_bytes("x/1", 2);
+        assert_eq!(Series::from_bytes("x/1", 3, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(Series::from_bytes("x/2", 2, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}

@@ -1,0 +1,120 @@
+//! External rows: frames that another library (h5py) reads, of which the requested atoms are taken.
+
+use std::time::Instant;
+
+use super::{CELL, Field, H5mdDecoder, row_of, vectors_of};
+use crate::container::hdf5::number::Real;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{ExternalIo, Wanted};
+use crate::frame::BlockMut;
+use crate::selection::AtomSelection;
+
+/// Gives rows that Rust does not read, or that must be rearranged: h5py, called from a worker.
+pub trait ReadRows: Send + Sync {
+    /// The values of `rows`, one after the other, in the file's unit: `rows x atoms x 3`.
+    ///
+    /// # Errors
+    /// Whatever the reader meets.
+    fn read(&self, rows: &[i64]) -> Result<RowValues>;
+}
+
+/// Numbers as a reader of rows has them.
+pub enum RowValues {
+    /// Where float32 holds them.
+    Narrow(Vec<f32>),
+    /// Where it does not.
+    Wide(Vec<f64>),
+}
+
+impl RowValues {
+    fn len(&self) -> usize {
+        match self {
+            Self::Narrow(values) => values.len(),
+            Self::Wide(values) => values.len(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Narrow(values) => size_of_val(values.as_slice()),
+            Self::Wide(values) => size_of_val(values.as_slice()),
+        }
+    }
+}
+
+/// Rows requested of an external reader.
+pub(super) struct RowRequest<'a> {
+    /// Number of the field among those of the decoder.
+    pub(super) number: u32,
+    pub(super) field: &'a Field,
+    pub(super) wanted: &'a [Wanted],
+    pub(super) atoms: &'a AtomSelection,
+    pub(super) factor: f64,
+}
+
+impl H5mdDecoder {
+    /// Reads the wanted frames through the external reader into `out`; frames without a row are left as they are.
+    pub(super) fn read_external(
+        &self,
+        reader: &dyn ReadRows,
+        row_request: &RowRequest<'_>,
+        out: &mut BlockMut<'_>,
+        external_io: &mut ExternalIo,
+    ) -> Result<()> {
+        let there = || row_request.wanted.iter().filter(|one| row_request.field.row(one.frame) >= 0);
+        let rows: Vec<i64> = there().map(|one| row_request.field.row(one.frame)).collect();
+        let Some(first) = there().next() else { return Ok(()) };
+        let n_atoms = if row_request.number == CELL { 3 } else { self.header.n_atoms as usize };
+        let start = Instant::now();
+        let values = reader.read(&rows).map_err(|error| error.at_frame(first.frame))?;
+        external_io.time += start.elapsed();
+        external_io.bytes += values.bytes() as u64;
+        external_io.calls += 1;
+        if values.len() != rows.len() * n_atoms * 3 {
+            let what = format!("values of {} that h5py gave", row_request.field.name);
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("{what}, expected {}, found {}", rows.len() * n_atoms * 3, values.len()),
+            ));
+        }
+        match values {
+            RowValues::Narrow(values) => put(there(), &values, n_atoms, row_request, out),
+            RowValues::Wide(values) => put(there(), &values, n_atoms, row_request, out),
+        }
+    }
+}
+
+/// The frames' values to their places.
+fn put<'a, V: Into<f64> + Copy>(
+    frames: impl Iterator<Item = &'a Wanted>,
+    values: &[V],
+    n_atoms: usize,
+    row_request: &RowRequest<'_>,
+    out: &mut BlockMut<'_>,
+) -> Result<()> {
+    for (one, values) in frames.zip(values.chunks_exact((n_atoms * 3).max(1))) {
+        let row = one.row as usize;
+        if row_request.number == CELL {
+            let cell = &mut out.cells[row];
+            cell.iter_mut()
+                .flatten()
+                .zip(values)
+                .for_each(|(out, &value)| *out = f32::scaled(value.into(), row_request.factor));
+            continue;
+        }
+        let width = 3 * out.n_selected;
+        match vectors_of(out, row_request.number as usize) {
+            (narrow, []) => copy_atoms(values, row_request.atoms, row_request.factor, row_of(narrow, row, width)?),
+            (_, wide) => copy_atoms(values, row_request.atoms, row_request.factor, row_of(wide, row, width)?),
+        }
+    }
+    Ok(())
+}
+
+/// The wanted atoms of a whole frame.
+fn copy_atoms<V: Into<f64> + Copy, R: Real>(values: &[V], atoms: &AtomSelection, factor: f64, out: &mut [R]) {
+    for (out, atom) in out.chunks_exact_mut(3).zip(atoms.iter()) {
+        let from = values.get(3 * atom as usize..).unwrap_or_default();
+        out.iter_mut().zip(from).for_each(|(out, &value)| *out = R::scaled(value.into(), factor));
+    }
+}

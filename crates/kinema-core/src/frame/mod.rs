@@ -1,0 +1,115 @@
+//! Frames: fields, cells, units, and the blocks of frames that decoders fill and kernels read.
+//!
+//! Units are those of the public API (angstrom, ps) once a decoder has applied [`Scales`].
+
+mod atom_gather;
+mod block;
+
+use std::ops::{BitOr, Sub};
+
+pub use self::atom_gather::AtomGather;
+pub use self::block::{Block, BlockMut, BlockView};
+use crate::named::Named;
+
+/// A set of the fields that a frame may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fields(u8);
+
+impl Fields {
+    /// No field.
+    pub const NONE: Self = Self(0);
+    /// Positions, angstrom.
+    pub const POSITIONS: Self = Self(1);
+    /// Velocities, angstrom/ps.
+    pub const VELOCITIES: Self = Self(2);
+    /// Forces, kJ/(mol angstrom).
+    pub const FORCES: Self = Self(4);
+    /// Periodic cell, 3x3 matrix of row vectors, angstrom.
+    pub const CELL: Self = Self(8);
+    /// Integration step.
+    pub const STEP: Self = Self(16);
+    /// Time, ps.
+    pub const TIME: Self = Self(32);
+
+    /// All fields.
+    pub const ALL: Self = Self(63);
+
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::POSITIONS, "positions"),
+        (Self::VELOCITIES, "velocities"),
+        (Self::FORCES, "forces"),
+        (Self::CELL, "cell"),
+        (Self::STEP, "step"),
+        (Self::TIME, "time"),
+    ];
+
+    /// Whether all of `other` is in this set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// The union of both sets, as `|`, for constants.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    /// The names of the fields in this set.
+    pub fn names(self) -> Vec<&'static str> {
+        Self::NAMES.iter().filter(|(f, _)| self.contains(*f)).map(|(_, n)| *n).collect()
+    }
+    /// The field of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, n)| *n == name).map(|(f, _)| *f)
+    }
+}
+
+impl BitOr for Fields {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Sub for Fields {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// Floating-point type of arrays that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// As the formats have it.
+    Float32,
+    /// Widened before it is scaled.
+    Float64,
+}
+
+impl Named for Precision {
+    const OPTION: &'static str = "dtype";
+    const ALL: &'static [(&'static str, Self)] = &[("float32", Self::Float32), ("float64", Self::Float64)];
+}
+
+/// A periodic cell as three row vectors; all zero means "no cell", as XTC has it.
+pub type Cell = [[f32; 3]; 3];
+
+/// Factors from the file's units to those wanted; 1 keeps the file's values bit for bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scales {
+    /// For positions and cells.
+    pub length: f32,
+    /// For velocities.
+    pub velocity: f32,
+    /// For forces.
+    pub force: f32,
+    /// For times.
+    pub time: f64,
+}
+
+impl Scales {
+    /// The file's own units.
+    pub const NATIVE: Self = Self { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 };
+}

@@ -1,0 +1,8 @@
+//! The pipeline: frames are read, decoded and given to kernels or put into arrays, on the threads of one call.
+
+pub mod arrays;
+pub mod kernels;
+mod pool;
+pub mod reader;
+
+pub use self::pool::Progress;

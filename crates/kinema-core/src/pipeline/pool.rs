@@ -1,0 +1,157 @@
+//! The threads of one call: each takes tasks until none is left, another has failed, or the caller has asked to stop.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result, catch_panics};
+
+/// Progress of a call, and the caller's request to cancel it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Frames done.
+    pub done: AtomicU64,
+    /// Set by the caller to end the call.
+    pub cancel: AtomicBool,
+}
+
+impl Progress {
+    /// `Cancelled` once the caller has asked to stop.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "stopped by the caller"));
+        }
+        Ok(())
+    }
+}
+
+/// Tasks of a call and what its workers share.
+pub(super) struct Pool<'a, T> {
+    /// Frames that the workers have done, and whether they are to stop.
+    pub progress: &'a Progress,
+    tasks: Mutex<VecDeque<T>>,
+    failure: Mutex<Option<Error>>,
+    stop: AtomicBool,
+}
+
+impl<'a, T: Send> Pool<'a, T> {
+    pub(super) fn new(tasks: impl Into<VecDeque<T>>, progress: &'a Progress) -> Self {
+        let tasks = Mutex::new(tasks.into());
+        Self { progress, tasks, failure: Mutex::new(None), stop: AtomicBool::new(false) }
+    }
+
+    /// The next task; `None` when all are taken, or another worker has failed. `take` gives the task to be done of the
+    /// first one, and `None` where nothing of that is left.
+    ///
+    /// # Errors
+    /// `Cancelled` once the caller has asked to stop.
+    pub(super) fn next_of<R>(&self, mut take: impl FnMut(&mut T) -> Option<R>) -> Result<Option<R>> {
+        if self.is_stopped()? {
+            return Ok(None);
+        }
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(first) = tasks.front_mut() {
+            if let Some(task) = take(first) {
+                return Ok(Some(task));
+            }
+            tasks.pop_front();
+        }
+        Ok(None)
+    }
+
+    /// The next task, whole.
+    ///
+    /// # Errors
+    /// Those of [`Pool::next_of`].
+    pub(super) fn next(&self) -> Result<Option<T>> {
+        if self.is_stopped()? {
+            return Ok(None);
+        }
+        Ok(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
+    }
+
+    /// Whether another worker has failed.
+    ///
+    /// # Errors
+    /// `Cancelled` once the caller has asked to stop.
+    pub(super) fn is_stopped(&self) -> Result<bool> {
+        self.progress.check()?;
+        Ok(self.stop.load(Ordering::Relaxed))
+    }
+
+    /// Calls `work` on so many threads, with the number of each; a single one works on the caller's.
+    ///
+    /// # Errors
+    /// The first error of any worker, a panic among them; the others end at their next look.
+    pub(super) fn run<R: Send>(&self, workers: usize, work: impl Fn(u32) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let guarded = |number| match catch_panics(|| work(number)) {
+            Ok(result) => Some(result),
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        };
+        let results: Vec<Option<R>> = if workers <= 1 {
+            vec![guarded(0)]
+        } else {
+            std::thread::scope(|scope| {
+                let guarded = &guarded;
+                let threads: Vec<_> = (0..workers as u32).map(|number| scope.spawn(move || guarded(number))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
+            })
+        };
+        if let Some(error) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(error);
+        }
+        let all: Option<Vec<R>> = results.into_iter().collect();
+        all.ok_or_else(|| Error::new(ErrorKind::Internal, "a worker thread died"))
+    }
+
+    /// Keeps the first error and stops all workers.
+    fn fail(&self, error: Error) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_taken_once_and_the_first_error_ends_all() {
+        for workers in [1, 2, 5] {
+            let progress = Progress::default();
+            let pool = Pool::new((0..100).collect::<Vec<u64>>(), &progress);
+            let taken = pool.run(workers, |_| {
+                let mut sum = 0;
+                while let Some(task) = pool.next()? {
+                    sum += task;
+                }
+                Ok(sum)
+            });
+            assert_eq!(taken.unwrap().iter().sum::<u64>(), 4950);
+            let pool = Pool::new((0..100).collect::<Vec<u64>>(), &progress);
+            let failed = pool.run(workers, |_| {
+                while let Some(task) = pool.next()? {
+                    assert!(task < 7, "seven");
+                }
+                Ok(())
+            });
+            assert!(failed.unwrap_err().to_string().contains("a defect of Kinema, please report it: seven"));
+            assert!(pool.next().unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_cancelled_is_an_error() {
+        let progress = Progress::default();
+        progress.cancel.store(true, Ordering::Relaxed);
+        let pool = Pool::new(vec![1], &progress);
+        let found = pool.run(2, |_| pool.next());
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+}

@@ -1,0 +1,314 @@
+//! Frame reader of one worker: segments, coalesced reads and decoding into a block.
+//!
+//! It starts no threads and schedules nothing: the ends of the pipeline do.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::clock::Phases;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Decoded, Request, Scratch, Segment, Wanted};
+use crate::frame::{BlockMut, Fields, Scales};
+use crate::plan::BATCH_BYTES;
+use crate::selection::AtomSelection;
+use crate::source::{Extent, Gather, Source};
+use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
+
+/// Reads frames for one worker; keeps its buffers from call to call.
+pub struct Reader<'a> {
+    trajectory: &'a Trajectory,
+    scanned: &'a Scanned,
+    request: Request,
+    /// The file's own units instead of angstrom and ps.
+    native: bool,
+    gather: Gather,
+    scratch: Scratch,
+    /// Frames of one call, by part and frame.
+    order: Vec<(u32, Wanted)>,
+    wanted: Vec<Wanted>,
+    segments: Vec<Segment>,
+    /// What this reader has done so far.
+    pub phases: Phases,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of these fields and atoms.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the trajectory has not been scanned, or a part lacks a field.
+    pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, native: bool) -> Result<Self> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        for span in &scanned.concatenation.spans {
+            let part = &scanned.parts[span.part];
+            let absent = fields - part.header().fields - Fields::CELL - Fields::STEP - Fields::TIME;
+            if !absent.is_empty() {
+                let what = format!(
+                    "no {} in this file, it holds {}",
+                    absent.names().join(", "),
+                    part.header().fields.names().join(", ")
+                );
+                let error = Error::new(ErrorKind::InvalidArgument, what);
+                return Err(error.in_format(part.format.info().name).at_path(&part.path));
+            }
+        }
+        Ok(Self {
+            trajectory,
+            scanned,
+            request: Request { fields, atoms, scales: Scales::NATIVE },
+            native,
+            gather: Gather::default(),
+            scratch: Scratch::default(),
+            order: Vec::new(),
+            wanted: Vec::new(),
+            segments: Vec::new(),
+            phases: Phases::default(),
+        })
+    }
+
+    /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
+    ///
+    /// # Errors
+    /// Of the source and the format, with path, format, frame and byte.
+    pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
+        self.order.clear();
+        for (row, &frame) in frames.iter().enumerate() {
+            let span = self.scanned.concatenation.span_of(frame);
+            let frame = span.kept.start + (frame - span.first_frame);
+            self.order.push((span.part as u32, Wanted { frame, row: row as u32 }));
+        }
+        if !self.order.is_sorted_by_key(|(part, wanted)| (*part, wanted.frame)) {
+            self.order.sort_unstable_by_key(|(part, wanted)| (*part, wanted.frame, wanted.row));
+        }
+        let order = std::mem::take(&mut self.order);
+        let mut outcome = Ok(());
+        for run in order.chunk_by(|a, b| a.0 == b.0) {
+            outcome = self.read_part(run, out);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.order = order;
+        outcome
+    }
+
+    fn read_part(&mut self, run: &[(u32, Wanted)], out: &mut BlockMut<'_>) -> Result<()> {
+        let number = run[0].0 as usize;
+        let part = &self.scanned.parts[number];
+        let start = Instant::now();
+        let source = self.trajectory.source(number)?;
+        self.phases.open += start.elapsed();
+        self.request.scales = if self.native { Scales::NATIVE } else { part.scales };
+        // frames that share segments are read in one batch, or their segments would be read once for each batch
+        let coupled = part.decoder.coupling(self.request.fields).frames > 1;
+        let mut rest = run;
+        while !rest.is_empty() {
+            // whole frames are counted even where only some of their bytes are read: a bound that holds for any file
+            let mut bytes = 0;
+            let mut frames = 0;
+            while let Some((_, wanted)) = rest.get(frames) {
+                bytes += part.index.extent(wanted.frame).len;
+                if frames > 0 && bytes > BATCH_BYTES && !coupled {
+                    break;
+                }
+                frames += 1;
+            }
+            let (batch, later) = rest.split_at(frames);
+            self.wanted.clear();
+            self.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
+            self.read_batch(part, &*source, out)
+                .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
+            if !self.native && !self.scanned.has_stored_times() {
+                for wanted in &self.wanted {
+                    let time = &mut out.times[wanted.row as usize];
+                    *time = self.scanned.time_of(number, wanted.frame, *time);
+                }
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {
+        let start = Instant::now();
+        self.segments.clear();
+        part.decoder.segments(&part.index, &self.wanted, &self.request, &mut self.segments)?;
+        self.phases.io += start.elapsed();
+        let mut next = 0;
+        while next < self.segments.len() {
+            let mut bytes = 0;
+            let few = self.segments[next..].iter().take_while(|segment| {
+                bytes += segment.extent.len;
+                bytes <= BATCH_BYTES
+            });
+            let end = next + few.count().max(1);
+            self.read_segments(part, source, next..end, out)?;
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// Reads and decodes some of the segments, which are no more than can stay in the cache.
+    fn read_segments(
+        &mut self,
+        part: &Part,
+        source: &dyn Source,
+        segments: Range<usize>,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let chosen = &self.segments[segments.clone()];
+        self.gather.read(source, chosen.iter().map(|segment| segment.extent)).map_err(|error| {
+            match chosen.iter().find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at)) {
+                Some(segment) => error.at_frame(self.wanted[segment.wanted.start as usize].frame),
+                None => error,
+            }
+        })?;
+        let read = Instant::now();
+        self.phases.io += read - start;
+        self.phases.bytes_read += self.gather.bytes_read;
+        self.phases.reads += self.gather.reads;
+        for (place, i) in segments.enumerate() {
+            let (segment, bytes) = (&self.segments[i], self.gather.bytes(place));
+            let outcome = part.decoder.decode(segment, bytes, &self.wanted, &self.request, out, &mut self.scratch)?;
+            if let Decoded::NeedsPrefix(len) = outcome {
+                self.read_longer(part, source, i, len, out)?;
+            }
+        }
+        let external_io = std::mem::take(&mut self.scratch.external_io);
+        self.phases.decode += read.elapsed().saturating_sub(external_io.time);
+        self.phases.io += external_io.time;
+        self.phases.bytes_read += external_io.bytes;
+        self.phases.reads += external_io.calls;
+        Ok(())
+    }
+
+    /// Reads one segment again whose guessed prefix was too short.
+    fn read_longer(
+        &mut self,
+        part: &Part,
+        source: &dyn Source,
+        i: usize,
+        len: u64,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        let segment = &self.segments[i];
+        let mut len = len;
+        let mut bytes = Vec::new();
+        loop {
+            // at least doubled, so that the number of attempts is small whatever the decoder asks for
+            len = len.max(2 * bytes.len() as u64).min(segment.whole.len);
+            bytes.resize(len as usize, 0);
+            let start = Instant::now();
+            source.read_exact_at(segment.whole.offset, &mut bytes)?;
+            // in the middle of decoding, of which it is no part
+            self.scratch.external_io.time += start.elapsed();
+            self.scratch.external_io.bytes += len;
+            self.scratch.external_io.calls += 1;
+            let longer = Segment { extent: Extent { len, ..segment.whole }, ..segment.clone() };
+            match part.decoder.decode(&longer, &bytes, &self.wanted, &self.request, out, &mut self.scratch)? {
+                Decoded::Done => return Ok(()),
+                Decoded::NeedsPrefix(_) if len == segment.whole.len => {
+                    return Err(Error::new(ErrorKind::Internal, "a decoder asked for more than the whole segment"));
+                }
+                Decoded::NeedsPrefix(more) => len = more,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::format::{Decoder, Header, Scan, ScanOptions};
+    use crate::frame::Block;
+    use crate::index::Index;
+    use crate::source::MemorySource;
+    use crate::trajectory::OpenOptions;
+
+    const READ: Duration = Duration::from_millis(20);
+    const DECODE: Duration = Duration::from_millis(15);
+
+    /// Takes its time over each read.
+    struct SlowSource(MemorySource);
+
+    impl Source for SlowSource {
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+        fn len(&self) -> Result<u64> {
+            self.0.len()
+        }
+        fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            sleep(READ);
+            self.0.read_exact_at(offset, buffer)
+        }
+    }
+
+    /// Takes its time over each segment, of which it guesses half, and needs the whole.
+    struct GuessesHalf(Header);
+
+    impl Decoder for GuessesHalf {
+        fn header(&self) -> &Header {
+            &self.0
+        }
+        fn scan(&self, _: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
+            Err(Error::new(ErrorKind::Internal, "not scanned here"))
+        }
+        fn segments(&self, _: &Index, wanted: &[Wanted], _: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+            // so far apart that none is read with the last
+            segments.extend((0..wanted.len() as u32).map(|i| {
+                let whole = Extent { offset: u64::from(i) << 20, len: 8 };
+                Segment { extent: Extent { len: 4, ..whole }, whole, wanted: i..i + 1, atoms: 0..1, part: 0 }
+            }));
+            Ok(())
+        }
+        fn decode(
+            &self,
+            segment: &Segment,
+            bytes: &[u8],
+            _: &[Wanted],
+            _: &Request,
+            _: &mut BlockMut<'_>,
+            _: &mut Scratch,
+        ) -> Result<Decoded> {
+            sleep(DECODE);
+            Ok(if (bytes.len() as u64) < segment.whole.len { Decoded::NeedsPrefix(8) } else { Decoded::Done })
+        }
+    }
+
+    #[test]
+    fn reading_is_counted_as_reading_and_decoding_as_decoding() {
+        let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden/ca.dcd"));
+        let trajectory = Trajectory::open(vec![path], OpenOptions::default()).unwrap();
+        trajectory.scan(1, &|_| Ok(())).unwrap();
+        let atoms = AtomSelection::all(trajectory.n_atoms());
+        let mut reader = Reader::new(&trajectory, Fields::POSITIONS, atoms, true).unwrap();
+        let known = &reader.scanned.parts[0];
+        let part = Part {
+            path: known.path.clone(),
+            format: known.format,
+            decoder: Arc::new(GuessesHalf(known.header().clone())),
+            index: known.index.clone(),
+            scales: known.scales,
+            size: known.size,
+            fingerprint: known.fingerprint.clone(),
+            origin: known.origin,
+            index_path: None,
+            index_note: None,
+            truncation: None,
+            damaged: Vec::new(),
+        };
+        reader.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
+        let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));
+        reader.read_batch(&part, &source, &mut Block::default().as_mut()).unwrap();
+        let phases = reader.phases;
+        assert_eq!((phases.reads, phases.bytes_read), (6, 3 * (4 + 8)));
+        assert!(phases.io >= 6 * READ, "{phases:?}");
+        assert!(phases.decode >= 6 * DECODE, "{phases:?}");
+    }
+}

@@ -1,0 +1,315 @@
+//! The plan of a run: frames, atoms and fields to read, leaves, blocks, memory and workers.
+//!
+//! A plan is a recipe of a few kilobytes without handles or indices; the pipeline carries it out.
+
+mod access;
+mod leaves;
+mod memory;
+mod partition;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+pub use self::access::Access;
+use self::access::{Load, LoadCost};
+pub use self::leaves::leaf_frames;
+use self::memory::Budget;
+pub use self::memory::DEFAULT_MEMORY;
+pub(crate) use self::memory::{BATCH_BYTES, row_bytes};
+pub(crate) use self::partition::redecoded_frames;
+pub use self::partition::{Partition, TaskRequest};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FrameCoupling;
+use crate::frame::Fields;
+use crate::index::fingerprint::Fingerprint;
+use crate::reduce::{AnyKernel, Needs, Transform};
+use crate::selection::{AtomSelection, FrameSelection};
+use crate::trajectory::{Scanned, Trajectory, not_scanned};
+
+/// A kernel and what is done to the frames before it sees them.
+pub struct Job {
+    /// The analysis.
+    pub kernel: std::sync::Arc<dyn AnyKernel>,
+    /// Applied in this order.
+    pub transforms: Vec<std::sync::Arc<dyn Transform>>,
+}
+
+impl Job {
+    fn needs(&self) -> impl Iterator<Item = Needs> + '_ {
+        std::iter::once(self.kernel.needs()).chain(self.transforms.iter().map(|transform| transform.needs()))
+    }
+}
+
+/// What to read, in which units of work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The frames, in the order of the results.
+    pub frames: FrameSelection,
+    /// All atoms that some kernel or transform needs.
+    pub atoms: AtomSelection,
+    /// How frames are read.
+    pub access: Access,
+    /// The atoms that are decoded: those that are needed, or all.
+    pub read_atoms: AtomSelection,
+    /// Fields to decode.
+    pub fields: Fields,
+    /// Frames of every leaf but the last: those of the kernel with the longest leaves.
+    pub leaf_frames: u64,
+    /// Frames of the leaves of each kernel; `leaf_frames` is a multiple of each.
+    pub kernel_leaf_frames: Vec<u64>,
+    /// Frames of a block: read and decoded in one batch. It may hold several leaves, or a part of one.
+    pub block_frames: u64,
+    /// Frames that are decoded as one unit because they share a compressed chunk: blocks end where a chunk ends. 1 where
+    /// every frame is decoded alone.
+    pub coupled_frames: u64,
+    /// Leaves of a task: several where a block holds several, and where frames are coupled, so that few chunks are split;
+    /// tasks end where chunks do.
+    pub task_leaves: u64,
+    /// Selected frames that are decoded a second time where chunks lie across the boundaries of the workers' tasks.
+    pub redecoded_frames: u64,
+    /// Threads that the memory limit, the number of leaves and the caller leave.
+    pub workers: usize,
+    /// Working memory in bytes that the run keeps to, results not counted.
+    pub memory: u64,
+    /// Bytes of it that partials of constant size take.
+    pub partial_bytes: u64,
+    /// The parts' identities.
+    pub fingerprints: Vec<Fingerprint>,
+    /// The kernels' names and versions.
+    pub kernels: Vec<String>,
+    /// What the plan could not give, in words.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Plans `jobs` over `frames` of a scanned trajectory, read directly; `memory` 0 means [`DEFAULT_MEMORY`].
+    ///
+    /// # Errors
+    /// Those of [`Plan::with_access`].
+    pub fn new(
+        trajectory: &Trajectory,
+        frames: FrameSelection,
+        jobs: &[Job],
+        workers: usize,
+        memory: u64,
+    ) -> Result<Self> {
+        Self::with_access(trajectory, frames, jobs, workers, memory, Access::Direct)
+    }
+
+    /// The same with another access mode.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit, or not all that is to be
+    /// loaded, `InvalidArgument` without frames or jobs.
+    pub fn with_access(
+        trajectory: &Trajectory,
+        frames: FrameSelection,
+        jobs: &[Job],
+        workers: usize,
+        memory: u64,
+        access: Access,
+    ) -> Result<Self> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        let (atoms, fields) = united_needs(trajectory, scanned, &frames, jobs)?;
+        let row = row_bytes(atoms.len(), fields);
+        let kernel_leaf_frames: Vec<u64> =
+            jobs.iter().map(|job| leaves::kernel_leaf_frames(frames.len(), &*job.kernel)).collect();
+        let leaf_frames = kernel_leaf_frames.iter().copied().max().unwrap_or(1);
+        let (largest, coupling) = trajectory_coupling(scanned, fields);
+        let read_atoms = access.atoms(&atoms);
+        let read_row = row_bytes(read_atoms.len(), fields);
+        let copies = u64::from(read_atoms != atoms) + u64::from(jobs.iter().any(|job| !job.transforms.is_empty()));
+        let mut plan = Self {
+            atoms,
+            access,
+            read_atoms,
+            fields,
+            leaf_frames,
+            kernel_leaf_frames,
+            block_frames: 1,
+            coupled_frames: if coupling.decoded_whole && access == Access::Direct { coupling.frames } else { 1 },
+            task_leaves: 1,
+            redecoded_frames: 0,
+            workers: 1,
+            memory: if memory == 0 { DEFAULT_MEMORY } else { memory },
+            partial_bytes: 0,
+            fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
+            kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
+            notes: Vec::new(),
+            frames,
+        };
+        let (n_leaves, frame) = (plan.n_leaves(), read_row + copies * row);
+        let budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
+        plan.share_memory(&budget, workers)?;
+        if let Access::InMemory { pieces } = access {
+            let leaf = leaf_frames * copies * row;
+            let beside = budget.reading + budget.partials;
+            let cost = LoadCost { row: read_row, leaf, beside, shared: budget.tree };
+            let load = Load::new(pieces, plan.workers, plan.n_leaves(), leaf_frames, plan.frames.len());
+            load.check(&cost, plan.workers, plan.memory, trajectory.n_atoms())?;
+            (plan.block_frames, plan.task_leaves) = (load.frames, load.leaves);
+        }
+        if access == Access::Direct {
+            plan.size_blocks(&budget, coupling.frames);
+        }
+        if plan.coupled_frames > 1 && plan.partition_matters() {
+            let partition = plan.partition(trajectory)?;
+            let tasks = plan.tasks(&partition, std::slice::from_ref(&(0..plan.n_leaves())));
+            plan.redecoded_frames = tasks.iter().map(|task| partition.cost(task.end)).sum();
+        }
+        Ok(plan)
+    }
+
+    /// As many of the requested workers as leaves and memory limit allow; access "in-memory" is checked against all of them.
+    fn share_memory(&mut self, budget: &Budget, workers: usize) -> Result<()> {
+        let wanted = workers.max(1).min(self.n_leaves().try_into().unwrap_or(usize::MAX));
+        self.workers = match self.access {
+            Access::InMemory { .. } => wanted,
+            _ => budget.workers(self.memory, wanted)?,
+        };
+        self.partial_bytes = budget.partial_bytes(self.workers);
+        if self.workers < wanted {
+            self.notes.push(format!(
+                "{} instead of {wanted} workers, so that the memory limit of {} bytes holds",
+                self.workers, self.memory
+            ));
+        }
+        Ok(())
+    }
+
+    /// Blocks of as many frames as memory and cache allow, and tasks, where `coupled` frames of a file share segments.
+    fn size_blocks(&mut self, budget: &Budget, coupled: u64) {
+        let mut wanted = budget.fast_frames();
+        let mut tasks = self.frames.len().div_ceil(wanted);
+        if coupled > 1 {
+            wanted = wanted.max(2 * coupled);
+            tasks = self.frames.reach() / coupled / 8;
+        }
+        self.block_frames = budget.most_frames(self.memory, self.workers).min(wanted);
+        let tasks = match self.workers as u64 {
+            1 => 1,
+            workers if coupled > 1 => tasks.clamp(workers, 16 * workers),
+            workers => tasks.max(16 * workers),
+        };
+        self.task_leaves = self.n_leaves().div_ceil(tasks);
+        if self.block_frames < self.coupled_frames {
+            self.notes.push(format!(
+                "chunks hold {} frames and are compressed; the memory limit has room for {}, so that each chunk is \
+                 decoded about {} times; {:.1} MiB for each worker or `kinema repack` would end that",
+                self.coupled_frames,
+                self.block_frames,
+                self.coupled_frames.div_ceil(self.block_frames),
+                budget.worker_bytes(self.coupled_frames) as f64 / (1 << 20) as f64,
+            ));
+        }
+    }
+
+    /// Number of leaves.
+    pub fn n_leaves(&self) -> u64 {
+        self.frames.len().div_ceil(self.leaf_frames)
+    }
+
+    /// The selected frames of a leaf, as positions in the selection.
+    pub fn leaf(&self, leaf: u64) -> Range<u64> {
+        let start = leaf * self.leaf_frames;
+        start..(start + self.leaf_frames).min(self.frames.len())
+    }
+
+    /// The cost of task boundaries between leaves.
+    ///
+    /// # Errors
+    /// `Internal` where the trajectory has not been scanned.
+    pub fn partition(&self, trajectory: &Trajectory) -> Result<Partition> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        Ok(Partition::of(scanned, &self.frames, self.fields, self.leaf_frames))
+    }
+
+    /// Whether tasks end where chunks or files do; else each has `task_leaves` leaves.
+    pub(crate) fn partition_matters(&self) -> bool {
+        self.workers > 1 && self.access == Access::Direct && (self.coupled_frames > 1 || self.task_leaves > 1)
+    }
+
+    /// The tasks of the workers, where [`Plan::partition_matters`].
+    pub(crate) fn tasks(&self, partition: &Partition, leaves: &[Range<u64>]) -> Vec<Range<u64>> {
+        partition.tasks(leaves, self.task_leaves, self.workers as u64)
+    }
+
+    /// The plan in words; `redecoded_frames`: frames that a runner's scheduler has decoded a second time, where the tasks
+    /// are not those of this plan.
+    pub fn explain(&self, redecoded_frames: Option<u64>) -> String {
+        let mut text = format!(
+            "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
+             at most {:.1} MiB of working memory{}",
+            self.kernels.join(", "),
+            self.atoms.len(),
+            self.atoms.n_atoms(),
+            self.fields.names().join(", "),
+            self.access.in_words(),
+            self.frames.len(),
+            self.n_leaves(),
+            self.leaf_frames,
+            self.block_frames,
+            self.workers,
+            if self.workers == 1 { "" } else { "s" },
+            self.memory as f64 / (1 << 20) as f64,
+            match self.partial_bytes {
+                0 => String::new(),
+                bytes => format!(", of which {:.1} MiB for partial results", bytes as f64 / (1 << 20) as f64),
+            },
+        );
+        // writing to a String cannot fail
+        for note in &self.notes {
+            let _ = write!(text, "\nnote: {note}");
+        }
+        let redecoded = redecoded_frames.unwrap_or(self.redecoded_frames);
+        if redecoded > 0 && self.coupled_frames > 1 {
+            let _ = write!(
+                text,
+                "\nnote: compressed chunks of {} frames lie across the leaves at which work is divided; those are \
+                 decoded twice, frames {:.2} times on average",
+                self.coupled_frames,
+                1.0 + redecoded as f64 / self.frames.len() as f64,
+            );
+        }
+        text
+    }
+}
+
+/// All atoms and fields that some kernel or transform needs.
+fn united_needs(
+    trajectory: &Trajectory,
+    scanned: &Scanned,
+    frames: &FrameSelection,
+    jobs: &[Job],
+) -> Result<(AtomSelection, Fields)> {
+    if frames.is_empty() {
+        let n_frames = scanned.concatenation.n_frames;
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("no frames selected; the trajectory has {n_frames} frames"),
+        ));
+    }
+    if jobs.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "no analysis given"));
+    }
+    frames.check(scanned.concatenation.n_frames)?;
+    let needs: Vec<Needs> = jobs.iter().flat_map(Job::needs).collect();
+    let sets = needs.iter().flat_map(|needs| &needs.atom_sets);
+    if let Some(other) = sets.clone().find(|set| set.n_atoms() != trajectory.n_atoms()) {
+        let what = "the selection is of another number of atoms than the trajectory";
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{what}, expected {}, found {}", trajectory.n_atoms(), other.n_atoms()),
+        ));
+    }
+    let fields = needs.iter().fold(Fields::NONE, |all, needs| all | needs.fields);
+    Ok((AtomSelection::union(trajectory.n_atoms(), sets), fields))
+}
+
+/// Bytes of the largest frame of the parts, and the coupling of their frames.
+pub(crate) fn trajectory_coupling(scanned: &Scanned, fields: Fields) -> (u64, FrameCoupling) {
+    let parts = || scanned.concatenation.spans.iter().map(|span| &scanned.parts[span.part]);
+    let coupling = parts().fold(FrameCoupling::INDEPENDENT, |all, part| all.and(part.decoder.coupling(fields)));
+    let largest = parts().map(|part| part.index.largest()).max().unwrap_or(0);
+    (largest.max(coupling.working_bytes), coupling)
+}

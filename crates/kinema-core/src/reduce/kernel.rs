@@ -1,0 +1,236 @@
+//! The kernel interface: what an analysis needs, how it accumulates blocks into a partial, how partials merge and finish.
+//!
+//! Kernels see blocks, never paths; they live in `kinema-analysis`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockView, Fields};
+use crate::selection::AtomSelection;
+
+/// The atoms that a kernel works on, in the kernel's own order.
+///
+/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
+#[derive(Debug, Clone)]
+pub struct AtomMap {
+    positions: Option<Arc<[u32]>>,
+    len: usize,
+}
+
+impl AtomMap {
+    /// The map from `set` into a block that holds `block`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the block lacks an atom of the set.
+    pub fn new(set: &AtomSelection, block: &AtomSelection) -> Result<Self> {
+        Ok(Self { positions: set.positions_in(block)?.map(Into::into), len: set.len() })
+    }
+
+    /// Number of atoms in the set.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The set's coordinates in one row of the block: the row itself, or gathered into `buffer`.
+    pub fn gather<'a>(&self, row: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        let Some(positions) = &self.positions else {
+            return row;
+        };
+        buffer.resize(positions.len() * 3, 0.0);
+        let triples = row.as_chunks::<3>().0;
+        for (out, &position) in buffer.as_chunks_mut::<3>().0.iter_mut().zip(positions.iter()) {
+            *out = triples[position as usize];
+        }
+        buffer
+    }
+}
+
+/// What a kernel or transform asks of the reader.
+#[derive(Debug, Clone)]
+pub struct Needs {
+    /// Fields beyond steps and times, which every block has.
+    pub fields: Fields,
+    /// Atom sets (for RMSD: the superposition's, then one for each RMSD group).
+    pub atom_sets: Vec<AtomSelection>,
+}
+
+/// One named array of results, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultArray {
+    /// Name, as `results.<name>` in Python.
+    pub name: &'static str,
+    /// Dimensions.
+    pub shape: Vec<usize>,
+    /// Values.
+    pub values: Vec<f64>,
+}
+
+/// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks
+/// gives the same bits as in one; `from_bytes(to_bytes(p))` is `p`.
+pub trait Kernel: Send + Sync {
+    /// What it gathers: self-contained (sums and counts, never means).
+    type Partial: Send + 'static;
+
+    /// Name and version of the partial's bytes: "rmsd/1".
+    fn id(&self) -> &'static str;
+    /// Fields and atom sets.
+    fn needs(&self) -> Needs;
+    /// The neutral partial.
+    fn empty(&self) -> Self::Partial;
+    /// Bytes of a partial whatever number of frames it holds; 0 where it grows with them. Large partials are merged
+    /// less often: the length of the kernel's leaves depends on it, and with that its results' bits.
+    fn partial_bytes(&self) -> u64 {
+        0
+    }
+    /// Adds the frames of a block, in order. `maps` are the atom sets of `needs`, in that order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `Corrupt` for values that it cannot work with (NaN), with the frame.
+    fn accumulate(
+        &self,
+        partial: &mut Self::Partial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()>;
+    /// Adds `right`, which holds later frames than `left`.
+    ///
+    /// # Errors
+    /// Of kernels that call code which may fail; what both have gathered is given up then.
+    fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()>;
+    /// The results.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when nothing was gathered.
+    fn finish(&self, partial: Self::Partial) -> Result<Vec<ResultArray>>;
+    /// The partial as bytes, little-endian, for other processes and checkpoints.
+    ///
+    /// # Errors
+    /// Of kernels that call code which may fail.
+    fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>>;
+    /// The partial back from bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are not of this kernel and version.
+    #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
+}
+
+/// Buffers that a worker lends to kernels, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// Coordinates gathered for a first atom set.
+    pub first: Vec<f32>,
+    /// Coordinates gathered for a second atom set.
+    pub second: Vec<f32>,
+}
+
+/// A partial whose type is known to its kernel only.
+pub type AnyPartial = Box<dyn Any + Send>;
+
+/// [`Kernel`] with its partial's type hidden, so that the pipeline runs several at once.
+pub trait AnyKernel: Send + Sync {
+    /// As [`Kernel::id`].
+    fn id(&self) -> &'static str;
+    /// As [`Kernel::needs`].
+    fn needs(&self) -> Needs;
+    /// As [`Kernel::empty`].
+    fn empty(&self) -> AnyPartial;
+    /// As [`Kernel::partial_bytes`].
+    fn partial_bytes(&self) -> u64;
+    /// As [`Kernel::accumulate`].
+    ///
+    /// # Errors
+    /// As there.
+    fn accumulate(
+        &self,
+        partial: &mut AnyPartial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()>;
+    /// As [`Kernel::merge`].
+    ///
+    /// # Errors
+    /// As there; `Internal` when a partial is of another kernel.
+    fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()>;
+    /// As [`Kernel::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    fn finish(&self, partial: AnyPartial) -> Result<Vec<ResultArray>>;
+    /// As [`Kernel::to_bytes`].
+    ///
+    /// # Errors
+    /// As there; `Internal` when the partial is of another kernel.
+    fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>>;
+    /// As [`Kernel::from_bytes`].
+    ///
+    /// # Errors
+    /// As there.
+    #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
+    fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial>;
+}
+
+fn wrong_partial(id: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("a partial of another kernel was given to {id}"))
+}
+
+impl<K: Kernel> AnyKernel for K {
+    fn id(&self) -> &'static str {
+        Kernel::id(self)
+    }
+    fn needs(&self) -> Needs {
+        Kernel::needs(self)
+    }
+    fn empty(&self) -> AnyPartial {
+        Box::new(Kernel::empty(self))
+    }
+    fn partial_bytes(&self) -> u64 {
+        Kernel::partial_bytes(self)
+    }
+    fn accumulate(
+        &self,
+        partial: &mut AnyPartial,
+        block: &BlockView<'_>,
+        maps: &[AtomMap],
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let partial = partial.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Kernel::accumulate(self, partial, block, maps, buffers)
+    }
+    fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()> {
+        let left = left.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        let right = right.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
+        Kernel::merge(self, left, *right)
+    }
+    fn finish(&self, partial: AnyPartial) -> Result<Vec<ResultArray>> {
+        let partial = partial.downcast().map_err(|_| wrong_partial(Kernel::id(self)))?;
+        Kernel::finish(self, *partial)
+    }
+    fn to_bytes(&self, partial: &AnyPartial) -> Result<Vec<u8>> {
+        let partial = partial.downcast_ref().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Kernel::to_bytes(self, partial)
+    }
+    fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial> {
+        Ok(Box::new(Kernel::from_bytes(self, bytes)?))
+    }
+}
+
+/// Changes the coordinates of each frame before a kernel sees them (align, wrap, centre).
+///
+/// It may ask for more atoms than the kernel does.
+pub trait Transform: Send + Sync {
+    /// Fields and atom sets that it reads.
+    fn needs(&self) -> Needs;
+    /// Changes one row of a block (`n_selected * 3` values) in place.
+    ///
+    /// # Errors
+    /// `Corrupt` for values that it cannot work with.
+    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()>;
+}

@@ -1,0 +1,376 @@
+//! The fixed binary tree on which the partials of leaves are merged.
+//!
+//! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up as it
+//! is. The shape depends on the number of leaves only, so the bits of the result do not depend on who finished when.
+
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::{AnyKernel, AnyPartial};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The partials of several kernels for the same leaves.
+pub type Partials = Vec<AnyPartial>;
+
+/// A node of the tree with what it has gathered.
+pub struct Node {
+    /// 0 for a leaf.
+    pub level: u32,
+    /// Position within the level.
+    pub index: u64,
+    /// One partial a kernel.
+    pub partials: Partials,
+}
+
+/// Merges neighbours as soon as both are there; callable from all workers.
+pub struct MergeTree {
+    n_leaves: u64,
+    state: Mutex<State>,
+    /// Notified when the last running merge has ended.
+    idle: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: HashMap<(u32, u64), Partials>,
+    /// Workers that hold nodes which are not in `waiting`.
+    merging: usize,
+    /// While the tree is serialized, nodes are added and not merged.
+    paused: bool,
+}
+
+/// A worker that is merging; it counts until what it holds is in the tree, or lost to an error or a panic.
+struct Merging<'a>(&'a MergeTree);
+
+impl Drop for Merging<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.merging -= 1;
+        if state.merging == 0 {
+            self.0.idle.notify_all();
+        }
+    }
+}
+
+impl MergeTree {
+    /// The tree over `n_leaves` leaves.
+    pub fn new(n_leaves: u64) -> Self {
+        Self { n_leaves, state: Mutex::default(), idle: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a node and merges upwards as far as siblings are there.
+    ///
+    /// # Errors
+    /// Those of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
+    pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
+        let Node { mut level, mut index, mut partials } = node;
+        let mut merging = None;
+        loop {
+            let sibling = index ^ 1;
+            let found = {
+                let mut state = self.lock();
+                let is_root = level >= 63 || self.n_leaves.saturating_sub(1) >> level == 0;
+                if is_root || state.paused {
+                    state.waiting.insert((level, index), partials);
+                    return Ok(());
+                }
+                if sibling << level < self.n_leaves {
+                    let Some(found) = state.waiting.remove(&(level, sibling)) else {
+                        state.waiting.insert((level, index), partials);
+                        return Ok(());
+                    };
+                    merging.get_or_insert_with(|| {
+                        state.merging += 1;
+                        Merging(self)
+                    });
+                    Some(found)
+                } else {
+                    None
+                }
+            };
+            if let Some(found) = found {
+                let (mut left, right) = if index < sibling { (partials, found) } else { (found, partials) };
+                for ((kernel, left), right) in kernels.iter().zip(&mut left).zip(right) {
+                    kernel.merge(left, right)?;
+                }
+                partials = left;
+            }
+            level += 1;
+            index >>= 1;
+        }
+    }
+
+    /// Serializes all nodes there are, one at a time (bytes for each kernel), while workers go on: what they insert
+    /// meanwhile is merged afterwards and not emitted.
+    ///
+    /// # Errors
+    /// Those of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` when the tree is being serialized.
+    pub fn serialize(
+        &self,
+        kernels: &[&dyn AnyKernel],
+        mut emit: impl FnMut(u32, u64, Vec<Vec<u8>>) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys: Vec<(u32, u64)> = {
+            let mut state = self.lock();
+            if state.paused {
+                return Err(Error::new(ErrorKind::Internal, "the merge tree is being serialized already"));
+            }
+            state.paused = true;
+            while state.merging > 0 {
+                state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.waiting.keys().copied().collect()
+        };
+        keys.sort_by_key(|&(level, index)| index << level);
+        let outcome = keys.into_iter().try_for_each(|(level, index)| {
+            // taken out, so that no worker waits while it is serialized
+            let Some(partials) = self.lock().waiting.remove(&(level, index)) else { return Ok(()) };
+            let serialized: Result<Vec<_>> =
+                kernels.iter().zip(&partials).map(|(kernel, partial)| kernel.to_bytes(partial)).collect();
+            self.lock().waiting.insert((level, index), partials);
+            emit(level, index, serialized?)
+        });
+        let nodes: Vec<_> = {
+            let mut state = self.lock();
+            state.paused = false;
+            state.waiting.drain().collect()
+        };
+        // all of them, whatever went wrong: what is not in the tree is lost
+        nodes.into_iter().fold(outcome, |outcome, ((level, index), partials)| {
+            let inserted = self.insert(kernels, Node { level, index, partials });
+            outcome.and(inserted)
+        })
+    }
+
+    /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered.
+    pub fn into_nodes(self) -> Vec<Node> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes: Vec<Node> =
+            state.waiting.into_iter().map(|((level, index), partials)| Node { level, index, partials }).collect();
+        nodes.sort_by_key(|node| (node.index << node.level, node.level));
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{BlockView, Fields};
+    use crate::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+
+    /// Writes down how it was merged: "((0 1) 2)".
+    struct Trace;
+
+    /// What cannot be merged into anything.
+    const BAD: &str = "bad";
+
+    impl Kernel for Trace {
+        type Partial = String;
+        fn id(&self) -> &'static str {
+            "trace/1"
+        }
+        fn needs(&self) -> Needs {
+            Needs { fields: Fields::NONE, atom_sets: Vec::new() }
+        }
+        fn empty(&self) -> String {
+            String::new()
+        }
+        fn accumulate(&self, _: &mut String, _: &BlockView<'_>, _: &[AtomMap], _: &mut Buffers) -> Result<()> {
+            Ok(())
+        }
+        fn merge(&self, left: &mut String, right: String) -> Result<()> {
+            if right == BAD {
+                return Err(Error::new(ErrorKind::InvalidArgument, "cannot merge"));
+            }
+            *left = format!("({left} {right})");
+            Ok(())
+        }
+        fn finish(&self, _: String) -> Result<Vec<ResultArray>> {
+            Ok(Vec::new())
+        }
+        fn to_bytes(&self, partial: &String) -> Result<Vec<u8>> {
+            Ok(partial.clone().into_bytes())
+        }
+        fn from_bytes(&self, bytes: &[u8]) -> Result<String> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+
+    fn merged(n_leaves: u64, order: impl Iterator<Item = u64>) -> String {
+        let tree = MergeTree::new(n_leaves);
+        for leaf in order {
+            tree.insert(&[&Trace], Node { level: 0, index: leaf, partials: vec![Box::new(leaf.to_string())] }).unwrap();
+        }
+        let mut nodes = tree.into_nodes();
+        assert_eq!(nodes.len(), 1);
+        *nodes.pop().unwrap().partials.pop().unwrap().downcast::<String>().unwrap()
+    }
+
+    #[test]
+    fn the_shape_depends_on_the_number_of_leaves_only() {
+        assert_eq!(merged(1, 0..1), "0");
+        assert_eq!(merged(5, 0..5), "(((0 1) (2 3)) 4)");
+        for n in 1..40 {
+            let forward = merged(n, 0..n);
+            assert_eq!(forward, merged(n, (0..n).rev()));
+            // 41 is prime, so multiples of 7 visit every leaf once
+            assert_eq!(forward, merged(n, (0..41).map(|i| i * 7 % 41).filter(|&leaf| leaf < n)));
+        }
+    }
+
+    #[test]
+    fn part_of_the_leaves_leaves_nodes_that_complete_another_tree() {
+        let whole = merged(11, 0..11);
+        let (first, second) = (MergeTree::new(11), MergeTree::new(11));
+        for leaf in 0..11_u64 {
+            let tree = if leaf < 5 { &first } else { &second };
+            tree.insert(&[&Trace], Node { level: 0, index: leaf, partials: vec![Box::new(leaf.to_string())] }).unwrap();
+        }
+        let tree = MergeTree::new(11);
+        for node in first.into_nodes().into_iter().chain(second.into_nodes()) {
+            tree.insert(&[&Trace], node).unwrap();
+        }
+        let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+        assert_eq!(*root.downcast::<String>().unwrap(), whole);
+    }
+
+    fn leaf(index: u64) -> Node {
+        Node { level: 0, index, partials: vec![Box::new(index.to_string())] }
+    }
+
+    #[test]
+    fn a_serialized_tree_completes_another_tree_to_the_same_root() {
+        let whole = merged(13, 0..13);
+        for done in 0..=13 {
+            let tree = MergeTree::new(13);
+            (0..done).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+            let again = MergeTree::new(13);
+            tree.serialize(&[&Trace], |level, index, serialized| {
+                // a leaf that is done while the tree is serialized
+                if done < 13 && index == 0 {
+                    tree.insert(&[&Trace], leaf(done)).unwrap();
+                }
+                let partials: Partials = vec![Box::new(String::from_utf8(serialized[0].clone()).unwrap())];
+                again.insert(&[&Trace], Node { level, index, partials })
+            })
+            .unwrap();
+            (done..13).for_each(|index| again.insert(&[&Trace], leaf(index)).unwrap());
+            let rest = if done == 0 { done } else { done + 1 };
+            (rest..13).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+            for tree in [tree, again] {
+                let mut nodes = tree.into_nodes();
+                assert_eq!(nodes.len(), 1, "{done}");
+                let root = nodes.pop().unwrap().partials.pop().unwrap();
+                assert_eq!(*root.downcast::<String>().unwrap(), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn serializing_while_many_threads_insert_misses_no_finished_leaf() {
+        const N: u64 = 3000;
+        let whole = merged(N, 0..N);
+        let tree = MergeTree::new(N);
+        let next = std::sync::atomic::AtomicU64::new(0);
+        let finished = std::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        if index >= N {
+                            return;
+                        }
+                        tree.insert(&[&Trace], leaf(index)).unwrap();
+                        finished.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    }
+                });
+            }
+            loop {
+                let before = finished.load(std::sync::atomic::Ordering::SeqCst);
+                let mut covered = 0;
+                tree.serialize(&[&Trace], |level, index, _| {
+                    covered += (((index + 1) << level).min(N)) - (index << level);
+                    Ok(())
+                })
+                .unwrap();
+                assert!(covered >= before, "{covered} of {before}");
+                if before == N {
+                    break;
+                }
+            }
+        });
+        let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+        assert_eq!(*root.downcast::<String>().unwrap(), whole);
+    }
+
+    #[test]
+    fn leaves_that_are_merged_within_a_longer_leaf_are_merged_as_the_tree_would() {
+        use crate::frame::Block;
+        use crate::reduce::LeafPartial;
+        let whole = |n_leaves: u64, several: u64| {
+            let tree = MergeTree::new(n_leaves.div_ceil(several));
+            for index in 0..n_leaves.div_ceil(several) {
+                let mut partial = LeafPartial::default();
+                let mut next = index * several;
+                let end = n_leaves.min(next + several);
+                // three frames a leaf, in blocks of five, of which the last leaf has two
+                let frames = (3 * (end - next)) as usize - usize::from(end == n_leaves);
+                for first in (0..frames).step_by(5) {
+                    let mut block = Block::default();
+                    let rows = first..frames.min(first + 5);
+                    block.reset(rows.map(|row| row as u64), 0, Fields::NONE);
+                    let add = |partial: &mut AnyPartial, rows: &BlockView<'_>| {
+                        if rows.frames.first().is_some_and(|frame| frame % 3 == 0) {
+                            *partial = Box::new(next.to_string());
+                            next += 1;
+                        }
+                        Ok(())
+                    };
+                    partial.accumulate(&Trace, &block.view(), first, 3, add).unwrap();
+                }
+                let partials = vec![partial.finish(&Trace).unwrap()];
+                tree.insert(&[&Trace], Node { level: 0, index, partials }).unwrap();
+            }
+            *tree.into_nodes().pop().unwrap().partials.pop().unwrap().downcast::<String>().unwrap()
+        };
+        assert_eq!(whole(7, 1), "(((0 1) (2 3)) ((4 5) 6))");
+        for n_leaves in 1..40 {
+            for several in [2, 4, 8, 64] {
+                assert_eq!(whole(n_leaves, several), whole(n_leaves, 1), "{n_leaves} {several}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_to_merge_is_an_error_and_costs_the_two_nodes() {
+        let bad = || Node { level: 0, index: 1, partials: vec![Box::new(BAD.to_owned())] };
+        let kept = |tree: MergeTree| -> Vec<u64> { tree.into_nodes().iter().map(|node| node.index).collect() };
+        let tree = MergeTree::new(4);
+        [0, 2].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        assert_eq!(tree.insert(&[&Trace], bad()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(kept(tree), [2]);
+        // also where neighbours come in while the tree is serialized, which are merged at its end
+        let tree = MergeTree::new(8);
+        [0, 3, 5].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        let serialized =
+            tree.serialize(&[&Trace], |_, index, _| if index == 0 { tree.insert(&[&Trace], bad()) } else { Ok(()) });
+        assert_eq!(serialized.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(kept(tree), [3, 5]);
+    }
+
+    #[test]
+    fn a_failure_while_serializing_loses_nothing() {
+        let tree = MergeTree::new(4);
+        (0..3).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
+        let full = || Error::new(ErrorKind::Io, "no space left");
+        assert_eq!(tree.serialize(&[&Trace], |_, _, _| Err(full())).unwrap_err().kind(), ErrorKind::Io);
+        tree.insert(&[&Trace], leaf(3)).unwrap();
+        let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+        assert_eq!(*root.downcast::<String>().unwrap(), "((0 1) (2 3))");
+    }
+}

@@ -1,0 +1,266 @@
+//! A trajectory: one or more files (parts), opened lazily, with their indices and their concatenation.
+//!
+//! It reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
+
+mod concatenation;
+mod open_files;
+mod options;
+mod parts;
+mod ranged_scan;
+mod snapshot;
+mod stated;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
+use self::concatenation::{OrderedPart, concatenate};
+use self::open_files::Handles;
+pub use self::options::{IndexPolicy, OnTruncated, OpenOptions};
+use self::stated::PartTimes;
+pub use self::stated::{StatedTimes, StatedUnits};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{self, Decoder, Format, Header};
+use crate::frame::Scales;
+use crate::index::fingerprint::Fingerprint;
+use crate::index::{Index, TableIndex};
+use crate::named::Named;
+use crate::source::{MultiFileSource, Source};
+
+/// Origin of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexOrigin {
+    /// By arithmetic from header and size.
+    Arithmetic,
+    /// From the structure of the file, which libhdf5 has read.
+    Structure,
+    /// Loaded.
+    Stored,
+    /// Loaded, and extended by the frames that the file has grown by.
+    Extended,
+    /// Built by a scan.
+    Built,
+}
+
+impl Named for IndexOrigin {
+    const OPTION: &'static str = "index";
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("arithmetic", Self::Arithmetic),
+        ("structure", Self::Structure),
+        ("stored", Self::Stored),
+        ("extended", Self::Extended),
+        ("built", Self::Built),
+    ];
+}
+
+/// One file of the trajectory, once it has been scanned.
+pub struct Part {
+    /// The file.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: &'static dyn Format,
+    /// Finds and decodes its frames.
+    pub decoder: Arc<dyn Decoder>,
+    /// Its frames.
+    pub index: Index,
+    /// Factors to angstrom and ps.
+    pub scales: Scales,
+    /// Its size when it was scanned.
+    pub size: u64,
+    /// Identity of the content.
+    pub fingerprint: Fingerprint,
+    /// Where the index comes from.
+    pub origin: IndexOrigin,
+    /// Where the index is stored.
+    pub index_path: Option<PathBuf>,
+    /// Why a stored index was not used, or why it could not be stored.
+    pub index_note: Option<String>,
+    /// The incomplete last frame that was dropped.
+    pub truncation: Option<Error>,
+    /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
+    pub damaged: Vec<u64>,
+}
+
+impl Part {
+    /// What the header says.
+    pub fn header(&self) -> &Header {
+        self.decoder.header()
+    }
+}
+
+/// Factors from the units of a file to angstrom and ps.
+fn scales_of(format: &dyn Format, decoder: &dyn Decoder, units: &StatedUnits) -> Scales {
+    let own = decoder.scales().unwrap_or(format.info().scales);
+    if decoder.has_stated_units() { own } else { units.replace(own, decoder.time_unit()) }
+}
+
+/// Parts and their concatenation, once scanned.
+pub struct Scanned {
+    /// The files, in the order given.
+    pub parts: Vec<Part>,
+    /// Which of their frames count.
+    pub concatenation: Concatenation,
+    /// Their times.
+    times: PartTimes,
+    /// Whether the user has stated the unit of times, or the time between frames.
+    times_are_stated: bool,
+}
+
+impl Scanned {
+    /// Concatenates the parts.
+    fn new(parts: Vec<Part>, options: &OpenOptions) -> Result<Self> {
+        let ordered: Vec<OrderedPart<'_>> = parts
+            .iter()
+            .map(|part| OrderedPart { path: &part.path, index: &part.index, time_scale: part.scales.time })
+            .collect();
+        let concatenation = concatenate(&ordered, options.overlap)?;
+        let times = PartTimes::new(options.times, &parts, &concatenation);
+        let times_are_stated = options.units.time.is_some() || options.times.dt.is_some();
+        Ok(Self { parts, concatenation, times, times_are_stated })
+    }
+
+    /// Whether times are those of the files, but for their unit.
+    pub fn has_stored_times(&self) -> bool {
+        self.times.as_stored()
+    }
+
+    /// What is added to all times as the user has stated them, ps: other records of the same simulation have it added too.
+    pub fn time_shift(&self) -> f64 {
+        self.times.shift()
+    }
+
+    /// What is assumed of a part, and was not stated by the user.
+    pub fn assumption(&self, part: usize) -> Option<&str> {
+        if self.times_are_stated { None } else { self.parts[part].decoder.assumption() }
+    }
+
+    /// Time of a frame of a part in ps, where `stored` is that of the file in ps.
+    pub fn time_of(&self, part: usize, frame: u64, stored: f64) -> f64 {
+        self.times.time(part, &self.parts[part], frame, stored)
+    }
+
+    /// Time of a frame of a part in ps, where it is known without reading the frame.
+    pub fn time(&self, part: usize, frame: u64) -> Option<f64> {
+        let known = &self.parts[part];
+        match known.index.time(frame) {
+            Some(time) => Some(self.time_of(part, frame, time * known.scales.time)),
+            // a time step that is stated needs none of the file
+            None => Some(self.time_of(part, frame, f64::NAN)).filter(|time| !time.is_nan()),
+        }
+    }
+}
+
+/// A trajectory of one or more files.
+pub struct Trajectory {
+    paths: Vec<PathBuf>,
+    options: OpenOptions,
+    handles: Arc<Handles>,
+    first: (&'static dyn Format, Arc<dyn Decoder>),
+    scanned: OnceLock<Scanned>,
+    /// One scan at a time; others wait for its outcome.
+    scanning: Mutex<()>,
+    /// One cell for each part of a snapshot, set when the part has been verified; empty where this process has scanned.
+    unverified: Vec<OnceLock<()>>,
+    /// Indices of byte ranges of parts, scanned by other processes, in order.
+    scanned_ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
+}
+
+impl Trajectory {
+    /// Reads the header of the first file; the others are not touched.
+    ///
+    /// # Errors
+    /// As [`FileSource::open`], [`format::detect`] and [`Format::open`].
+    pub fn open(paths: Vec<PathBuf>, options: OpenOptions) -> Result<Self> {
+        let Some(path) = paths.first() else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
+        };
+        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let source = handles.get((0, 0), path)?;
+        let first = open_decoder(&*source, &options)?;
+        Ok(Self {
+            paths,
+            options,
+            handles,
+            first,
+            scanned: OnceLock::new(),
+            scanning: Mutex::new(()),
+            unverified: Vec::new(),
+            scanned_ranges: Mutex::default(),
+        })
+    }
+
+    /// The files.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+    /// Format of the first file.
+    pub fn format(&self) -> &'static dyn Format {
+        self.first.0
+    }
+    /// Header of the first file.
+    pub fn header(&self) -> &Header {
+        self.first.1.header()
+    }
+    /// Number of atoms, the same in all parts.
+    pub fn n_atoms(&self) -> u32 {
+        self.header().n_atoms
+    }
+    /// The parts, if they have been scanned.
+    pub fn scanned(&self) -> Option<&Scanned> {
+        self.scanned.get()
+    }
+
+    /// The open file of a part, opened if it is not.
+    ///
+    /// # Errors
+    /// As [`FileSource::open`].
+    pub fn source(&self, part: usize) -> Result<Arc<dyn Source>> {
+        let first = self.handles.get((part, 0), &self.paths[part])?;
+        let source = match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
+            Some(scanned) => self.multi_file(part, first, &*scanned.decoder),
+            None => first,
+        };
+        self.verify_part(part, &*source)?;
+        Ok(source)
+    }
+
+    /// [`Fingerprint::of_content`] of a part, read now.
+    ///
+    /// # Errors
+    /// `Internal` before the scan; those of [`Trajectory::source`] and of reading.
+    pub fn content_digest(&self, part: usize, places: u64) -> Result<u64> {
+        let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
+        let source = self.source(part)?;
+        Fingerprint::of_content(&*source, &scanned.index, places).map_err(|error| error.at_path(&scanned.path))
+    }
+
+    /// The file of a part with those that it names.
+    fn multi_file(&self, part: usize, first: Arc<dyn Source>, decoder: &dyn Decoder) -> Arc<dyn Source> {
+        if decoder.other_files().is_empty() {
+            return first;
+        }
+        let paths = decoder.other_files().to_vec();
+        let handles = self.handles.clone();
+        let other = move |file: u32| match paths.get((file as usize).wrapping_sub(1)) {
+            Some(path) => handles.get((part, file), path),
+            None => Err(Error::new(ErrorKind::Internal, format!("file {file} of a virtual data set is not known"))),
+        };
+        Arc::new(MultiFileSource::new(first, Box::new(other)))
+    }
+}
+
+pub(crate) fn not_scanned() -> Error {
+    Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
+}
+
+fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
+    let format = match options.format {
+        Some(format) => format,
+        None => format::detect(source)?,
+    };
+    let decoder = format
+        .open_with(source, options.structure.as_deref())
+        .map_err(|error| error.in_format(format.info().name).at_path(source.path()))?;
+    Ok((format, decoder))
+}

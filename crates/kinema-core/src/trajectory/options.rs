@@ -1,0 +1,88 @@
+//! How a trajectory is opened. It opens nothing.
+
+use std::sync::Arc;
+
+use super::{Overlap, StatedTimes, StatedUnits};
+use crate::format::{Format, ReadStructure};
+use crate::index::store::WriteFile;
+use crate::named::Named;
+use crate::source::ReadLog;
+
+/// What to do with an incomplete last frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTruncated {
+    /// Refuse the file.
+    Error,
+    /// Use the complete frames and say so.
+    Drop,
+}
+
+impl Named for OnTruncated {
+    const OPTION: &'static str = "on_truncated";
+    const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("drop", Self::Drop)];
+}
+
+/// Where the index of a file that needs a scan comes from and goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexPolicy {
+    /// Load the stored one where it fits, extend it where the file grew; else build and store it.
+    Auto,
+    /// Build it, store nothing.
+    Memory,
+    /// Build it whatever is stored, and store it.
+    Rebuild,
+}
+
+impl Named for IndexPolicy {
+    const OPTION: &'static str = "index";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("memory", Self::Memory), ("rebuild", Self::Rebuild)];
+}
+
+/// How a trajectory is opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// The format, or `None` to detect it from the first bytes.
+    pub format: Option<&'static dyn Format>,
+    /// Which frames count where parts overlap.
+    pub overlap: Overlap,
+    /// What to do with an incomplete last frame.
+    pub on_truncated: OnTruncated,
+    /// Where indices come from.
+    pub index: IndexPolicy,
+    /// Units of the files, in place of those of their formats.
+    pub units: StatedUnits,
+    /// Times, in place of those of the files.
+    pub times: StatedTimes,
+    /// How many files may be open between reads.
+    pub max_open_files: usize,
+    /// Reads the structure of HDF5 files.
+    pub structure: Option<Arc<dyn ReadStructure>>,
+    /// Writes indices; without it none is stored.
+    pub write_index: Option<Arc<WriteFile>>,
+    /// Notes every read, for tests.
+    pub log: Option<ReadLog>,
+}
+
+impl std::fmt::Debug for dyn Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.info().name)
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            overlap: Overlap::Last,
+            on_truncated: OnTruncated::Drop,
+            index: IndexPolicy::Auto,
+            units: StatedUnits::default(),
+            times: StatedTimes::default(),
+            max_open_files: 64,
+            structure: None,
+            write_index: None,
+            log: None,
+        }
+    }
+}

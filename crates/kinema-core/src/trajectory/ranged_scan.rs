@@ -1,0 +1,124 @@
+//! Ranged scan: several processes scan byte ranges of a part, and one of them merges the indices.
+//!
+//! It sends nothing: the caller distributes the ranges and collects their indices.
+
+use std::ops::Range;
+use std::sync::PoisonError;
+
+use super::{IndexPolicy, Trajectory, open_decoder};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::TableIndex;
+use crate::index::fingerprint::Fingerprint;
+use crate::index::store::{self, LoadOutcome};
+
+impl Trajectory {
+    /// The parts that must be scanned, as no stored index fits: number, and the bytes behind the frames indexed so far.
+    ///
+    /// # Errors
+    /// Those of opening the parts.
+    pub fn unindexed(&self) -> Result<Vec<(usize, Range<u64>)>> {
+        let mut ranges = Vec::new();
+        if self.scanned().is_some() {
+            return Ok(ranges);
+        }
+        for (number, path) in self.paths.iter().enumerate() {
+            let source = self.handles.get((number, 0), path)?;
+            let (format, decoder) = open_decoder(&*source, &self.options)?;
+            if !decoder.supports_ranged_scan() {
+                continue;
+            }
+            let n_atoms = decoder.header().n_atoms;
+            let loaded = match self.options.index {
+                IndexPolicy::Auto => store::load(&store::places(path), &*source, format.info().name, n_atoms)?,
+                IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
+            };
+            let from = match &loaded {
+                LoadOutcome::Fits(..) => continue,
+                LoadOutcome::Grew(index) => index.end().unwrap_or(0),
+                LoadOutcome::Absent | LoadOutcome::Rejected(_) => 0,
+            };
+            ranges.push((number, from..source.len()?));
+        }
+        Ok(ranges)
+    }
+
+    /// Scans the frames of a part that start in a byte range; the index as bytes for [`Trajectory::add_scanned_ranges`] of another process.
+    ///
+    /// # Errors
+    /// Those of the source, and what `progress` returns; `InvalidArgument` for a part that is not there.
+    pub fn scan_range(
+        &self,
+        part: usize,
+        range: Range<u64>,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<Vec<u8>> {
+        let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
+        let source = self.handles.get((part, 0), path)?;
+        let (format, decoder) = open_decoder(&*source, &self.options)?;
+        let table = decoder.scan_range(&*source, range, progress)?;
+        let size = Fingerprint { size: source.len()?, head: 0, tail: 0, samples: 0 };
+        Ok(store::encode(&table, &size, format.info().name, decoder.header().n_atoms))
+    }
+
+    /// Adds the indices of ascending byte ranges of a part; the next [`Trajectory::scan`] uses them.
+    ///
+    /// # Errors
+    /// `Corrupt` for other bytes than those of [`Trajectory::scan_range`]; `InvalidArgument` for a part that is not
+    /// there.
+    pub fn add_scanned_ranges(&self, part: usize, indices: &[Vec<u8>]) -> Result<()> {
+        let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
+        let source = self.handles.get((part, 0), path)?;
+        let (format, decoder) = open_decoder(&*source, &self.options)?;
+        let tables = indices
+            .iter()
+            .map(|bytes| store::decode(bytes, format.info().name, decoder.header().n_atoms).map(|(table, _)| table))
+            .collect::<std::result::Result<Vec<TableIndex>, String>>()
+            .map_err(|reason| {
+                Error::new(ErrorKind::Corrupt, format!("the index of a byte range cannot be used: {reason}"))
+                    .at_path(path)
+            })?;
+        self.scanned_ranges.lock().unwrap_or_else(PoisonError::into_inner).insert(part, tables);
+        Ok(())
+    }
+
+    /// Takes out the indices of byte ranges of a part.
+    pub(super) fn take_scanned_ranges(&self, part: usize) -> Vec<TableIndex> {
+        self.scanned_ranges.lock().unwrap_or_else(PoisonError::into_inner).remove(&part).unwrap_or_default()
+    }
+}
+
+fn no_part(part: usize) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("there is no part {part}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::trajectory::OpenOptions;
+
+    #[test]
+    fn ranges_of_another_process_give_the_same_index() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/xtc/mixed.xtc");
+        let options = OpenOptions { index: IndexPolicy::Memory, ..OpenOptions::default() };
+        let open = || Trajectory::open(vec![path.clone()], options.clone()).unwrap();
+        let (alone, combined, helper) = (open(), open(), open());
+        alone.scan(1, &|_| Ok(())).unwrap();
+        let todo = combined.unindexed().unwrap();
+        assert_eq!(todo.len(), 1);
+        let (part, range) = todo[0].clone();
+        let middle = range.end / 2;
+        let found: Vec<Vec<u8>> = [0..middle, middle..range.end]
+            .into_iter()
+            .map(|range| helper.scan_range(part, range, &|_| Ok(())).unwrap())
+            .collect();
+        combined.add_scanned_ranges(part, &found).unwrap();
+        combined.scan(1, &|_| Ok(())).unwrap();
+        assert_eq!(alone.scanned().unwrap().parts[0].index, combined.scanned().unwrap().parts[0].index);
+        assert!(combined.unindexed().unwrap().is_empty());
+        assert_eq!(open().add_scanned_ranges(0, &[vec![1, 2]]).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(open().add_scanned_ranges(7, &[]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(helper.scan_range(7, 0..1, &|_| Ok(())).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}

@@ -1,0 +1,327 @@
+//! Snapshot of a scanned trajectory as bytes, from which other processes open the same trajectory without touching a file.
+//!
+//! It holds the headers, sizes, fingerprints and indices that took a scan; no frame. A part's content is checked against
+//! its fingerprint when the part is first read.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::open_files::Handles;
+use super::{IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Trajectory, not_scanned, open_decoder, scales_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Decoder, Format, ScanOptions};
+use crate::index::fingerprint::Fingerprint;
+use crate::index::{Index, store};
+use crate::source::{Source, ends_early};
+
+const MAGIC: &[u8; 8] = b"KINEMAKN";
+
+/// Bytes that were read of a file, with their offsets.
+type Reads = Vec<(u64, Vec<u8>)>;
+
+impl Trajectory {
+    /// Serializes headers, sizes, fingerprints and indices of all parts, for [`Trajectory::from_snapshot`].
+    ///
+    /// # Errors
+    /// `Internal` before the scan; those of reading the headers once more.
+    pub fn snapshot(&self) -> Result<Vec<u8>> {
+        let scanned = self.scanned().ok_or_else(not_scanned)?;
+        let mut bytes = MAGIC.to_vec();
+        put(&mut bytes, scanned.parts.len() as u64);
+        for (number, part) in scanned.parts.iter().enumerate() {
+            let place = |error: Error| error.at_path(&part.path);
+            let tap = CapturingSource { inner: &*self.source(number)?, reads: Mutex::default() };
+            let (_, decoder) = open_decoder(&tap, &self.options)?;
+            let table = match &part.index {
+                Index::Table(table) => store::encode(table, &part.fingerprint, part.format.info().name, self.n_atoms()),
+                Index::Uniform(_) | Index::Chunked(_) => {
+                    decoder.scan(&tap, &quiet_scan()).map_err(place)?;
+                    Vec::new()
+                }
+            };
+            put(&mut bytes, part.size);
+            bytes.extend_from_slice(&part.fingerprint.to_bytes());
+            put(&mut bytes, table.len() as u64);
+            bytes.extend_from_slice(&table);
+            let reads = tap.reads.into_inner().unwrap_or_else(PoisonError::into_inner);
+            put(&mut bytes, reads.len() as u64);
+            for (offset, read) in &reads {
+                put(&mut bytes, *offset);
+                put(&mut bytes, read.len() as u64);
+                bytes.extend_from_slice(read);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A trajectory of the same files, scanned already, without touching any of them.
+    ///
+    /// # Errors
+    /// `Corrupt` for other bytes than those of [`Trajectory::snapshot`] with the same paths and options.
+    pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
+        let wrong = || Error::new(ErrorKind::Corrupt, "the trajectory snapshot cannot be used: it ends early");
+        let mut rest = snapshot.strip_prefix(MAGIC).ok_or_else(wrong)?;
+        if take(&mut rest) != Some(paths.len() as u64) {
+            return Err(Error::new(ErrorKind::Corrupt, "the trajectory snapshot is of another number of files"));
+        }
+        let mut parts = Vec::new();
+        for path in &paths {
+            let (size, fingerprint, table, reads) = take_part(&mut rest).ok_or_else(wrong)?;
+            let source = SnapshotSource { path: path.clone(), size, reads };
+            let opened = open_decoder(&source, &options)?;
+            let part = restored_part(path, opened, &source, fingerprint, table, parts.first(), &options.units);
+            parts.push(part.map_err(|error| error.at_path(path))?);
+        }
+        let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
+        };
+        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let unverified = parts.iter().map(|_| OnceLock::new()).collect();
+        let scanned = OnceLock::from(Scanned::new(parts, &options)?);
+        Ok(Self {
+            paths,
+            options,
+            handles,
+            first,
+            scanned,
+            scanning: Mutex::default(),
+            unverified,
+            scanned_ranges: Mutex::default(),
+        })
+    }
+
+    /// Verifies a part of a snapshot against its fingerprint, when it is first read here.
+    pub(super) fn verify_part(&self, number: usize, source: &dyn Source) -> Result<()> {
+        let Some(cell) = self.unverified.get(number).filter(|cell| cell.get().is_none()) else { return Ok(()) };
+        let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
+        let changed = |kind, expected: &str, found: &str| {
+            let what = format!(
+                "the file has changed since it was opened, or is another one on this machine, expected {expected}, \
+                 found {found}"
+            );
+            Error::new(kind, what).in_format(part.format.info().name).at_path(&part.path)
+        };
+        let size = source.len()?;
+        if size < part.size {
+            let (expected, found) = (format!("{} bytes", part.size), size.to_string());
+            return Err(changed(ErrorKind::Truncated, &expected, &found));
+        }
+        let found = Fingerprint::of(source, part.size, &part.index).map_err(|error| error.at_path(&part.path))?;
+        if found != part.fingerprint {
+            let expected = format!("fingerprint {}", part.fingerprint.to_hex());
+            return Err(changed(ErrorKind::Corrupt, &expected, &found.to_hex()));
+        }
+        // another thread may have verified it as well
+        let _ = cell.set(());
+        Ok(())
+    }
+}
+
+fn restored_part(
+    path: &Path,
+    (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
+    source: &SnapshotSource,
+    fingerprint: Fingerprint,
+    table: &[u8],
+    first: Option<&Part>,
+    units: &StatedUnits,
+) -> Result<Part> {
+    let name = format.info().name;
+    let n_atoms = decoder.header().n_atoms;
+    if let Some(expected) = first.map(|part| part.header().n_atoms).filter(|&expected| expected != n_atoms) {
+        return Err(Error::corrupt("number of atoms differs from the first file", expected, n_atoms).in_format(name));
+    }
+    let (index, origin) = if table.is_empty() {
+        let index = decoder.scan(source, &quiet_scan())?.index;
+        let chunked = matches!(index, Index::Chunked(_));
+        (index, if chunked { IndexOrigin::Structure } else { IndexOrigin::Arithmetic })
+    } else {
+        let (table, _) = store::decode(table, name, n_atoms)
+            .map_err(|reason| Error::new(ErrorKind::Corrupt, format!("the index cannot be used: {reason}")))?;
+        (Index::Table(table), IndexOrigin::Stored)
+    };
+    let scales = scales_of(format, &*decoder, units);
+    let (path, size) = (path.to_path_buf(), source.size);
+    Ok(Part {
+        path,
+        format,
+        decoder,
+        index,
+        scales,
+        size,
+        fingerprint,
+        origin,
+        index_path: None,
+        index_note: None,
+        truncation: None,
+        damaged: Vec::new(),
+    })
+}
+
+fn quiet_scan() -> ScanOptions<'static> {
+    ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false }
+}
+
+fn put(bytes: &mut Vec<u8>, value: u64) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let (front, behind) = rest.split_first_chunk::<8>()?;
+    *rest = behind;
+    Some(u64::from_le_bytes(*front))
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
+    let (front, behind) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    *rest = behind;
+    Some(front)
+}
+
+/// Size, fingerprint, stored index and reads of a part; `None` where the bytes end early.
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, Fingerprint, &'a [u8], Reads)> {
+    let size = take(rest)?;
+    let (fingerprint, behind) = rest.split_first_chunk::<{ Fingerprint::LEN }>()?;
+    *rest = behind;
+    let len = take(rest)?;
+    let table = take_bytes(rest, len)?;
+    let mut reads = Reads::new();
+    for _ in 0..take(rest)? {
+        let (offset, len) = (take(rest)?, take(rest)?);
+        reads.push((offset, take_bytes(rest, len)?.to_vec()));
+    }
+    Some((size, Fingerprint::from_bytes(*fingerprint), table, reads))
+}
+
+/// Passes reads on and records the bytes that they return.
+struct CapturingSource<'a> {
+    inner: &'a dyn Source,
+    reads: Mutex<Reads>,
+}
+
+impl Source for CapturingSource<'_> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.inner.read_exact_at(offset, buffer)?;
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push((offset, buffer.to_vec()));
+        Ok(())
+    }
+}
+
+/// A file of which the snapshot holds some bytes.
+struct SnapshotSource {
+    path: PathBuf,
+    size: u64,
+    reads: Reads,
+}
+
+impl Source for SnapshotSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > self.size {
+            return Err(ends_early(&self.path, offset, buffer.len() as u64, self.size));
+        }
+        let found = self.reads.iter().find_map(|(start, bytes)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            bytes.get(from..from.checked_add(buffer.len())?)
+        });
+        let what = "bytes are needed that the trajectory snapshot does not hold";
+        let found = found.ok_or_else(|| Error::new(ErrorKind::Internal, what).at_byte(offset).at_path(&self.path))?;
+        buffer.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dcd_like(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden").join(name)
+    }
+
+    fn opened(paths: &[PathBuf]) -> Trajectory {
+        let options = OpenOptions { index: super::super::IndexPolicy::Memory, ..OpenOptions::default() };
+        let trajectory = Trajectory::open(paths.to_vec(), options).unwrap();
+        trajectory.scan(1, &|_| Ok(())).unwrap();
+        trajectory
+    }
+
+    fn golden() -> Vec<PathBuf> {
+        let folder = dcd_like("");
+        let mut found: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        found.retain(|path| path.extension().is_some_and(|end| end == "xtc" || end == "dcd"));
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_snapshot_opens_the_same_trajectory_and_touches_no_file() {
+        let mut compared = 0;
+        for path in golden() {
+            let options = OpenOptions { index: super::super::IndexPolicy::Memory, ..OpenOptions::default() };
+            let Ok(trajectory) = Trajectory::open(vec![path.clone()], options.clone()) else { continue };
+            if trajectory.scan(1, &|_| Ok(())).is_err() {
+                continue;
+            }
+            let snapshot = trajectory.snapshot().unwrap();
+            // the path of a file that is not there
+            let nowhere = vec![PathBuf::from("/nowhere").join(path.file_name().unwrap())];
+            let restored = Trajectory::from_snapshot(nowhere.clone(), options, &snapshot).unwrap();
+            let (one, other) = (&trajectory.scanned().unwrap().parts[0], &restored.scanned().unwrap().parts[0]);
+            assert_eq!(one.index, other.index, "{}", path.display());
+            assert_eq!(one.header(), other.header());
+            assert_eq!((one.size, &one.fingerprint), (other.size, &other.fingerprint));
+            assert_eq!(restored.source(0).err().unwrap().kind(), ErrorKind::NotFound);
+            compared += 1;
+        }
+        assert!(compared >= 2);
+    }
+
+    #[test]
+    fn a_file_that_has_changed_is_refused_when_it_is_read() {
+        let path =
+            golden().into_iter().find(|path| Trajectory::open(vec![path.clone()], OpenOptions::default()).is_ok());
+        let bytes = std::fs::read(path.unwrap()).unwrap();
+        let copy = std::env::temp_dir().join(format!("kinema-snapshot-{}", std::process::id()));
+        std::fs::write(&copy, &bytes).unwrap();
+        let snapshot = opened(std::slice::from_ref(&copy)).snapshot().unwrap();
+        let restored = || Trajectory::from_snapshot(vec![copy.clone()], OpenOptions::default(), &snapshot).unwrap();
+        assert!(restored().source(0).is_ok());
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        std::fs::write(&copy, &changed).unwrap();
+        assert_eq!(restored().source(0).err().unwrap().kind(), ErrorKind::Corrupt);
+        std::fs::write(&copy, &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(restored().source(0).err().unwrap().kind(), ErrorKind::Truncated);
+        std::fs::remove_file(&copy).unwrap();
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let path =
+            golden().into_iter().find(|path| Trajectory::open(vec![path.clone()], OpenOptions::default()).is_ok());
+        let path = vec![path.unwrap()];
+        let snapshot = opened(&path).snapshot().unwrap();
+        for len in 0..snapshot.len() {
+            assert!(Trajectory::from_snapshot(path.clone(), OpenOptions::default(), &snapshot[..len]).is_err());
+        }
+        let two = vec![path[0].clone(), path[0].clone()];
+        assert!(Trajectory::from_snapshot(two, OpenOptions::default(), &snapshot).is_err());
+    }
+}

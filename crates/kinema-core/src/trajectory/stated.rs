@@ -1,0 +1,135 @@
+//! Units and times that the user states in place of what files say.
+//!
+//! Applied once, to what decoders give; where the file's own units are asked for it is not applied.
+
+use super::{Concatenation, Part};
+use crate::frame::Scales;
+use crate::index::Index;
+
+/// The units of the files, as factors to angstrom, ps, angstrom/ps and kJ/(mol angstrom); `None`: those of the format.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StatedUnits {
+    /// Of positions and cells.
+    pub length: Option<f64>,
+    /// Of times.
+    pub time: Option<f64>,
+    /// Of velocities; `None`: length by time, where one of them is stated.
+    pub velocity: Option<f64>,
+    /// Of forces; `None`: the format's energy by length, where that is stated.
+    pub force: Option<f64>,
+}
+
+impl StatedUnits {
+    /// The factors in place of a format's own `scales`; `time_unit`: the decoder has multiplied times by it.
+    pub(super) fn replace(&self, scales: Scales, time_unit: f64) -> Scales {
+        let length = self.length.map_or(1.0, |length| length / f64::from(scales.length));
+        let time = self.time.map_or(1.0, |time| time / (time_unit * scales.time));
+        let derived = |stated: Option<f64>, own: f32, change: f64| match stated {
+            Some(factor) => factor as f32,
+            None if change == 1.0 => own,
+            None => (f64::from(own) * change) as f32,
+        };
+        Scales {
+            length: self.length.map_or(scales.length, |length| length as f32),
+            velocity: derived(self.velocity, scales.velocity, length / time),
+            force: derived(self.force, scales.force, 1.0 / length),
+            time: self.time.map_or(scales.time, |time| time / time_unit),
+        }
+    }
+}
+
+/// Times in place of those of the files, ps.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StatedTimes {
+    /// Between neighbouring frames of a file.
+    pub dt: Option<f64>,
+    /// Of the first frame of the trajectory: all times are shifted.
+    pub first: Option<f64>,
+    /// Added to all times.
+    pub offset: Option<f64>,
+}
+
+/// What the times of a part are made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Origin {
+    /// The file.
+    Stored,
+    /// Evenly spaced from that many ps on.
+    From(f64),
+    /// Evenly spaced; the frame has so many spacings before it as its step says.
+    BySteps,
+    /// Evenly spaced; the part's first frame would have this number in the trajectory.
+    ByNumber(f64),
+}
+
+/// The times of all parts, as they were stated.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartTimes {
+    stated: StatedTimes,
+    origins: Vec<Origin>,
+    /// Time of the first frame before it is shifted.
+    first: f64,
+}
+
+impl PartTimes {
+    pub(super) fn new(stated: StatedTimes, parts: &[Part], concatenation: &Concatenation) -> Self {
+        let origin = |(number, part): (usize, &Part)| match (stated.dt, &part.index) {
+            (None, _) => Origin::Stored,
+            (Some(_), Index::Uniform(uniform)) if uniform.spacing.is_some() => Origin::BySteps,
+            (Some(_), index) => {
+                let start = Some(index).filter(|index| index.n_frames() > 0).and_then(|index| index.time(0));
+                let span = concatenation.spans.iter().find(|span| span.part == number);
+                let before = span.map_or(0.0, |span| span.first_frame as f64 - span.kept.start as f64);
+                match start.filter(|start| start.is_finite()) {
+                    Some(start) => Origin::From(start * part.scales.time),
+                    None => Origin::ByNumber(before),
+                }
+            }
+        };
+        let mut times = Self { stated, origins: parts.iter().enumerate().map(origin).collect(), first: 0.0 };
+        if stated.first.is_some()
+            && let Some(span) = concatenation.spans.first()
+        {
+            let (part, frame) = (&parts[span.part], span.kept.start);
+            let stored = part.index.time(frame).map_or(f64::NAN, |time| time * part.scales.time);
+            let first = times.unshifted(span.part, part, frame, stored);
+            // where the files have no times there is nothing to shift
+            times.first = if first.is_finite() { first } else { 0.0 };
+        }
+        times
+    }
+
+    /// Whether all times are those of the files.
+    pub(super) fn as_stored(&self) -> bool {
+        self.stated == StatedTimes::default()
+    }
+
+    fn unshifted(&self, number: usize, part: &Part, frame: u64, stored: f64) -> f64 {
+        match (self.origins[number], self.stated.dt) {
+            (Origin::Stored, _) | (_, None) => stored,
+            (Origin::From(start), Some(dt)) => start + frame as f64 * dt,
+            (Origin::ByNumber(before), Some(dt)) => (before + frame as f64) * dt,
+            (Origin::BySteps, Some(dt)) => match &part.index {
+                Index::Uniform(uniform) => uniform.spacing.map_or(stored, |spacing| spacing.spacings(frame) * dt),
+                Index::Table(_) | Index::Chunked(_) => stored,
+            },
+        }
+    }
+
+    /// What is added to all times, ps; 0 where nothing is stated.
+    pub(super) fn shift(&self) -> f64 {
+        self.stated.first.map_or(0.0, |first| first - self.first) + self.stated.offset.unwrap_or(0.0)
+    }
+
+    /// The time of a frame of a part; `stored` is that of the file in ps, NaN where it has none.
+    pub(super) fn time(&self, number: usize, part: &Part, frame: u64, stored: f64) -> f64 {
+        let mut time = self.unshifted(number, part, frame, stored);
+        if let Some(first) = self.stated.first {
+            time = (time - self.first) + first;
+        }
+        if let Some(offset) = self.stated.offset {
+            time += offset;
+        }
+        time
+    }
+}

@@ -1,0 +1,124 @@
+"""Comparison of the atoms of a reference structure with those of the trajectory: masses, names, or order alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.selection.topology import Topology
+
+__all__ = ["AtomsOf", "compare_atoms"]
+
+
+@dataclass(frozen=True, eq=False)
+class AtomsOf:
+    """Atoms of one structure.
+
+    Attributes
+    ----------
+    indices : (n,) numbers of the atoms in their file, from 0
+    topology : Topology or None
+        Where names and masses come from.
+    label : str
+        The structure as messages name it.
+    """
+
+    indices: NDArray[np.integer[Any]]
+    topology: Topology | None
+    label: str
+
+    def same_as(self, other: AtomsOf) -> bool:
+        """Whether both are the same atoms of the same topology, so that there is nothing to compare."""
+        if self.topology is None or other.topology is None or not self.topology.same_source(other.topology):
+            return False
+        return np.array_equal(self.indices, other.indices)
+
+    def masses(self) -> NDArray[np.float64] | None:
+        """(n,) in u, zero where unknown; None where there are none."""
+        return None if self.topology is None else self.topology.stated_masses(self.indices)
+
+    def names(self) -> list[NDArray[np.str_]] | None:
+        """Atom names and, where there are any, residue names, (n,) each; None without atom names."""
+        names = None if self.topology is None else self.topology.names(self.indices)
+        if self.topology is None or names is None:
+            return None
+        residue_names = self.topology.residue_names(self.indices)
+        return [names] if residue_names is None else [names, residue_names]
+
+    def describe(self, position: int) -> str:
+        """One of the atoms: number, name, residue, mass, file."""
+        number = int(self.indices[position])
+        assert self.topology is not None, "atoms that differ have a topology"
+        one = np.array([number])
+        words = [str(values[0]) for values in AtomsOf(one, self.topology, self.label).names() or []]
+        residue = self.topology.residue_ids(one)
+        words += [] if residue is None else [str(int(residue[0]))]
+        mass = self.topology.stated_masses(one)
+        words += [] if mass is None else [f"mass {mass[0]:.7g}"]
+        return f"atom {number + 1} of {self.label} ({' '.join(words)})"
+
+
+def compare_atoms(own: AtomsOf, reference: AtomsOf, match: str, tol_mass: float) -> Sequence[str]:
+    """Notes on how far the comparison went; ArgumentError that names the first atom that differs.
+
+    By masses where both structures have masses; an atom whose mass is zero in one of them is compared by names. By
+    names where one has no masses. Where one has neither, nothing but the number is compared, which the caller has done.
+    """
+    if match == "order" or own.same_as(reference):
+        return ()
+    names, reference_names = own.names(), reference.names()
+    by_names = names is not None and reference_names is not None
+    other_names = np.zeros(len(own.indices), dtype=bool)
+    if names is not None and reference_names is not None:
+        for ours, theirs in zip(names, reference_names, strict=False):
+            other_names |= ours != theirs
+    if match == "names":
+        if not by_names:
+            missing = own if names is None else reference
+            raise ArgumentError(
+                f"match='names' needs atom names, {missing.label} has none; give its topology, or match='order'"
+            )
+        _refuse(own, reference, other_names, match)
+        return ()
+    masses, reference_masses = own.masses(), reference.masses()
+    if masses is None or reference_masses is None:
+        if not by_names:
+            lacking = [
+                one.label
+                for one, columns in ((reference, (reference_names, reference_masses)), (own, (names, masses)))
+                if all(column is None for column in columns)
+            ]
+            why = f"{lacking[0]} has neither names nor masses" if lacking else "neither names nor masses are in both"
+            return (f"of the reference {reference.label} only the number of atoms was compared: {why}",)
+        _refuse(own, reference, other_names, match)
+        missing = own if masses is None else reference
+        return (f"atoms of the reference {reference.label} were compared by names: {missing.label} has no masses",)
+    unknown = ~((masses > 0) & (reference_masses > 0))
+    differ = np.where(unknown, other_names, np.abs(masses - reference_masses) > tol_mass)
+    _refuse(own, reference, differ, match)
+    notes = []
+    for one in (own, reference):
+        if one.topology is not None:
+            notes += [f"match by masses: {note}" for note in one.topology.mass_notes(one.indices)]
+    if unknown.any():
+        how = "by their names" if by_names else "not at all"
+        notes.append(f"{int(unknown.sum())} atoms of the reference {reference.label} without mass were compared {how}")
+    return notes
+
+
+def _refuse(own: AtomsOf, reference: AtomsOf, differ: NDArray[np.bool_], match: str) -> None:
+    """ArgumentError where any atom differs."""
+    if not differ.any():
+        return
+    first = int(differ.argmax())
+    others = "match='names' compares names alone, match='order'" if match == "masses" else "match='order'"
+    raise ArgumentError(
+        f"the reference has other atoms or another order: {own.describe(first)} is {reference.describe(first)}, the "
+        f"first of {int(differ.sum())} that differ (counted from 1); give the same atoms in the same order, or compare "
+        f"less: {others} takes them as they come"
+    )

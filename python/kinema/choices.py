@@ -1,0 +1,86 @@
+"""Values of arguments that choose among names, each list in one place: for checks, the command line and its help.
+
+Access methods are in `kinema.runners.access`, compressions with their levels in `kinema.formats.hdf5`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Literal, ParamSpec, TypeVar, get_args
+
+from kinema import _core
+from kinema.errors import ArgumentError
+
+__all__ = [
+    "BY",
+    "GATHER",
+    "INDEX",
+    "MATCH",
+    "ON_TRUNCATED",
+    "OUTPUT_TIME_UNIT",
+    "OUTPUT_UNIT",
+    "OVERLAP",
+    "SCHEDULE",
+    "TABLE_FORMATS",
+    "WEIGHTS",
+    "Gather",
+    "Schedule",
+    "check_choice",
+    "renamed",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# which frames count where parts overlap in time
+OVERLAP: tuple[str, ...] = _core.OVERLAP_VALUES
+# whether an incomplete last frame of a file is an error or is left out
+ON_TRUNCATED: tuple[str, ...] = _core.ON_TRUNCATED_VALUES
+# how a frame index is used
+INDEX: tuple[str, ...] = _core.INDEX_VALUES
+
+# "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
+Schedule = Literal["dynamic", "static"]
+SCHEDULE: tuple[Schedule, ...] = get_args(Schedule)
+# how results of MPI ranks are gathered
+Gather = Literal["collective", "one-sided"]
+GATHER: tuple[Gather, ...] = get_args(Gather)
+
+# of a table that is written into a stream, or under any name
+TABLE_FORMATS: tuple[str, ...] = ("csv", "xvg", "dat")
+# what must agree between the atoms of a reference structure and those of the trajectory
+MATCH: tuple[str, ...] = ("masses", "names", "order")
+
+# units of lengths and times in tables and pictures
+OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
+OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
+# what the rows of an RMSF are
+BY: tuple[str, ...] = ("atom", "residue")
+
+# what an atom counts on the command line; Python has None for "none"
+WEIGHTS: tuple[str, ...] = ("none", "mass")
+
+
+def check_choice(argument: str, value: object, allowed: Collection[object]) -> None:
+    """ArgumentError, naming the argument, for a value that is none of `allowed`."""
+    if value not in allowed:
+        names = [repr(one) for one in allowed]
+        wanted = " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}"
+        raise ArgumentError(f"{argument} must be {wanted}, found {value!r}")
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: arguments that have another name now, old="new", are refused with an ArgumentError that gives it."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in names.items():
+                if old in kwargs:
+                    raise ArgumentError(f"{function.__name__}: the argument {old}= is called {new}= now")
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorated

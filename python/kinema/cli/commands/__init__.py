@@ -1,0 +1,1 @@
+"""The commands of `kinema`: one module each, which calls one public function."""

@@ -1,0 +1,68 @@
+"""`kinema check`: problems of trajectory files. The work is `kinema.check`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cli import exit_codes, numbers, options
+from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli.command_line import Command
+
+
+@takes_groups
+def check(
+    context: typer.Context,
+    named: TrajectoryFiles,
+    opened: StatedTimes,
+    topology: options.Topology = None,
+    jump: Annotated[
+        float,
+        typer.Option(
+            "--jump",
+            **numbers.decimal(1, 1e18),
+            help="Call a step a jump that is this many times the usual step of the atoms.",
+        ),
+    ] = 10.0,
+    headers_only: Annotated[
+        bool, typer.Option("--headers-only", help="Read frame headers only, not coordinates.")
+    ] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: XTC, DCD.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File that --salvage makes.", show_default=False)
+    ] = None,
+    force: options.Force = False,
+    workers: options.Workers = None,
+    memory: options.Memory = None,
+) -> None:
+    """Find truncation, gaps, repeated times, NaN, jumps, differing atom counts; exit 1 if there are any."""
+    import kinema as kn
+    from kinema.errors import ArgumentError
+
+    files = named.paths
+    if salvage != (output is not None) or (salvage and len(files) != 1):
+        raise ArgumentError("--salvage takes one file, and the file to make with -o; give both or none")
+    command: Command = context.obj
+    progress = False if command.quiet else None
+    report = kn.check(
+        [str(file) for file in files],
+        None if topology is None else str(topology),
+        coordinates=not headers_only,
+        jump=jump,
+        **opened.arguments,
+        workers=workers,
+        memory=memory,
+        progress=progress,
+    )
+    if output is None:
+        command.print_result(report.as_dict, lambda: report)
+    else:
+        done = kn.salvage(
+            str(files[0]), str(output), overwrite=force, workers=workers, memory=memory, progress=progress
+        )
+        command.print_result(lambda: report.as_dict() | {"salvaged": asdict(done)}, lambda: f"{report}\n{done}")
+    if not report.ok:
+        raise typer.Exit(exit_codes.PROBLEMS)

@@ -1,0 +1,105 @@
+"""`kinema demo`: shows on this machine what Kinema does. The measuring is `kinema.demo`."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinema.cli import numbers
+from kinema.cli.command_line import Command
+
+if TYPE_CHECKING:
+    from kinema.demo import Case, Row
+
+_EXAMPLE = 'kinema rmsd -s topology.psf -f trajectory.xtc --select "protein and name CA" -o rmsd.csv --plot rmsd.png'
+
+
+def demo(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")] = Path(
+        "demo-output"
+    ),
+    frames: Annotated[
+        int, typer.Option("--frames", **numbers.whole(1, 10**9), help="Frames; fewer where the disk is small.")
+    ] = 100_000,
+) -> None:
+    """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
+    from kinema.demo import make_case, measurements
+    from kinema.progress import reporting
+
+    command: Command = context.obj
+    command.print_progress(f"making up to {frames:,} frames of adenylate kinase as XTC and DCD in {folder} (not timed)")
+    with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
+        case = make_case(folder, frames, report)
+    rows = list(measurements(case, folder, command.print_progress))
+    plot = folder / "rmsd.png"
+    line = _plot_real_trajectory(case, plot)
+    if not (command.quiet or command.json):
+        _print_table(case, rows)
+    command.print_result(
+        lambda: {"n_frames": case.n_frames, "rows": [dataclasses.asdict(row) for row in rows]},
+        lambda: f"picture: {plot}, made by\n  {line}\n\nthe same for files of your own:\n  {_EXAMPLE}",
+    )
+
+
+def _plot_real_trajectory(case: "Case", plot: Path) -> str:
+    """The picture of the 98 real frames; gives the command that made it."""
+    import shlex
+    import sys
+
+    from kinema.demo import SELECTION, run_json
+
+    words = ["rmsd", "-s", str(case.topology), "-f", str(case.source), "--select", SELECTION]
+    words += ["-o", str(plot.with_suffix(".csv")), "--plot", str(plot)]
+    run_json([sys.executable, "-m", "kinema", *words, "--json"])
+    return shlex.join(["kinema", *words])
+
+
+def _print_table(case: "Case", rows: list["Row"]) -> None:
+    """The one table, with ratios to MDAnalysis and to the plain read of the same format and cores."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=f"RMSD of 214 C-alpha atoms, 3341 atoms a frame, {case.n_frames:,} frames",
+        caption="wall time, best of 3; the file is in the page cache where that is large enough; "
+        "opening files and finding frames is not counted",
+    )
+    table.add_column("program")
+    table.add_column("format")
+    for name in (
+        "cores",
+        "frames",
+        "frames/s",
+        "x MDAnalysis",
+        "of plain read",
+        "peak MiB",
+        "largest diff. (Å)",
+    ):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*_cells(row, rows))
+    terminal = Console()
+    # in a pipe there is no width to fit into
+    console = terminal if terminal.is_terminal else Console(width=120)
+    console.print(table)
+
+
+def _cells(row: "Row", rows: list["Row"]) -> list[str]:
+    def rate_of(program: str, cores: int) -> Any:
+        same = (one for one in rows if (one.program, one.format, one.cores) == (program, row.format, cores))
+        return next(same).frames_per_second
+
+    read = row.frames_per_second / rate_of("plain read", row.cores)
+    return [
+        row.program,
+        row.format,
+        str(row.cores),
+        f"{row.frames:,}",
+        f"{row.frames_per_second:,.0f}",
+        f"{row.frames_per_second / rate_of('MDAnalysis', 1):,.1f}",
+        f"{read:.3f}",
+        f"{row.peak_memory / 2**20:,.0f}",
+        "" if row.difference is None else f"{row.difference:.1e}",
+    ]

@@ -1,0 +1,47 @@
+"""`kinema join`: makes one file of several. The work is `kinema.join`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cli import options
+from kinema.cli.analysis_options import Stated, TrajectoryFiles, takes_groups
+from kinema.cli.command_line import Command
+
+
+@takes_groups
+def join(
+    context: typer.Context,
+    named: TrajectoryFiles,
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to make.", show_default=False)],
+    opened: Stated,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to those of the parts.")
+    ] = False,
+    overlap: options.Overlap = "last",
+    on_truncated: options.OnTruncated = "drop",
+    verify: options.Verify = True,
+    force: options.Force = False,
+    workers: options.Workers = None,
+    memory: options.Memory = None,
+) -> None:
+    """Make one trajectory file of several; of H5MD files a small one that refers to them, unless --copy is given."""
+    import kinema as kn
+
+    command: Command = context.obj
+    done = kn.join(
+        named.paths,
+        output,
+        copy=copy,
+        overlap=overlap,
+        **opened.arguments,
+        on_truncated=on_truncated,
+        overwrite=force,
+        verify=verify,
+        workers=workers,
+        memory=memory or "512 MiB",
+        progress=False if command.quiet else None,
+    )
+    command.print_result(lambda: asdict(done), lambda: done)

@@ -1,0 +1,125 @@
+"""`kinema report`: where the time of runs went. The computation is `kinema.profile`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kinema.cli.command_line import Command
+
+if TYPE_CHECKING:
+    from kinema.profile import Report
+
+
+def report(
+    context: typer.Context,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Reports, written with --report.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both.",
+        ),
+    ] = None,
+    timeline: Annotated[
+        Path | None, typer.Option("--timeline", help="Picture: the blocks of each worker; of one report.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="NAME=PATTERN",
+            help="Name of the machine that reports with such paths are of, 'cluster=a/*.json'; may be repeated. "
+            "Otherwise series differ by host, file system and versions.",
+            show_default=False,
+        ),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
+    ] = None,
+) -> None:
+    """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N)."""
+    from kinema.errors import ArgumentError
+    from kinema.profile import Report
+    from kinema.writing.output_checks import check_not_input
+
+    command: Command = context.obj
+    if published is not None:
+        if files or label or timeline is not None:
+            raise ArgumentError("--published reads tables of its own; leave out reports, --label and --timeline")
+        _print_published(command, published, plot)
+        return
+    if not files:
+        raise ArgumentError("name reports, written by an analysis with --report; or tables with --published")
+    for picture in (plot, timeline):
+        if picture is not None:
+            check_not_input(picture, *files)
+    labels = _labels(files, label or [])
+    reports = [Report.load(file) for file in files]
+    if len(reports) == 1:
+        _print_report(command, reports[0], plot, timeline)
+        return
+    if timeline is not None:
+        raise ArgumentError("--timeline is of one report; name that one alone")
+    _print_scaling(command, reports, labels, plot)
+
+
+def _labels(files: list[Path], given: list[str]) -> list[str | None]:
+    """The name that --label gives to each file; ArgumentError for a label of no file."""
+    from fnmatch import fnmatchcase
+
+    from kinema.errors import ArgumentError
+
+    labels: list[str | None] = [None] * len(files)
+    for one in given:
+        name, equals, pattern = one.partition("=")
+        fitting = [i for i, file in enumerate(files) if fnmatchcase(str(file), pattern)]
+        if not (name and equals and fitting):
+            why = "none of the reports fits" if name and equals else "expected NAME=PATTERN"
+            raise ArgumentError(f"--label {one!r}: {why}")
+        for i in fitting:
+            labels[i] = name
+    return labels
+
+
+def _print_report(command: Command, report: "Report", plot: Path | None, timeline: Path | None) -> None:
+    if plot is not None:
+        report.plot(plot)
+    if timeline is not None:
+        report.plot(timeline, kind="timeline")
+    command.print_result(report.as_dict, lambda: report)
+
+
+def _print_scaling(command: Command, reports: list["Report"], labels: list[str | None], plot: Path | None) -> None:
+    from kinema.profile import scaling_of
+    from kinema.writing.output_checks import check_plot_path
+
+    if plot is not None:
+        check_plot_path(plot)
+    scaling = scaling_of(reports, labels=labels)
+    if plot is not None:
+        from kinema.profile import plotting
+
+        plotting.write(plotting.draw_scaling(scaling), plot)
+    command.print_result(scaling.as_dict, lambda: scaling)
+
+
+def _print_published(command: Command, folder: Path, plot: Path | None) -> None:
+    from kinema.studies import read_published
+    from kinema.writing.output_checks import check_plot_path
+
+    if plot is not None:
+        check_plot_path(plot)
+    tables = read_published(folder)
+    if plot is not None:
+        from kinema.profile import plotting
+        from kinema.studies.plotting import draw_publications
+
+        plotting.write(draw_publications(tables), plot)
+    command.print_result(
+        lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
+        lambda: "\n\n".join(map(str, tables)),
+    )

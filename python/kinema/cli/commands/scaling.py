@@ -1,0 +1,181 @@
+"""`kinema scaling`: the publications' experiments on files of one's own. The runs are `kinema.studies`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.choices import GATHER, SCHEDULE
+from kinema.cli import numbers, options
+from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli.command_line import Command
+from kinema.errors import ArgumentError
+from kinema.notes import emit
+from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
+
+_RUNS = "Runs"
+
+
+@dataclass(frozen=True)
+class ScalingInputs(TrajectoryFiles):
+    """Files, atoms and frames of all runs."""
+
+    topology: options.Topology = None
+    select: options.Select = None
+    start: options.Start = None
+    stop: options.Stop = None
+    step: options.Step = None
+
+
+@dataclass(frozen=True)
+class ScalingRuns:
+    """What the runs are, and what is varied."""
+
+    workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
+    runner: Annotated[
+        str, typer.Option("--runner", help="serial, threads, processes, dask or mpi.", rich_help_panel=_RUNS)
+    ] = "threads"
+    repeats: Annotated[
+        int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
+    ] = 5
+    workload: Annotated[
+        str, typer.Option("--workload", help="Compute each frame so often: 1,40,70,100.", rich_help_panel=_RUNS)
+    ] = "1"
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            help=f"{','.join(SOURCES)}; synthetic: the same size in memory, no storage.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = "file"
+    formats: Annotated[
+        str | None,
+        typer.Option(
+            "--formats",
+            help=f"Write and read as {','.join(FORMATS[1:])}; the files as they are by default.",
+            show_default=False,
+            rich_help_panel=_RUNS,
+        ),
+    ] = None
+    gather: Annotated[
+        str | None,
+        typer.Option("--gather", help=f"With MPI: {','.join(GATHER)}.", show_default=False, rich_help_panel=_RUNS),
+    ] = None
+    access: Annotated[
+        str,
+        typer.Option(
+            "--access",
+            help=f"How frames are read: {','.join(options.ACCESS_NAMES)}; hdf5-mpio-* with MPI.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = "direct"
+    memory: options.Memory = None
+    schedule: Annotated[
+        str | None,
+        typer.Option("--schedule", help=f"{' or '.join(SCHEDULE)}.", show_default=False, rich_help_panel=_RUNS),
+    ] = None
+    oversubscribe: Annotated[
+        str | None,
+        typer.Option(
+            "--oversubscribe",
+            help="Pieces of work a worker gets at the least: 1,3.",
+            show_default=False,
+            rich_help_panel=_RUNS,
+        ),
+    ] = None
+    page_cache: Annotated[
+        str,
+        typer.Option(
+            "--page-cache",
+            help=f"{', '.join(PAGE_CACHES)}: read before, dropped before each run, a fresh copy for each.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = "warm"
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(
+            "--ranks-per-node",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="With MPI.",
+            show_default=False,
+            rich_help_panel=_RUNS,
+        ),
+    ] = None
+
+    def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
+        """The experiment; ArgumentError for what does not fit."""
+        return Design(
+            files=tuple(map(str, inputs.paths)),
+            topology=None if inputs.topology is None else str(inputs.topology),
+            select=inputs.select,
+            **opened.arguments,
+            start=inputs.start,
+            stop=inputs.stop,
+            step=inputs.step,
+            workers=_numbers("--workers", self.workers),
+            runner=self.runner,
+            repeats=self.repeats,
+            workloads=_numbers("--workload", self.workload),
+            sources=_words(self.source),
+            formats=FORMATS[:1] if self.formats is None else _words(self.formats),
+            gathers=("",) if self.gather is None else _words(self.gather),
+            oversubscribes=(0,) if self.oversubscribe is None else _numbers("--oversubscribe", self.oversubscribe),
+            accesses=_words(self.access),
+            memory=self.memory,
+            schedule=self.schedule or "",
+            page_cache=self.page_cache,
+            ranks_per_node=self.ranks_per_node,
+        )
+
+
+@takes_groups
+def scaling(
+    context: typer.Context,
+    inputs: ScalingInputs,
+    opened: StatedTimes,
+    runs: ScalingRuns,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
+    ] = Path("scaling-output"),
+) -> None:
+    """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
+    from kinema.profile import plotting, scaling_of
+    from kinema.studies import run_design
+
+    command: Command = context.obj
+    if command.ranks is not None and runs.runner == "mpi":
+        raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
+    design = runs.design(inputs, opened)
+    emit(f"{format}: Kinema does not read this format yet; left out" for format in design.unreadable)
+    outcomes = list(run_design(design, output, command.print_progress))
+    measured = scaling_of([outcome.report for outcome in outcomes])
+    picture = output / "scaling.png"
+    plotting.write(plotting.draw_scaling(measured), picture)
+    command.print_result(
+        lambda: {
+            "runs": [outcome.as_dict() for outcome in outcomes],
+            "scaling": measured.as_dict(),
+            "unreadable": list(design.unreadable),
+            "picture": str(picture),
+        },
+        lambda: f"{measured}\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}",
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    words = _words(text)
+    try:
+        found = [numbers.whole_number(word, 1, numbers.MOST_WORKERS) for word in words]
+    except typer.BadParameter:
+        found = []
+    if not found:
+        raise ArgumentError(
+            f"{option} takes whole numbers from 1 to {numbers.MOST_WORKERS}, with commas between, found {text!r}"
+        )
+    return tuple(dict.fromkeys(found))

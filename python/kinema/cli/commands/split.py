@@ -1,0 +1,55 @@
+"""`kinema split`: cuts a trajectory file between frames. The work is `kinema.split`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cli import numbers, options
+from kinema.cli.analysis_options import Stated, TrajectoryFiles, takes_groups
+from kinema.cli.command_line import Command
+
+
+@takes_groups
+def split(
+    context: typer.Context,
+    named: TrajectoryFiles,
+    opened: Stated,
+    parts: Annotated[
+        int | None, typer.Option("--parts", **numbers.COUNT, help="How many files to make.", show_default=False)
+    ] = None,
+    frames_per_part: Annotated[
+        int | None,
+        typer.Option("--frames-per-part", **numbers.COUNT, help="Or: how many frames each has.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Folder for the parts; NAME.parts beside the file by default.", show_default=False
+        ),
+    ] = None,
+    on_truncated: options.OnTruncated = "drop",
+    verify: options.Verify = True,
+    force: options.Force = False,
+    workers: options.Workers = None,
+    memory: options.Memory = None,
+) -> None:
+    """Cut a trajectory between frames into several files: XTC and DCD byte for byte, H5MD by step."""
+    import kinema as kn
+
+    command: Command = context.obj
+    done = kn.split(
+        named.path,
+        output or named.path.with_suffix(".parts"),
+        parts=parts,
+        frames_per_part=frames_per_part,
+        **opened.arguments,
+        on_truncated=on_truncated,
+        overwrite=force,
+        verify=verify,
+        workers=workers,
+        memory=memory or "512 MiB",
+        progress=False if command.quiet else None,
+    )
+    command.print_result(lambda: asdict(done), lambda: done)

@@ -1,0 +1,54 @@
+"""Numbers of the command line: each option says its range once, for typer and for lists with commas."""
+
+import math
+import re
+from typing import Any
+
+import typer
+
+__all__ = ["COUNT", "FRAME", "LARGEST", "MOST_WORKERS", "TIME", "decimal", "whole", "whole_number"]
+
+# what the core holds a number of a frame, an atom or a byte in
+LARGEST = (1 << 63) - 1
+# of workers, ranks and threads: beyond it a number is a slip
+MOST_WORKERS = 1 << 16
+
+
+def whole(least: int, most: int) -> dict[str, Any]:
+    """Arguments of `typer.Option` for a whole number of this range."""
+    return {"parser": lambda text: whole_number(text, least, most), "metavar": "INTEGER"}
+
+
+def whole_number(text: object, least: int, most: int) -> int:
+    """The number; typer.BadParameter for another text or one beyond the range."""
+    word = str(text)
+    # longer ones are beyond every range, and Python refuses to read very long ones
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", word) or not least <= int(word) <= most:
+        raise typer.BadParameter(f"expected a whole number from {least} to {most}, found {_short(word)}")
+    return int(word)
+
+
+def decimal(least: float, most: float) -> dict[str, Any]:
+    """Arguments of `typer.Option` for a number of this range; never NaN."""
+
+    def parse(text: object) -> float:
+        try:
+            value = float(str(text))
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise typer.BadParameter(f"expected a number from {least:g} to {most:g}, found {_short(str(text))}")
+        return value
+
+    return {"parser": parse, "metavar": "NUMBER"}
+
+
+def _short(word: str) -> str:
+    return repr(word if len(word) <= 40 else f"{word[:40]}...")
+
+
+COUNT = whole(1, LARGEST)
+# from the end where it is negative
+FRAME = whole(-LARGEST, LARGEST)
+# ps
+TIME = decimal(-1e18, 1e18)

@@ -1,0 +1,1 @@
+"""Execution of analyses: runs and their passes, records, results in files, checkpoints."""

@@ -1,0 +1,5 @@
+"""Checkpoints: nodes of the merge tree in a file, from which a run that was killed continues with the same bits."""
+
+from kinema.execution.checkpoint.file import Checkpoint
+
+__all__ = ["Checkpoint"]

@@ -1,0 +1,294 @@
+"""The checkpoint file: the identity of a run, its passes, and the nodes of the merge tree of each.
+
+When to save, and whether a file is of this run, is decided in `manager`. Layout, little-endian:
+
+    bytes 0-7    "KINEMACK"
+    bytes 8-15   version of this layout, uint64
+    records      tag (4 bytes), length of the payload (uint64), payload, BLAKE2b-128 of all three
+        "RUN "   the items of the run, JSON
+        "ROWS"   the file of results that the nodes rely on, its name relative to the folder of this one; may be missing
+        "RND "   a pass: its items, JSON; the nodes that follow are its
+        "NODE"   level, index, number of partials n (uint64 each), n lengths (uint64), the bytes of the partials
+        "END "   nothing; the file is whole
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import IO, NamedTuple
+
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    TruncatedFileError,
+    UnsupportedFormatError,
+    from_os,
+)
+from kinema.files import open_regular
+from kinema.writing.output_file import remove_leftovers
+
+__all__ = ["Checkpoint", "Content", "IdentityItem", "Node", "PassContent", "RecordWriter", "load"]
+
+DEFAULT_INTERVAL = 30.0
+
+_MAGIC = b"KINEMACK"
+# 3: leaves depend on the number of frames alone
+_VERSION = 3
+_START = struct.Struct("<8sQ")
+_HEAD = struct.Struct("<4sQ")
+_NODE = struct.Struct("<QQQ")
+_DIGEST = 16
+# words about a run take some KiB; nodes hold results and may have any size
+_MOST_ITEMS_BYTES = 64 << 20
+_ADVICE = "remove it to begin anew"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a run is saved.
+
+    Attributes
+    ----------
+    path : str
+        The file; saved under a temporary name in the same folder, synced and renamed.
+    interval : float
+        Seconds between two saves; each time longer where saving itself takes more than a twentieth of it.
+    keep : bool
+        Whether the file stays when the run is done. A run that finds a finished one reads no frame again.
+    """
+
+    path: str | os.PathLike[str]
+    interval: float = DEFAULT_INTERVAL
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise ArgumentError(f"checkpoint is a file name, found {type(self.path).__name__}")
+        number = isinstance(self.interval, (int, float)) and not isinstance(self.interval, bool)
+        if not number or not math.isfinite(self.interval) or self.interval < 0:
+            raise ArgumentError(f"checkpoint_interval is a number of seconds from 0 on, found {self.interval!r}")
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return os.fspath(self.path)
+
+    def remove(self) -> None:
+        """Removes the file, if it is there, and what a run that was killed while it saved has left beside it."""
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(self.name)
+        except OSError as error:
+            raise from_os("cannot remove the checkpoint", error, self.name) from None
+        remove_leftovers(self.name)
+
+
+class IdentityItem(NamedTuple):
+    """Something that decides the results: its name, its exact value or a digest of it, and words for a person."""
+
+    what: str
+    exact: str
+    label: str
+
+
+# of the merge tree: level, index, and the partial of each job as bytes
+Node = tuple[int, int, list[bytes]]
+
+
+@dataclass
+class PassContent:
+    """A pass as it is in the file. `at` is the byte of its record."""
+
+    items: list[IdentityItem]
+    at: int
+    nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class Content:
+    """All of a file."""
+
+    items: list[IdentityItem]
+    passes: list[PassContent]
+    rows: str | None = None
+
+
+class RecordWriter:
+    """Writes records, in the order of the layout.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes written so far, of all passes.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.n_nodes = 0
+        self._file = file
+        file.write(_START.pack(_MAGIC, _VERSION))
+
+    def run(self, items: Sequence[IdentityItem]) -> None:
+        """The identity of the run; once, at the beginning."""
+        self._record(b"RUN ", [_packed(items)])
+
+    def rows(self, name: str) -> None:
+        """The file of results; behind the identity of the run."""
+        self._record(b"ROWS", [os.fsencode(name)])
+
+    def begin_pass(self, items: Sequence[IdentityItem]) -> None:
+        """Begins a pass."""
+        self._record(b"RND ", [_packed(items)])
+
+    def node(self, level: int, index: int, partials: Sequence[bytes]) -> None:
+        """A node of the pass begun last."""
+        lengths = struct.pack(f"<{len(partials)}Q", *map(len, partials))
+        self._record(b"NODE", [_NODE.pack(level, index, len(partials)), lengths, *partials])
+        self.n_nodes += 1
+
+    def end(self) -> None:
+        """Marks the file as whole."""
+        self._record(b"END ", [])
+
+    def _record(self, tag: bytes, payload: Sequence[bytes]) -> None:
+        digest = blake2b(digest_size=_DIGEST)
+        for part in (_HEAD.pack(tag, sum(map(len, payload))), *payload):
+            digest.update(part)
+            self._file.write(part)
+        self._file.write(digest.digest())
+
+
+def load(path: str) -> Content | None:
+    """What a file holds; None where there is no file.
+
+    Raises CorruptFileError (with the byte) for a file that is damaged or no checkpoint, TruncatedFileError for one that
+    ends too early, UnsupportedFormatError for one of another version of the layout.
+    """
+    try:
+        with open_regular(path, "checkpoint") as file:
+            return _RecordReader(path, file).content()
+    except FileNotFoundError:
+        return None
+    except Error:
+        raise
+    except OSError as error:
+        raise from_os("cannot read the checkpoint", error, path) from None
+
+
+def _packed(items: Sequence[IdentityItem]) -> bytes:
+    return json.dumps([list(item) for item in items]).encode()
+
+
+class _RecordReader:
+    """Reads records and never trusts a length."""
+
+    def __init__(self, path: str, file: IO[bytes]) -> None:
+        self._path = path
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._at = 0
+
+    def content(self) -> Content:
+        start = self._file.read(_START.size)
+        if not start.startswith(_MAGIC) or len(start) < _START.size:
+            raise CorruptFileError(
+                f"{self._path}: byte 0: this is not a checkpoint of Kinema, expected {_MAGIC!r}, found {start[:8]!r}; "
+                "name another file",
+                path=self._path,
+                offset=0,
+            )
+        version = _START.unpack(start)[1]
+        if version != _VERSION:
+            raise UnsupportedFormatError(
+                f"{self._path}: byte 8: wrong version of a checkpoint, expected {_VERSION}, found {version}; {_ADVICE}",
+                path=self._path,
+                offset=8,
+            )
+        self._at = _START.size
+        content: Content | None = None
+        while True:
+            at = self._at
+            tag, payload = self._record()
+            if tag == b"RUN " and content is None:
+                content = Content(self._items(payload, at), [])
+            elif tag == b"ROWS" and content is not None and not content.passes:
+                content.rows = os.fsdecode(payload)
+            elif tag == b"RND " and content is not None:
+                content.passes.append(PassContent(self._items(payload, at), at))
+            elif tag == b"NODE" and content is not None and content.passes:
+                content.passes[-1].nodes.append(self._node(payload, at))
+            elif tag == b"END " and content is not None and self._at == self._size:
+                return content
+            else:
+                raise self._damaged(at, f"a record {tag!r} has no place here")
+
+    def _record(self) -> tuple[bytes, bytes]:
+        at = self._at
+        head = self._file.read(_HEAD.size)
+        tag, length = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0)
+        needed = _HEAD.size + length + _DIGEST
+        if not tag or needed > self._size - at:
+            raise TruncatedFileError(
+                f"{self._path}: byte {at}: the checkpoint ends within a record, expected {needed} bytes, "
+                f"found {self._size - at}; {_ADVICE}",
+                path=self._path,
+                offset=at,
+            )
+        payload = self._node_payload(length, at) if tag == b"NODE" else self._items_payload(length, at)
+        digest = self._file.read(_DIGEST)
+        expected = blake2b(head, digest_size=_DIGEST)
+        expected.update(payload)
+        if digest != expected.digest():
+            raise self._damaged(
+                at, f"the checksum of a record is wrong, expected {expected.hexdigest()}, found {digest.hex()}"
+            )
+        self._at = at + needed
+        return tag, payload
+
+    def _items_payload(self, length: int, at: int) -> bytes:
+        if length > _MOST_ITEMS_BYTES:
+            raise self._damaged(at, f"a record has {length} bytes, expected at most {_MOST_ITEMS_BYTES}")
+        return self._file.read(length)
+
+    def _node_payload(self, length: int, at: int) -> bytes:
+        """Reads the partials only where their lengths make up the record."""
+        start = self._file.read(min(length, _NODE.size))
+        n = _NODE.unpack(start)[2] if len(start) == _NODE.size else 0
+        if 8 * n <= length - len(start):
+            start += self._file.read(8 * n)
+            partials = sum(struct.unpack_from(f"<{n}Q", start, _NODE.size)) if n else 0
+            if len(start) + partials == length:
+                return start + self._file.read(partials)
+        raise self._damaged(at, "a record is not what its tag says")
+
+    def _items(self, payload: bytes, at: int) -> list[IdentityItem]:
+        try:
+            return [IdentityItem(*map(str, item)) for item in json.loads(payload)]
+        except (ValueError, TypeError):
+            raise self._damaged(at, "a record is not what its tag says") from None
+
+    def _node(self, payload: bytes, at: int) -> Node:
+        try:
+            level, index, n = _NODE.unpack_from(payload)
+            lengths = struct.unpack_from(f"<{n}Q", payload, _NODE.size)
+        except (struct.error, OverflowError, MemoryError):
+            raise self._damaged(at, "a record is not what its tag says") from None
+        begin = _NODE.size + 8 * n
+        if begin + sum(lengths) != len(payload):
+            raise self._damaged(at, f"a node has {len(payload)} bytes, expected {begin + sum(lengths)}")
+        partials = []
+        for length in lengths:
+            partials.append(payload[begin : begin + length])
+            begin += length
+        return level, index, partials
+
+    def _damaged(self, at: int, what: str) -> CorruptFileError:
+        message = f"{self._path}: byte {at}: the checkpoint is damaged: {what}; {_ADVICE}"
+        return CorruptFileError(message, path=self._path, offset=at)

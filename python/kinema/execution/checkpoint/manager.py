@@ -1,0 +1,226 @@
+"""`CheckpointManager`: the checkpoint of one run. Refuses that of another run, restores nodes, saves at intervals."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
+from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, Node, PassContent, RecordWriter, load
+from kinema.execution.checkpoint.signals import save_on_signals
+from kinema.writing.output_checks import check_target
+from kinema.writing.output_file import OutputFile
+
+__all__ = ["CheckpointManager"]
+
+# saving takes this share of a run at the most
+_SHARE = 1 / 20
+# the level of the root of a finished pass: one that covers any tree
+_ROOT = 63
+
+
+class CheckpointManager:
+    """The checkpoint of a run, pass by pass.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+    items : list of Item
+        All that decides the results of the run.
+
+    Attributes
+    ----------
+    path : str
+    before_save : function or None
+        Called before a file is renamed: what the saved nodes rely on is to be on disk then.
+    worth_resuming : bool
+        Whether the file holds anything that took time.
+    rows_file : str or None
+        The temporary file of results that the nodes rely on.
+    is_running : bool
+        Whether the run goes on from the file: whether it was found to be of this run, and whole.
+
+    Raises
+    ------
+    ArgumentError
+        For the checkpoint of another run; the message says what differs.
+    CorruptFileError, TruncatedFileError, UnsupportedFormatError
+        For a file that is damaged or no checkpoint.
+    FileNotFound, FileAccessError, FileIOError
+        For a folder that cannot be written, or a full disk.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, items: Sequence[IdentityItem]) -> None:
+        self.path = checkpoint.name
+        self.before_save: Callable[[], None] | None = None
+        self._checkpoint = checkpoint
+        self._items = list(items)
+        self._passes: list[PassContent] = []  # finished passes, and the current one without its nodes
+        self._requested = False
+        self._next = 0.0
+        self._written: tuple[int, int, int] | None = None  # identity of the file that this run has read or written
+        self._output: OutputFile | None = None
+        self.is_running = False
+        check_target(self.path)
+        stored = load(self.path)
+        if stored is not None:
+            self._written = _file_identity(self.path)
+            self._refuse(stored.items, self._items)
+        self._stored = [] if stored is None else stored.passes
+        self.worth_resuming = any(one.nodes for one in self._stored)
+        folder = os.path.dirname(self.path)
+        self.rows_file = None if stored is None or stored.rows is None else os.path.join(folder, stored.rows)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Saves on SIGUSR1 and SIGTERM within the block, and removes a useless file at its end; see `signals`.
+
+        ArgumentError where another run uses the same checkpoint: each has a temporary file beside it all the time.
+        """
+        self._output = OutputFile(self.path, alone=True)
+        try:
+            with save_on_signals(self._request):
+                yield
+        except BaseException as error:
+            if _file_identity(self.path) == self._written is not None:
+                if not self.worth_resuming:
+                    self._checkpoint.remove()
+                elif self.is_running:
+                    error.add_note(f"what was done is in {self.path}; the same call goes on from there")
+            raise
+        finally:
+            if self._output is not None:
+                self._output.discard()
+
+    def begin_pass(self, items: Sequence[IdentityItem], *, save: bool = True) -> list[Node]:
+        """The nodes of an earlier run of the next pass; saves, so that a full disk is an error now."""
+        number = len(self._passes)
+        stored = self._stored[number] if number < len(self._stored) else None
+        if stored is not None:
+            self._refuse(stored.items, items)
+        self._passes.append(PassContent(list(items), 0))
+        self._next = time.monotonic() + self._checkpoint.interval
+        if stored is None:
+            if save:
+                self.save_start()
+            return []
+        nodes, stored.nodes = stored.nodes, []  # not held twice
+        return nodes
+
+    def save_start(self) -> None:
+        """Saves the pass that has just begun, without nodes."""
+        self._save(None)
+
+    def poll(self, tree: _core.MergeTree) -> None:
+        """Saves where it is time; to be called about ten times a second, from one thread."""
+        if self._requested or time.monotonic() >= self._next:
+            self.save(tree)
+
+    def save(self, tree: _core.MergeTree) -> None:
+        """Saves what the tree holds."""
+        self._requested = False
+        began = time.monotonic()
+        self._save(tree)
+        now = time.monotonic()
+        self._next = now + max(self._checkpoint.interval, (now - began) / _SHARE)
+
+    def save_after(self, error: BaseException, tree: _core.MergeTree) -> None:
+        """Saves the tree when `error` has ended the pass; a failure to do so is noted on it."""
+        try:
+            self.save(tree)
+        except Error as second:
+            error.add_note(f"and the checkpoint could not be saved: {second}")
+
+    def end_pass(self, partials: Sequence[_core.Partial], last: bool) -> None:
+        """Stores the root of the pass; it is saved with the next pass, or at the end where the file is kept."""
+        if last and not self._checkpoint.keep:
+            return
+        self._passes[-1].nodes = [(_ROOT, 0, [partial.to_bytes() for partial in partials])]
+        self.worth_resuming = True
+
+    def finish(self) -> None:
+        """The run is done: removes the file, or saves it whole where it is kept."""
+        if self._checkpoint.keep:
+            self._save(None)
+        else:
+            self._checkpoint.remove()
+
+    def damaged(self, what: str) -> CorruptFileError:
+        """The error for nodes that contradict each other or their kernels."""
+        at = self._stored[len(self._passes) - 1].at
+        message = f"{self.path}: byte {at}: the checkpoint is damaged: {what}; remove it to begin anew"
+        return CorruptFileError(message, path=self.path, offset=at)
+
+    def _request(self) -> None:
+        self._requested = True
+
+    def _save(self, tree: _core.MergeTree | None) -> None:
+        """Finished passes with their roots, and the current one with the nodes of `tree`."""
+        if _file_identity(self.path) not in (None, self._written):
+            raise FileIOError(
+                f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
+                path=self.path,
+            )
+        n_nodes = 0
+
+        def write(file: IO[bytes]) -> None:
+            nonlocal n_nodes
+            writer = RecordWriter(file)
+            writer.run(self._items)
+            if self.rows_file is not None:
+                # relative, so that both can be moved together
+                writer.rows(os.path.relpath(self.rows_file, os.path.dirname(self.path) or os.curdir))
+            for one in self._passes:
+                writer.begin_pass(one.items)
+                for node in one.nodes:
+                    writer.node(*node)
+            if tree is not None:
+                tree.serialize(writer.node)
+            writer.end()
+            n_nodes = writer.n_nodes
+            if self.before_save is not None:
+                self.before_save()
+
+        output = self._output or OutputFile(self.path)
+        self._output = None
+        with output, open(output.temporary, "wb") as stream:
+            write(stream)
+        self._output = OutputFile(self.path)
+        self._written = _file_identity(self.path)
+        self.worth_resuming = n_nodes > 0
+
+    def _refuse(self, stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> None:
+        difference = _difference(stored, now)
+        if difference is not None:
+            raise ArgumentError(
+                f"{self.path}: the checkpoint is of another run: {difference}; run as before to go on, or remove the "
+                "file to begin anew",
+                path=self.path,
+            )
+
+
+def _difference(stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> str | None:
+    """The first thing in which two runs differ, in words."""
+    for one, other in zip(stored, now, strict=False):
+        if one.what != other.what:
+            return f"expected {one.what} ({one.label}), found {other.what} ({other.label})"
+        if one.exact != other.exact:
+            same_labels = one.label == other.label
+            expected, found = (one.exact, other.exact) if same_labels else (one.label, other.label)
+            return f"{one.what}, expected {expected}, found {found}"
+    if len(stored) != len(now):
+        more = (stored if len(stored) > len(now) else now)[min(len(stored), len(now))]
+        return f"{more.what} ({more.label}) is {'missing' if len(stored) > len(now) else 'new'}"
+    return None
+
+
+def _file_identity(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

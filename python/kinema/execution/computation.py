@@ -1,0 +1,181 @@
+"""`Computation`: what `run` carries out, an analysis as passes over frames; and the results of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.runners import Timings
+from kinema.runners.base import Rows
+from kinema.selection.atoms import Selection
+from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from kinema.execution.record import RunRecord
+    from kinema.execution.results_file import ResultDataset
+
+__all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot"]
+
+# what a kernel's partial gives when it is finished; arrays, which may stay in a file
+KernelResults = dict[str, Any]
+
+
+class Results:
+    """Results by name, as attributes or by key: `results.rmsd` is `results["rmsd"]`.
+
+    Not a dict, since `values` is the name of a result.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        # called before __init__ when a pickle is loaded
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(f"no result {name!r}, there are: {', '.join(values) or 'none, call run() first'}")
+        return values[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+    def keys(self) -> list[str]:
+        """Names of the results, so that `dict(results)` works."""
+        return list(self._values)
+
+    def __repr__(self) -> str:
+        return f"<Results: {', '.join(self._values) or 'none yet'}>"
+
+
+class ResultsOnRoot(Results):
+    """The results on a rank that has none: each access raises an ArgumentError that says how to get them."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._not_here()
+
+    def __getitem__(self, name: str) -> Any:
+        raise self._not_here()
+
+    def __contains__(self, name: object) -> bool:
+        raise self._not_here()
+
+    def __iter__(self) -> Iterator[str]:
+        raise self._not_here()
+
+    def __len__(self) -> int:
+        raise self._not_here()
+
+    def keys(self) -> list[str]:
+        """ArgumentError."""
+        raise self._not_here()
+
+    def __repr__(self) -> str:
+        return "<Results: on rank 0>"
+
+    def _not_here(self) -> ArgumentError:
+        return ArgumentError(
+            "the results are on rank 0; ask for them there, or run with kinema.runners.MPI(results='all')"
+        )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the frames: a kernel and the transforms of each frame; `rows` where results are one row a frame."""
+
+    kernel: _core.Kernel
+    transforms: Sequence[_core.Transform] = ()
+    rows: Rows | None = None
+
+
+# yields passes, is sent the results of each, returns those of all
+Passes = Generator[Pass, KernelResults, Results]
+
+
+class Computation(ABC):
+    """Passes over the frames of a trajectory, for one selection of atoms. `kinema.analysis.Analysis` is one.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    selection : Selection
+    arguments : dict of str to Any
+        What it was made with, by name; a checkpoint compares them.
+    results : Results
+        Empty before `run`.
+    record : RunRecord or None
+        Of the last run; None before `run`, and on ranks that have no results.
+    command : str or None
+        The call as provenance and reports give it, where it was not made from Python.
+    """
+
+    #: passes over the frames, for the progress bar
+    n_passes = 1
+
+    def __init__(self, trajectory: Trajectory, selection: Selection, arguments: dict[str, Any]) -> None:
+        self.trajectory = trajectory
+        self.selection = selection
+        self.arguments = arguments
+        self._notes: list[str] = []
+        self.results = Results()
+        self.record: RunRecord | None = None
+        self.command: str | None = None
+
+    def __repr__(self) -> str:
+        """Atoms, arguments and whether it has run: "<RMSD of 214 atoms (select='name CA', ...): 98 frames>"."""
+        given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        if isinstance(self.results, ResultsOnRoot):
+            state = "results on rank 0"
+        else:
+            state = "not run yet" if self.record is None else f"{len(self.record.frames)} frames"
+        return f"<{type(self).__name__} of {self.selection.count(self.trajectory.n_atoms)} ({given}): {state}>"
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """All selections whose atoms are read."""
+        return (self.selection,)
+
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        """Names of the files besides the trajectory's that decide the results: topology, index files, references."""
+        names = [self.trajectory.topology_name, *(selection.file for selection in self.selections)]
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time of the last run went; empty before `run`."""
+        return Timings(()) if self.record is None else self.record.timings
+
+    @property
+    def plan(self) -> str:
+        """The plans of the last run in words; "" before `run`."""
+        return "" if self.record is None else self.record.plan
+
+    @abstractmethod
+    def _passes(self, frames: FrameSelection) -> Passes:
+        """Yields each pass, is sent its results, returns the results of all. `frames` are those of the run."""
+
+    def _per_frame(self, frames: FrameSelection) -> ResultDataset | None:
+        """The data set of a file for results that are one row a frame; None where they are not.
+
+        There is one pass then, with the results "values" (frames, ...) and "time" (frames,).
+        """
+        return None

@@ -1,0 +1,190 @@
+"""`Persistence`: the files that a run writes while it goes on, a checkpoint and results per frame.
+
+`run` calls it before and after each pass, and after an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from hashlib import blake2b
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint.file import IdentityItem
+from kinema.execution.checkpoint.manager import CheckpointManager
+from kinema.execution.checkpoint.run_identity import items_of_pass, items_of_run
+from kinema.execution.computation import Computation
+from kinema.execution.results_file import ResultDataset, ResultFile, check_result_path
+from kinema.runners import PieceLimit, Reduction
+from kinema.runners.base import Job
+from kinema.selection.frames import FrameSelection
+from kinema.writing.output_checks import check_not_input
+
+__all__ = ["Persistence"]
+
+# what a worker process may hold before it sends it, where rows go to a file and where a checkpoint is saved
+_HELD_BYTES = 4 << 20
+_HELD_SECONDS = 1.0
+_HELD_SHARE = 1 / 16  # of the time between two saves
+_LEAST_SECONDS = 0.05
+
+
+class Persistence:
+    """The checkpoint and the file of a run, either of which may be missing.
+
+    Parameters
+    ----------
+    analyses : list of Analysis
+    frames : the frames of the run
+    checkpoint : Checkpoint, optional
+    out : path, optional
+        Where results per frame go.
+
+    Raises
+    ------
+    ArgumentError
+        For an analysis without results per frame, a checkpoint of another run. Also what `CheckpointManager` and
+        `check_result_path` raise.
+    """
+
+    def __init__(
+        self,
+        analyses: Sequence[Computation],
+        frames: FrameSelection,
+        checkpoint: Checkpoint | None,
+        out: str | os.PathLike[str] | None,
+    ) -> None:
+        self._frames = frames
+        self._checkpoint = checkpoint
+        self._out = None if out is None else check_result_path(out)
+        self._datasets = [] if out is None else _datasets(analyses, frames)
+        for analysis in analyses:
+            for path in (self._out, None if checkpoint is None else checkpoint.name):
+                if path is not None:
+                    check_not_input(path, *analysis.trajectory.paths, *analysis.other_files)
+        self._items: list[IdentityItem] = []
+        self._manager: CheckpointManager | None = None
+        self._file: ResultFile | None = None
+        if checkpoint is not None:
+            self._items = items_of_run(analyses, frames, self._where_results_go(checkpoint))
+            self._manager = CheckpointManager(checkpoint, self._items)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """The context of all passes: saves on signals, and removes what a later run could not continue."""
+        with nullcontext() if self._manager is None else self._manager.saving():
+            try:
+                yield
+            except BaseException:
+                if self._file is not None and (self._manager is None or not self._manager.worth_resuming):
+                    self._file.discard()
+                raise
+            finally:
+                if self._file is not None:
+                    self._file.close()
+
+    def begin_pass(
+        self, number: int, analyses: Sequence[Computation], jobs: Sequence[Job], plan: _core.Plan
+    ) -> Reduction:
+        """The tree of a pass, with the nodes of an earlier run."""
+        items = items_of_pass(number, analyses, jobs, plan) if self._manager is not None else []
+        done = [] if self._manager is None else self._manager.begin_pass(items, save=self._out is None)
+        if self._out is not None:
+            # without a checkpoint nobody goes on in the file: any name that no other run has
+            identity = repr([*map(tuple, self._items), *map(tuple, items)]).encode() if items else os.urandom(16)
+            run = blake2b(identity, digest_size=16).hexdigest()
+            self._file = ResultFile(self._out, self._frames, self._datasets, plan.leaf_frames, run)
+            self._open_file(self._file, resume=bool(done))
+        try:
+            reduction = Reduction(
+                plan,
+                [kernel for kernel, _ in jobs],
+                done=done,
+                rows=None if self._file is None else self._file.write,
+                poll=None if self._manager is None else self._manager.poll,
+                limit=self._limit(),
+            )
+        except ValueError as error:
+            # checksums hold, so this takes a defect or a file that was made by hand
+            if self._manager is None or not done:
+                raise
+            raise self._manager.damaged(str(error)) from None
+        if self._manager is not None:
+            self._manager.is_running = True
+        return reduction
+
+    def _open_file(self, file: ResultFile, *, resume: bool) -> None:
+        """Begins the file of results; with a checkpoint, which names it, goes on in that of an earlier run."""
+        if self._manager is None:
+            file.create()
+            return
+        earlier = self._manager.rows_file
+        if resume:
+            file.resume(earlier or file.path)
+        else:
+            if earlier is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(earlier)  # the run was ended before the checkpoint relied on any row in it
+            file.create()
+            # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+            self._manager.rows_file = file.protected_name
+            self._manager.save_start()
+            file.protect()
+        self._manager.before_save = file.sync
+
+    def save_after(self, error: BaseException, reduction: Reduction) -> None:
+        """Saves the nodes of a pass that an error has ended."""
+        if self._manager is not None:
+            self._manager.save_after(error, reduction.tree)
+
+    def end_pass(self, partials: Sequence[_core.Partial], last: bool) -> list[_core.KernelResults]:
+        """The results of the pass, for each analysis: in memory, or in the finished file."""
+        if self._manager is not None:
+            self._manager.end_pass(partials, last)
+        if self._file is None:
+            return [partial.finish() for partial in partials]
+        self._file.finish()
+        if self._manager is not None:
+            self._manager.before_save = None
+        return self._file.arrays()
+
+    def finish(self) -> None:
+        """After the last pass: the checkpoint is removed, or kept whole."""
+        if self._manager is not None:
+            self._manager.finish()
+
+    def _limit(self) -> PieceLimit:
+        seconds = _HELD_SECONDS
+        if self._checkpoint is not None:
+            seconds = max(_LEAST_SECONDS, self._checkpoint.interval * _HELD_SHARE)
+        return PieceLimit(seconds, _HELD_BYTES if self._out is not None else 1 << 62)
+
+    def _where_results_go(self, checkpoint: Checkpoint) -> str:
+        if self._out is None:
+            return "in memory"
+        if os.path.abspath(self._out) == os.path.abspath(checkpoint.name):
+            raise ArgumentError(f"{self._out}: out and checkpoint are two files; give two names", path=self._out)
+        # so that both can be moved together
+        folder = os.path.dirname(os.path.abspath(checkpoint.name))
+        return f"in {os.path.relpath(self._out, folder)}"
+
+
+def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[ResultDataset]:
+    datasets: list[ResultDataset] = []
+    for analysis in analyses:
+        dataset = analysis._per_frame(frames) if analysis.n_passes == 1 else None
+        if dataset is None:
+            raise ArgumentError(
+                f"{type(analysis).__name__} has no results per frame, which out= writes; run it without out= and write "
+                "the results with .save()"
+            )
+        same = sum(one.name == dataset.name or one.name.startswith(f"{dataset.name}_") for one in datasets)
+        datasets.append(dataset if not same else _renamed(dataset, f"{dataset.name}_{same + 1}"))
+    return datasets
+
+
+def _renamed(dataset: ResultDataset, name: str) -> ResultDataset:
+    return ResultDataset(name, dataset.unit, dataset.columns, dataset.title, dataset.provenance)

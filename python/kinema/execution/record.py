@@ -1,0 +1,51 @@
+"""`RunRecord`: a finished run, as reports are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kinema.runners import Timings
+from kinema.selection.atoms import Selection
+from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
+
+__all__ = ["RunRecord"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """A run of one or several analyses over the same frames.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    frames : the frames of the run
+    analyses : tuple of str
+        Names of their classes.
+    selections : tuple of Selection
+        Those of all analyses.
+    command : str
+        The call, where it was not made from Python; else "".
+    plan : str
+        The plan of each pass in words.
+    timings : Timings
+    notes : tuple of str
+        Those emitted by the run itself: damaged frames that were left out, workers that did not answer.
+    """
+
+    trajectory: Trajectory
+    frames: FrameSelection
+    analyses: tuple[str, ...]
+    selections: tuple[Selection, ...]
+    command: str
+    plan: str
+    timings: Timings
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def n_atoms(self) -> int:
+        """Atoms of all selections, each counted once."""
+        return len(np.unique(np.concatenate([one.indices for one in self.selections])))

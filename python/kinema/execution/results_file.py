@@ -1,0 +1,467 @@
+"""`ResultFile`: results per frame in an HDF5 file, written as leaves are done; `ResultArray`: arrays that stay there.
+
+h5py makes the structure; rows are written at their place in the file, which is fixed from the start, so that a process
+that is killed leaves a valid file. Layout:
+
+    /              attributes: format = "kinema results", version = 1, kinema, complete, run
+    /frames        (frames,) int64; numbers in the trajectory
+    /time          (frames,) float64; attribute unit = "ps"
+    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON)
+
+All data sets are contiguous and not compressed. While the run goes on the file has a temporary name
+(`kinema.writing.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are
+there, it is synced, marked, renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema import _core
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileIOError,
+    UnsupportedFormatError,
+    from_os,
+)
+from kinema.files import check_regular
+from kinema.selection.frames import FrameSelection
+from kinema.writing.output_checks import check_target, is_stream
+from kinema.writing.output_file import OutputFile, publish
+
+__all__ = ["SUFFIXES", "ResultArray", "ResultDataset", "ResultFile", "ResultTable", "check_result_path"]
+
+SUFFIXES = (".h5", ".hdf5")
+
+_FORMAT = "kinema results"
+_VERSION = 1
+# rows that are held at a time when all are gone through
+_CHUNK_BYTES = 8 << 20
+# numbers, which HDF5 stores as numpy does
+_KINDS = "biufc"
+
+
+@dataclass(frozen=True)
+class ResultDataset:
+    """A data set: its name, unit, the names of its columns (may be none), a title, and where it comes from (JSON)."""
+
+    name: str
+    unit: str
+    columns: tuple[str, ...]
+    title: str
+    provenance: str
+
+
+class ResultArray:
+    """An array in a file, read where it is asked for: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
+
+    Indices are those that h5py takes; the file is open only while it is read.
+
+    Attributes
+    ----------
+    path, name : str
+        The file and the data set.
+    shape : tuple of int
+    dtype : numpy.dtype
+    """
+
+    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            with _opened(self.path, "r") as file:
+                return file[self.name][key]
+        except OSError as error:
+            raise _from_h5py("cannot read results", error, self.path) from None
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return np.asarray(self[...], dtype=dtype)
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """All rows in turn, some MiB at a time."""
+        row = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, _CHUNK_BYTES // row)
+        for first in range(0, len(self), step):
+            yield self[first : first + step]
+
+    def __repr__(self) -> str:
+        return f"<ResultArray {self.name!r} {self.shape} {self.dtype} in {self.path}>"
+
+
+class ResultTable:
+    """Arrays in a file side by side as float64 columns, as of `np.column_stack`, read where they are asked for."""
+
+    def __init__(self, arrays: Sequence[ResultArray]) -> None:
+        self._arrays = tuple(arrays)
+        widths = [int(np.prod(array.shape[1:])) for array in arrays]
+        self.shape = (len(arrays[0]), sum(widths))
+        self.dtype = np.dtype(np.float64)
+
+    ndim = 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if rows is Ellipsis or rows is None:
+            return self.__array__()[key]
+        if isinstance(rows, (int, np.integer)):
+            parts = [np.atleast_1d(array[rows]).astype(np.float64) for array in self._arrays]
+            row = np.concatenate(parts)
+            return row[rest] if rest else row
+        table = np.column_stack([array[rows].astype(np.float64) for array in self._arrays])
+        return table[(slice(None), *rest)]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return np.column_stack([np.asarray(array, np.float64) for array in self._arrays]).astype(dtype or np.float64)
+
+    def __repr__(self) -> str:
+        return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
+
+
+def check_result_path(path: str | os.PathLike[str]) -> str:
+    """The path as text; what writing results per frame to it would raise for its suffix or folder."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"out is a file name, found {type(path).__name__}")
+    name = os.fspath(path)
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix not in SUFFIXES:
+        raise UnsupportedFormatError(
+            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} while the run goes on, "
+            f"choose one of {', '.join(SUFFIXES)}, or use save() after the run",
+            path=name,
+        )
+    if is_stream(name):
+        raise ArgumentError(
+            f"{name}: results per frame are written at their places in a file, not into a stream; use "
+            "save() after the run",
+            path=name,
+        )
+    check_target(name)
+    return name
+
+
+class ResultFile:
+    """The file of a run; made by `create`, or by `resume` from what a run that was killed has left.
+
+    Parameters
+    ----------
+    path : str
+        What it is called when it is complete.
+    frames : the frames of the run
+    datasets : list of ResultDataset
+        One for each analysis.
+    leaf_frames : int
+        Frames of a leaf.
+    run : str
+        Identity of the run: only the same run goes on in a file.
+
+    Attributes
+    ----------
+    path : str
+    part : str
+        What it is called until it is complete; "" before `create` and `resume`.
+    """
+
+    def __init__(
+        self, path: str, frames: FrameSelection, datasets: Sequence[ResultDataset], leaf_frames: int, run: str
+    ) -> None:
+        self.path = path
+        self.part = ""
+        self._output: OutputFile | None = None
+        self._frames = frames
+        self._datasets = list(datasets)
+        self._leaf_frames = leaf_frames
+        self._run = run
+        self._n_frames = len(frames)
+        self._places: dict[str, _DatasetLocation] = {}
+        self._descriptor = -1
+        self._needed = 0  # bytes of all data sets that this process has made
+        self._lock = threading.Lock()  # around making data sets
+
+    def create(self) -> None:
+        """Begins a file; one of that name that is complete stays until this one is.
+
+        ArgumentError where another run writes it, FileIOError where it cannot be.
+        """
+        self._output = OutputFile(self.path, alone=True)
+        self.part = self._output.temporary
+        try:
+            with _opened(self.part, "w") as file:
+                file.attrs.update(
+                    format=_FORMAT, version=_VERSION, kinema=_core.__version__, complete=False, run=self._run
+                )
+                self._make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
+                self._make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
+        except OSError as error:
+            raise _from_h5py("cannot write results", error, self.part) from None
+        self._open()
+        first = 0
+        for some in self._frames.split(_CHUNK_BYTES // 8):
+            self._put("frames", first, some.numbers().astype("<i8"))
+            first += len(some)
+        self.sync()
+
+    @property
+    def protected_name(self) -> str:
+        """The name that `protect` gives to a file that was created."""
+        assert self._output is not None
+        return self._output.protected_name
+
+    def protect(self) -> None:
+        """No later run removes the file that was created: a checkpoint names it. Raises as `OutputFile.protect`."""
+        assert self._output is not None
+        self._output.protect()
+        self.part = self._output.temporary
+
+    def resume(self, part: str) -> None:
+        """Goes on with the file that the run has left; ArgumentError where it is not there or of another run.
+
+        Also where another run writes the same output: an empty file of this process is beside it meanwhile.
+        """
+        name = self.part = part
+        self._output = OutputFile(self.path, alone=True, resumed=part)
+        if not os.path.exists(name) and self._is_whole():
+            name = self.path  # the run was ended when nothing but its checkpoint was left to be removed
+        if not os.path.exists(name):
+            raise ArgumentError(
+                f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
+                "to begin anew",
+                path=name,
+            )
+        try:
+            with _opened(name, "r") as file:
+                if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
+                    raise ArgumentError(
+                        f"{name}: the results are of another run than the checkpoint, expected run {self._run}, "
+                        f"found {file.attrs.get('run')}; remove both to begin anew",
+                        path=name,
+                    )
+                for dataset in ("frames", "time", *(one.name for one in self._datasets)):
+                    if dataset in file:
+                        self._places[dataset] = _DatasetLocation.of(file[dataset])
+        except OSError as error:
+            raise _from_h5py("cannot read results", error, name) from None
+        self._open(name)
+
+    def write(self, first_leaf: int, results_of_leaf: list[_core.KernelResults]) -> None:
+        """Writes the rows of all analyses from a leaf on; callable from any thread."""
+        first = first_leaf * self._leaf_frames
+        for dataset, results in zip(self._datasets, results_of_leaf, strict=True):
+            values, times = np.asarray(results["values"]), np.asarray(results["time"], "<f8")
+            if len(times) != len(values) or first + len(times) > self._n_frames:
+                raise ArgumentError(
+                    f"{dataset.title} has not one row a frame, expected {len(times)} rows, found {len(values)}"
+                )
+            self._check(dataset, values)
+            self._put(dataset.name, first, values)
+        self._put("time", first, times)
+
+    def sync(self) -> None:
+        """All that was written is on disk."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise from_os("cannot write results", error, self.part) from None
+
+    def finish(self) -> None:
+        """Marks the file as complete and gives it its name."""
+        self.sync()
+        try:
+            if os.path.exists(self.part):
+                if not os.path.samestat(os.stat(self.part), os.fstat(self._descriptor)):
+                    raise FileIOError(
+                        f"{self.part}: was replaced by another run; give every run a file of its own", path=self.part
+                    )
+                with _opened(self.part, "r+") as file:
+                    file.attrs["complete"] = True
+                publish(self.part, self.path)
+                if self._output is not None and self._output.temporary == self.part:
+                    self._output.keep()
+            elif not self._is_whole():
+                raise FileIOError(f"{self.part}: was removed while the run went on", path=self.part)
+        except OSError as error:
+            if isinstance(error, Error):
+                raise
+            raise _from_h5py("cannot write results", error, self.part) from None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the file; a run can continue it later."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._output is not None:
+            if self._output.temporary == self.part:
+                self._output.keep()
+            else:
+                self._output.discard()
+            self._output.end()
+
+    def discard(self) -> None:
+        """Removes what was written."""
+        self.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self.part)
+
+    def arrays(self) -> list[_core.KernelResults]:
+        """For each analysis "frames", "time", "values", and "table" with all of them, in the finished file."""
+        stored = {name: ResultArray(self.path, name, place.shape, place.dtype) for name, place in self._places.items()}
+        results = []
+        for dataset in self._datasets:
+            arrays = {"frames": stored["frames"], "time": stored["time"], "values": stored[dataset.name]}
+            results.append({**arrays, "table": ResultTable(list(arrays.values()))})
+        return results
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _open(self, name: str | None = None) -> None:
+        try:
+            self._descriptor = os.open(name or self.part, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise from_os("cannot write results", error, name or self.part) from None
+
+    def _is_whole(self) -> bool:
+        """Whether the complete file is that of this run."""
+        if not os.path.exists(self.path):
+            return False
+        try:
+            with _opened(self.path, "r") as file:
+                return bool(file.attrs.get("run") == self._run and file.attrs.get("complete"))
+        except OSError:
+            # not a file that this run has written
+            return False
+
+    def _check(self, dataset: ResultDataset, values: NDArray[Any]) -> None:
+        """Makes the data set with the first rows, and refuses rows that do not fit it."""
+        with self._lock:
+            if dataset.name not in self._places:
+                self._add(dataset, values)
+        place = self._places[dataset.name]
+        if values.shape[1:] != place.shape[1:] or values.dtype != place.dtype:
+            raise ArgumentError(
+                f"{dataset.title} has rows of different kinds, expected {place.dtype} {place.shape[1:]}, found "
+                f"{values.dtype} {values.shape[1:]}"
+            )
+
+    def _add(self, dataset: ResultDataset, values: NDArray[Any]) -> None:
+        if values.dtype.kind not in _KINDS:
+            raise ArgumentError(
+                f"{dataset.title}: values of type {values.dtype} are not written to a file of results; return "
+                "numbers, or run without out="
+            )
+        shape = (self._n_frames, *values.shape[1:])
+        attributes = {
+            "unit": dataset.unit,
+            **({"columns": list(dataset.columns)} if dataset.columns else {}),
+            "title": dataset.title,
+            "provenance": dataset.provenance,
+        }
+        try:
+            with _opened(self.part, "r+") as file:
+                self._make(file, dataset.name, shape, values.dtype, attributes)
+        except OSError as error:
+            raise _from_h5py("cannot write results", error, self.part) from None
+        self.sync()
+
+    def _make(
+        self, file: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: dict[str, Any]
+    ) -> None:
+        """A contiguous data set whose place in the file is fixed at once, and which is not filled."""
+        import h5py
+
+        self._needed += int(np.prod(shape)) * dtype.itemsize
+        status = os.statvfs(os.path.dirname(os.path.abspath(self.part)))
+        free = status.f_bavail * status.f_frsize
+        if self._needed > free:
+            raise FileIOError(
+                f"{self.part}: the disk is too small for the results, expected {self._needed} bytes, found {free}",
+                path=self.part,
+            )
+        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        layout.set_layout(h5py.h5d.CONTIGUOUS)
+        layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        kind = h5py.h5t.py_create(dtype, logical=True)
+        h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), layout)
+        file[name].attrs.update(attributes)
+        self._places[name] = _DatasetLocation.of(file[name])
+
+    def _put(self, name: str, first: int, rows: NDArray[Any]) -> None:
+        place = self._places[name]
+        data: Any = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        at = place.offset + first * (len(data) // max(1, len(rows)))
+        try:
+            while data:
+                written = os.pwrite(self._descriptor, data, at)
+                data = data[written:]
+                at += written
+        except OSError as error:
+            raise from_os("cannot write results", error, self.part) from None
+
+
+@dataclass(frozen=True)
+class _DatasetLocation:
+    """Where in the file a data set is."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, stored: Any) -> _DatasetLocation:
+        offset = stored.id.get_offset()
+        if offset is None:
+            name = stored.file.filename
+            raise CorruptFileError(f"{name}: data set {stored.name} is not contiguous", path=name)
+        return cls(int(offset), tuple(stored.shape), stored.dtype)
+
+
+def _opened(path: str, mode: str) -> Any:
+    """A file of h5py's, which is imported when it is needed."""
+    import h5py
+
+    if mode != "w" and os.path.exists(path):
+        check_regular(path, "file of results")
+    if mode == "r":
+        # as anybody opens it: a file that is open twice in one process must be opened alike
+        return h5py.File(path, mode)
+    # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
+    # killed would leave; no lock, which network file systems may not have
+    return h5py.File(path, mode, libver=("v108", "v108"), locking=False)
+
+
+def _from_h5py(doing: str, error: OSError, path: str) -> Error:
+    """The error of Kinema; h5py gives the reason in the text of its errors, often without a number."""
+    if error.errno is not None:
+        return from_os(doing, OSError(error.errno, os.strerror(error.errno)), path)
+    reason = " ".join(str(error).split()).rstrip(".")
+    return FileIOError(f"{path}: {doing}: {reason[:1].lower()}{reason[1:]}", path=path)

@@ -1,0 +1,260 @@
+"""`run`: carries out one or several analyses over the same frames; each pass over the frames serves all of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, Unpack
+
+import numpy as np
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
+from kinema.execution.record import RunRecord
+from kinema.notes import emit, recorded
+from kinema.progress import ProgressChoice, Report, reporting
+from kinema.resources import default_memory, parse_memory
+from kinema.runners import (
+    PassResult,
+    PassTimings,
+    Reduction,
+    Runner,
+    RunnerOptions,
+    Timings,
+    choose_runner,
+)
+from kinema.runners.access import access_method
+from kinema.runners.base import PassRequest
+from kinema.runners.timings import BLOCK_COLUMNS
+from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.selection.readable import decode_frames
+
+if TYPE_CHECKING:
+    from kinema.execution.persistence import Persistence
+
+__all__ = ["CheckpointChoice", "run"]
+
+A = TypeVar("A", bound=Computation)
+
+# the file that a run is saved to, or how it is saved there
+CheckpointChoice: TypeAlias = str | os.PathLike[str] | Checkpoint | None
+
+
+def run(
+    analyses: Sequence[A],
+    start: int | None = None,
+    stop: int | None = None,
+    step: int | None = None,
+    frames: FrameChoice = None,
+    verbose: bool | None = None,
+    workers: int | None = None,
+    *,
+    runner: str | Runner | None = None,
+    memory: int | str | None = None,
+    progress: ProgressChoice = None,
+    checkpoint: CheckpointChoice = None,
+    checkpoint_interval: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    access: str = "direct",
+    skip_damaged: bool = False,
+    **options: Unpack[RunnerOptions],
+) -> list[A]:
+    """Runs analyses of one trajectory in one go and returns them; frames are read and decoded once for all.
+
+    The arguments are those of `Analysis.run`. Each result is the same to the bit as that of the analysis run alone.
+    All analyses get the same `timings`. Where an error is raised no analysis changes.
+
+    Raises
+    ------
+    ArgumentError
+        Also for no analysis, one given twice, and analyses of different trajectories or views.
+    """
+    began = time.perf_counter()
+    chosen_runner = choose_runner(runner, **options)
+    method = access_method(access)
+    _check_analyses(analyses)
+    method.check(chosen_runner.name, analyses[0].trajectory.format)
+
+    def whole() -> _Finished:
+        # counted as opening
+        scanned_from = time.perf_counter()
+        analyses[0].trajectory.scan(search=chosen_runner.find_frames, skip_damaged=skip_damaged)
+        scanning = time.perf_counter() - scanned_from
+        chosen = analyses[0].trajectory.choose(start, stop, step, frames)
+        limit = 0 if memory is None else parse_memory(memory)
+        shown = verbose if progress is None else progress
+        with recorded() as notes:
+            if skip_damaged:
+                core = analyses[0].trajectory.core
+                threads = chosen_runner.local_threads(workers)
+                decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
+                emit(decoded.notes())
+                chosen = decoded.readable()
+            persistence = _persistence(analyses, chosen, checkpoint, checkpoint_interval, out)
+            passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
+            with chosen_runner.session():
+                if persistence is None:
+                    results, outcomes = passes.all(None)
+                else:
+                    with persistence.saving():
+                        results, outcomes = passes.all(persistence)
+                        persistence.finish()
+        timings = Timings(
+            tuple(outcome.timings for outcome in outcomes),
+            whole=time.perf_counter() - began - scanning,
+            opening=dict(analyses[0].trajectory.opening),
+            runner=chosen_runner.name,
+            access=access,
+            gather=chosen_runner.gather,
+        )
+        return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes), tuple(notes))
+
+    finished = chosen_runner.run_on_root(whole)
+    # without results here, those of an earlier run go as well
+    record = None if finished is None else _record(analyses, finished)
+    for number, analysis in enumerate(analyses):
+        analysis.results = ResultsOnRoot() if finished is None else finished.results[number]
+        analysis.record = record
+    return list(analyses)
+
+
+def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
+    return RunRecord(
+        trajectory=analyses[0].trajectory,
+        frames=finished.frames,
+        analyses=tuple(type(analysis).__name__ for analysis in analyses),
+        selections=tuple(selection for analysis in analyses for selection in analysis.selections),
+        command=analyses[0].command or "",
+        plan=finished.plan,
+        timings=finished.timings,
+        notes=finished.notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """The outcome of a run, which ranks are sent."""
+
+    frames: FrameSelection
+    results: list[Results]
+    timings: Timings
+    plan: str
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Passes:
+    """All passes of a run."""
+
+    analyses: Sequence[Computation]
+    frames: FrameSelection
+    runner: Runner
+    workers: int | None
+    memory: int
+    progress: ProgressChoice
+    access: str
+    run: object = field(default_factory=object)
+
+    def all(self, persistence: Persistence | None) -> tuple[list[Results], list[PassResult]]:
+        """The results of each analysis, and the outcome of each pass."""
+        n_passes = max(analysis.n_passes for analysis in self.analyses)
+        generators: list[Passes] = [analysis._passes(self.frames) for analysis in self.analyses]
+        waiting: dict[int, Pass] = {number: next(generator) for number, generator in enumerate(generators)}
+        results: dict[int, Results] = {}
+        outcomes: list[PassResult] = []
+        while waiting:
+            outcome = self._run_pass(len(outcomes), n_passes, waiting, persistence)
+            outcomes.append(outcome)
+            if persistence is None:
+                of_pass = outcome.results()
+            else:
+                of_pass = persistence.end_pass(outcome.partials, last=len(outcomes) >= n_passes)
+            following: dict[int, Pass] = {}
+            for number, one in zip(waiting, of_pass, strict=True):
+                try:
+                    following[number] = generators[number].send(one)
+                except StopIteration as end:
+                    results[number] = end.value
+            waiting = following
+        return [results[number] for number in range(len(self.analyses))], outcomes
+
+    def _run_pass(
+        self, number: int, n_passes: int, waiting: dict[int, Pass], persistence: Persistence | None
+    ) -> PassResult:
+        names = ", ".join(type(analysis).__name__ for analysis in self.analyses)
+        title = f"{names}, round {number + 1} of {n_passes}" if n_passes > 1 else names
+        jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
+        core = self.analyses[0].trajectory.core
+        with reporting(self.progress, title, len(self.frames), launched=self.runner.launched) as report:
+            request = PassRequest(
+                core,
+                self.frames,
+                jobs,
+                workers=self.workers,
+                memory=self.memory,
+                progress=report,
+                access=self.access,
+                rows=[one.rows for one in waiting.values()],
+                run=self.run,
+            )
+            if persistence is None:
+                return self.runner.map_reduce(request)
+            # the leaves are the same for every access
+            plan = request.plan(memory=self.memory or default_memory(), workers=1, access="direct")
+            reduction = persistence.begin_pass(number, [self.analyses[at] for at in waiting], jobs, plan)
+            if not reduction.missing:
+                return _restored(plan, reduction, report)
+            try:
+                return self.runner.map_reduce(replace(request, reduction=reduction))
+            except BaseException as error:
+                persistence.save_after(error, reduction)
+                raise
+
+
+def _restored(plan: _core.Plan, reduction: Reduction, report: Report | None) -> PassResult:
+    """A pass of which all leaves came from the checkpoint."""
+    if report is not None:
+        report(plan.n_frames, plan.n_frames)
+    timings = PassTimings(0.0, plan.n_frames, (), np.empty((0, len(BLOCK_COLUMNS))), reduction.restored)
+    return PassResult(reduction.partials(), timings, f"{plan.explain()}\nnote: all of it came from the checkpoint")
+
+
+def _persistence(
+    analyses: Sequence[Computation],
+    frames: FrameSelection,
+    checkpoint: CheckpointChoice,
+    interval: float | None,
+    out: str | os.PathLike[str] | None,
+) -> Persistence | None:
+    """The checkpoint and the file of results, or None; h5py is imported here, as most runs have neither."""
+    if checkpoint is None and interval is not None:
+        raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
+    if checkpoint is None and out is None:
+        return None
+    from kinema.execution.persistence import Persistence
+
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None and interval is not None:
+        checkpoint = replace(checkpoint, interval=interval)
+    return Persistence(analyses, frames, checkpoint, out)
+
+
+def _check_analyses(analyses: Sequence[A]) -> None:
+    if isinstance(analyses, Computation) or not isinstance(analyses, Sequence):
+        raise ArgumentError("run takes a list of analyses: kinema.run([a, b])")
+    if not analyses:
+        raise ArgumentError("run was given no analyses; name at least one")
+    for analysis in analyses:
+        if not isinstance(analysis, Computation):
+            raise ArgumentError(f"run takes analyses, found {type(analysis).__name__}")
+    if len({id(analysis) for analysis in analyses}) != len(analyses):
+        raise ArgumentError("run was given one analysis twice; make a second one")
+    first = analyses[0].trajectory
+    for analysis in analyses[1:]:
+        if not first.same_frames(analysis.trajectory):
+            raise ArgumentError("analyses that run together need one trajectory, sliced alike; run these one by one")

@@ -1,0 +1,1 @@
+"""File formats: their registry, HDF5 as storage, H5MD."""

@@ -1,0 +1,84 @@
+"""H5MD and other HDF5 trajectories: descriptions of their structure by which the decoder in Rust reads frames.
+
+h5py is imported at the first call.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H5mdOptions, Quantity
+from kinema.formats.hdf5.stored_dataset import StoredDataset
+
+if TYPE_CHECKING:
+    from kinema.formats.h5md.read.groups import GroupSummary
+    from kinema.formats.h5md.read.observables import Observables
+    from kinema.formats.h5md.read.topology import H5mdTopology, TopologySource
+
+__all__ = [
+    "FieldDescription",
+    "H5mdDescription",
+    "H5mdOptions",
+    "Quantity",
+    "StoredDataset",
+    "describe",
+    "groups_of",
+    "observables_of",
+    "topology_of",
+    "topology_source",
+]
+
+
+def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdDescription:
+    """What an HDF5 file holds as a trajectory, and where its bytes lie. The file is closed again.
+
+    H5MD, MDTraj's own .h5, AMBER in NetCDF-4, and with `H5mdOptions.dataset` a bare data set of any file.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError
+        For the file, or for the source of a virtual data set.
+    UnsupportedFormatError
+        For HDF5 files without a known structure, other dimensions than 3, external storage, filters that nobody has.
+    ArgumentError
+        For options that do not fit the file: a group that is not there, or several and none chosen; units that are
+        missing or of another dimension.
+    """
+    from kinema.formats.h5md.read.describe import describe_file
+
+    return describe_file(os.fspath(path), options or H5mdOptions())
+
+
+def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:
+    """The particles groups of an H5MD file; none where it is another HDF5 file. Raises as `describe`."""
+    from kinema.formats.h5md.read.describe import groups_of_file
+
+    return groups_of_file(os.fspath(path), root)
+
+
+def observables_of(
+    path: str | os.PathLike[str], options: H5mdOptions | None = None, *, time_shift: float = 0.0
+) -> Observables:
+    """The observables of an H5MD file by name; they are listed and read when asked for. `time_shift`: ps, added."""
+    from kinema.formats.h5md.read.observables import Observables
+
+    return Observables(os.fspath(path), options, time_shift=time_shift)
+
+
+def topology_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdTopology | None:
+    """Names, residues, masses, charges and bonds that a file holds itself; None where it holds none.
+
+    Raises as `describe`.
+    """
+    from kinema.formats.h5md.read.topology import read_topology
+
+    return read_topology(os.fspath(path), options or H5mdOptions())
+
+
+def topology_source(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> TopologySource | None:
+    """A file's own topology, to be read when it is first needed; None where the file holds none."""
+    from kinema.formats.h5md.read.topology import TopologySource, has_topology
+
+    options = options or H5mdOptions()
+    return TopologySource(os.fspath(path), options) if has_topology(os.fspath(path), options) else None

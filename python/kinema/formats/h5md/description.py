@@ -1,0 +1,105 @@
+"""Description of an HDF5 trajectory: where the bytes of its fields lie, which row each frame has, units.
+
+Plain data: `read/` fills it in from the file, the decoder in Rust reads frames by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.formats.hdf5.stored_dataset import StoredDataset
+
+__all__ = ["ABSENT", "FORBIDDEN", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "RowReader"]
+
+ABSENT = -1
+"""Row of a frame for which a field has no values and NaN is to be given."""
+
+FORBIDDEN = -2
+"""Row of a frame for which a field has no values and reading it is an error."""
+
+Quantity = Literal["positions", "velocities", "forces"]
+RowReader = Callable[[NDArray[np.int64]], NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class H5mdOptions:
+    """How a user wants an HDF5 trajectory to be understood; picklable, so that worker processes understand it alike."""
+
+    particles: str | None = None
+    """Particles group, "system", "particles/system" or "/particles/system"; None: the only one."""
+    dataset: str | None = None
+    """Bare data set with positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file."""
+    units: Mapping[str, str] | None = None
+    """Units where the file has none, or wrong ones: {"length": "nm", "time": "ps", "velocity": "nm ps-1",
+    "force": "kJ mol-1 nm-1"}. What is given counts more than what the file says."""
+    axis: Quantity | None = None
+    """The quantity whose steps are the frames; None: the first that is there of positions, velocities, forces."""
+    absent: Literal["error", "nan", "hold"] = "error"
+    """Frames for which a quantity has no row: an error when they are read, NaN, or the last row before them."""
+    unwrap: bool = False
+    """Add the image vectors to the positions, so that particles leave the box instead of jumping across it."""
+    root: str | None = None
+    """Where the H5MD structure starts; None: found by its group `h5md` with attribute `version`."""
+    absent_particles: Literal["mask", "error"] = "mask"
+    """Particles that are not there in some frames (fill value in `id`): NaN positions, or an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDescription:
+    """One field (positions, velocities, forces, cell) and which row of it each frame of the trajectory has."""
+
+    pieces: tuple[tuple[int, StoredDataset], ...]
+    """(First row, array); one unless the data set is virtual. Where `reader` is set they are not read but by
+    fingerprints, and mostly empty.
+
+    Positions, velocities, forces: (rows, N, 3), or (rows, 3 N) for a bare data set; cell: (rows, 3) or (rows, 3, 3).
+    Where `fixed`, the same without the first dimension."""
+    rows: NDArray[np.int64] | None
+    """Row for each frame of the trajectory; None: frame i is row i; `ABSENT`, `FORBIDDEN`: it has none."""
+    fixed: bool
+    """Time-independent: the array has no frame dimension."""
+    scale: float
+    """Factor from the file's unit to angstrom, angstrom/ps or kJ/(mol angstrom)."""
+    unit: str | None
+    """As the file, or the user in its place, says it."""
+    reader: RowReader | None
+    """Where bytes cannot be read directly or values must be rearranged: rows (n,) -> (n, N, 3), for the cell (n, 3, 3),
+    float32 or float64, in the file's unit. Takes no negative rows; safe to call from several threads; not picklable."""
+    reason: str
+    """Why `reader` is needed, in words, else ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class H5mdDescription:
+    """All that is known of one HDF5 file as a trajectory."""
+
+    path: str
+    other_files: tuple[str, ...]
+    """Files that virtual data sets take their values from."""
+    group: str
+    """"particles/system"; for other layouts the place of the coordinates."""
+    n_atoms: int
+    n_frames: int
+    steps: NDArray[np.int64] | None
+    """(n_frames,)."""
+    times: NDArray[np.float64] | None
+    """(n_frames,) in the file's unit."""
+    time_scale: float
+    """Factor to ps."""
+    positions: FieldDescription | None
+    velocities: FieldDescription | None
+    forces: FieldDescription | None
+    cell: FieldDescription | None
+    wide: bool
+    """Some vector field is stored in more than float32 holds (float64, int32, ...)."""
+    variant: str
+    """"H5MD 1.1, group system, written by GROMACS 2026.1"."""
+    remarks: tuple[str, ...]
+    """Choices that were made and are worth knowing."""
+    warnings: tuple[str, ...]
+    """What may surprise: "positions are read through h5py: filter szip"."""

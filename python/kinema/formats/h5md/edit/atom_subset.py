@@ -1,0 +1,170 @@
+"""Selection of atoms in a rewritten H5MD file: everything with an entry for each atom, or that names atoms by number.
+
+- Data sets of the particles group with one entry an atom (mass, charge, species, id, ...) keep those of the selection.
+- Connectivity keeps the tuples whose atoms were all selected; atom numbers are counted anew, ids stay.
+- GROMACS' topology module, which counts molecules and cannot hold a part of one, is left out; names, residues, masses,
+  charges and species that it gave are written into the particles group, where Kinema reads them.
+- What a topology that was given says of names, residues, masses, charges and elements is written there, too.
+- Connectivity that changes with time is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup
+from kinema.formats.h5md.edit.tasks import Tasks, WriteDataset
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.groups import creator_of
+from kinema.formats.h5md.read.molecules import SYMBOLS
+from kinema.formats.h5md.read.row_readers import IdOrder
+from kinema.formats.h5md.read.topology import H5mdTopology
+from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY
+from kinema.formats.hdf5.file import object_key
+from kinema.formats.hdf5.storage import write_dataset
+from kinema.formats.hdf5.text import attribute
+
+__all__ = ["check_columns", "given_topology", "reduce_to", "write_names"]
+
+
+def check_columns(positions: Any, path: str) -> None:
+    """Raises ArgumentError where an atom is now in one column and now in another."""
+    if positions is not None and isinstance(positions.reader, IdOrder):
+        raise ArgumentError(
+            f"{path}: particles change their places (id), and only the whole file has the order of each frame: "
+            "atoms cannot be selected, frames not be split; repack it whole",
+            path=path,
+            format="H5MD",
+        )
+
+
+def reduce_to(
+    opened: H5mdFile, contents: Contents, group: ParticlesGroup, atoms: NDArray[np.int64], tasks: Tasks
+) -> None:
+    """Adds the tasks for everything of a group but its elements with rows."""
+    node = opened.file[group.path]
+    for name in node:
+        member = node.get(name)
+        if not isinstance(member, h5py.Dataset) or object_key(member) in tasks.by_key or not member.shape:
+            continue
+        if member.shape[0] == group.n_atoms:
+            tasks.by_key[object_key(member)] = WriteDataset(member, member[()][atoms])
+    for element in contents.elements:
+        if element.particles == group.path and element.n_columns is None and group.n_atoms in element.value.shape[1:]:
+            tasks.note(f"{element.path.strip('/')} is not by atom in its second dimension, and is kept whole")
+    _reduce_connectivity(opened, contents, group, atoms, tasks)
+    module = contents.root.get(GROMACS_TOPOLOGY)
+    if isinstance(module, h5py.Group):
+        tasks.by_key[object_key(module)] = None
+        tasks.note(
+            f"{module.name.strip('/')} counts whole molecules and is left out; what it says of the selected atoms is "
+            f"written into {group.path.strip('/')}"
+        )
+
+
+def _reduce_connectivity(
+    opened: H5mdFile, contents: Contents, group: ParticlesGroup, atoms: NDArray[np.int64], tasks: Tasks
+) -> None:
+    holder = contents.root.get(CONNECTIVITY)
+    for name in holder if isinstance(holder, h5py.Group) else ():
+        node = holder.get(name)
+        if node is None or not _concerns(opened, contents, group, node):
+            continue
+        if not isinstance(node, h5py.Dataset) or node.dtype.kind not in "iu" or node.ndim != 2:
+            tasks.by_key[object_key(node)] = None
+            tasks.note(f"{node.name.strip('/')} is no fixed list of tuples of atoms and is left out")
+            continue
+        tuples = node[()]
+        kept = _kept_tuples(opened, contents, group, atoms, tuples)
+        counts = {
+            key: np.asarray(len(kept), np.asarray(value).dtype)
+            for key, value in node.attrs.items()
+            if key.endswith("_count") and np.size(value) == 1 and np.array_equal(np.ravel(value), [len(tuples)])
+        }
+        tasks.by_key[object_key(node)] = WriteDataset(node, kept, counts)
+
+
+def _concerns(opened: H5mdFile, contents: Contents, group: ParticlesGroup, node: Any) -> bool:
+    """Whether a connectivity is of this group: it says so, or there is no other."""
+    reference = attribute(node, "particles_group")
+    if isinstance(reference, h5py.Reference) and reference:
+        return bool(opened.file[reference].name == group.path)
+    return len(contents.groups) == 1
+
+
+def _kept_tuples(
+    opened: H5mdFile, contents: Contents, group: ParticlesGroup, atoms: NDArray[np.int64], tuples: NDArray[Any]
+) -> NDArray[Any]:
+    ids = opened.file[group.path].get("id")
+    if isinstance(ids, h5py.Group):
+        ids = ids.get("value")
+    if isinstance(ids, h5py.Dataset) and not creator_of(contents.root).lower().startswith("gromacs"):
+        names = ids[()] if ids.ndim == 1 else ids[0]
+        return tuples[np.isin(tuples, names[atoms]).all(axis=1)]
+    if tuples.size and (tuples.min() < 0 or tuples.max() >= group.n_atoms):
+        raise opened.corrupt(f"connectivity names an atom beyond the {group.n_atoms} of {group.path.strip('/')}")
+    place = np.full(group.n_atoms, -1, np.int64)
+    place[atoms] = np.arange(len(atoms))
+    new = place[tuples.astype(np.int64)]
+    kept: NDArray[Any] = new[(new >= 0).all(axis=1)].astype(tuples.dtype)
+    return kept
+
+
+def given_topology(name: str, universe: Any) -> H5mdTopology:
+    """What a Universe that was given beside a file says of all atoms; nothing that MDAnalysis has guessed."""
+
+    def stated(attribute: str) -> Any:
+        stored = getattr(universe._topology, attribute, None)
+        return None if stored is None or getattr(stored, "is_guessed", False) is True else np.asarray(stored.values)
+
+    def texts(attribute: str) -> NDArray[np.str_] | None:
+        values = stated(attribute)
+        return None if values is None else values.astype(str)
+
+    return H5mdTopology(
+        name,
+        universe.atoms.n_atoms,
+        names=texts("names"),
+        elements=texts("elements"),
+        masses=stated("masses"),
+        charges=stated("charges"),
+        residues=np.asarray(universe.atoms.resindices),
+        residue_names=texts("resnames"),
+        residue_ids=stated("resids"),
+    )
+
+
+def write_names(file: Any, group: str, topology: H5mdTopology, atoms: NDArray[np.int64]) -> None:
+    """Writes what a topology has of the selected atoms into the particles group of the new file, where it is missing:
+    that of GROMACS' module, or one that was given."""
+    node = file[group]
+    units = {"mass": "u", "charge": "e"}
+    for name, values in (("mass", topology.masses), ("charge", topology.charges)):
+        if values is not None and name not in node:
+            made = write_dataset(node, name, values[atoms], compact=True)
+            made.attrs.create("unit", np.bytes_(units[name]))
+    if topology.elements is not None and "species" not in node:
+        numbers = {symbol: number for number, symbol in enumerate(SYMBOLS, 1)}
+        species = np.array([numbers.get(e, 0) for e in topology.elements[atoms]], np.int32)
+        write_dataset(node, "species", species, compact=True)
+    if topology.names is not None:
+        _write_table(node, "particle_name", topology.names[atoms])
+    if topology.residues is not None and topology.residue_ids is not None:
+        residues = topology.residues[atoms]
+        if "residue_id" not in node:
+            write_dataset(node, "residue_id", topology.residue_ids[residues], compact=True)
+        if topology.residue_names is not None:
+            _write_table(node, "residue_name", topology.residue_names[residues])
+
+
+def _write_table(node: Any, name: str, values: NDArray[np.str_]) -> None:
+    if name in node or f"{name}_table" in node:
+        return
+    words, numbers = np.unique(values, return_inverse=True)
+    write_dataset(node, name, numbers.astype(np.int32), compact=True)
+    write_dataset(node, f"{name}_table", np.char.encode(words, "utf-8"))

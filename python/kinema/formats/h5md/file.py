@@ -1,0 +1,40 @@
+"""HDF5 trajectory files open for reading, with the user's options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import h5py
+
+from kinema import _core
+from kinema.errors import UnsupportedFormatError
+from kinema.formats.h5md.description import H5mdOptions
+from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
+
+__all__ = ["H5mdFile", "check_hdf5", "opened"]
+
+
+@dataclass
+class H5mdFile(OpenFile):
+    """An open file, and how the user wants it to be understood."""
+
+    options: H5mdOptions = field(default_factory=H5mdOptions)
+
+
+@contextmanager
+def opened(path: str, options: H5mdOptions | None = None) -> Iterator[H5mdFile]:
+    """The file, open until the block ends. Exceptions of h5py in the block are raised as errors of Kinema."""
+    with reading(path), open_hdf5(path) as file:
+        yield H5mdFile(path, file, os.path.getsize(path), options=options or H5mdOptions())
+
+
+def check_hdf5(path: str, function: str) -> None:
+    """Raises what `kinema.open` raises of a file that is no trajectory; UnsupportedFormatError for one without HDF5."""
+    if not (os.path.isfile(path) and h5py.is_hdf5(path)):
+        format = _core.Trajectory([path], index="memory").format
+        raise UnsupportedFormatError(
+            f"{path}: {function} takes H5MD and other HDF5 files, and this is {format}", path=path, format=format
+        )

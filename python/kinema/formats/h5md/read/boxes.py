@@ -1,0 +1,106 @@
+"""The simulation box of a particles group: dimension, boundary, edges.
+
+Choices: where no boundary is periodic there is no cell, whatever the edges say; where some are, the cell has all edges,
+and a remark says along which directions it repeats, since a cell cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+
+from kinema.errors import UnsupportedFormatError
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.elements import Element, find_element
+from kinema.formats.h5md.schema import DIMENSION
+from kinema.formats.hdf5.file import numbers
+from kinema.formats.hdf5.text import as_texts, attribute
+
+__all__ = ["Box", "find_box"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a file says about its box."""
+
+    periodic: tuple[bool, ...]
+    edges: Element | None
+    """None where there is no cell."""
+
+
+def find_box(opened: H5mdFile, group: Any, n_dimensions: int) -> Box:
+    """The box of a particles group.
+
+    Raises UnsupportedFormatError unless it is three-dimensional, CorruptFileError for edges that are no box.
+    """
+    box = group.get("box")
+    if n_dimensions != DIMENSION:
+        raise _not_three(opened, group, n_dimensions)
+    if not isinstance(box, h5py.Group):
+        opened.remark(f"{group.name.strip('/')} has no box: no cell")
+        return Box((False,) * 3, None)
+    dimension = _setting(box, "dimension")
+    stored = None if dimension is None else numbers(dimension)
+    if stored is not None and stored.size == 1 and int(stored.reshape(-1)[0]) != 3:
+        raise _not_three(opened, group, int(stored.reshape(-1)[0]))
+    edges = find_element(opened, box, "edges")
+    periodic = _boundary(opened, box, edges is not None)
+    if edges is None:
+        if any(periodic):
+            opened.warn(f"{box.name.strip('/')} is periodic but has no edges: no cell")
+        return Box(periodic, None)
+    _check_shape(opened, edges)
+    if not any(periodic):
+        opened.remark(f"{box.name.strip('/')} has edges, but no boundary is periodic: no cell")
+        return Box(periodic, None)
+    if not all(periodic):
+        along = ", ".join(axis for axis, is_periodic in zip("abc", periodic, strict=True) if is_periodic)
+        opened.remark(f"{box.name.strip('/')} is periodic along {along} only; the cell has all edges")
+    return Box(periodic, edges)
+
+
+def _boundary(opened: H5mdFile, box: Any, has_edges: bool) -> tuple[bool, ...]:
+    stored = _setting(box, "boundary")
+    words = [] if stored is None else [word.lower() for word in as_texts(stored)]
+    if len(words) == 1:  # H5MD 1.0 allowed one word for all directions
+        words *= 3
+    if len(words) == 3 and all(word in ("periodic", "none", "nonperiodic") for word in words):
+        return tuple(word == "periodic" for word in words)
+    flags = None if box.get("pbc") is None else numbers(_setting(box, "pbc"))  # ZnH5MD
+    if flags is None and isinstance(stored, np.ndarray):
+        flags = numbers(stored)
+    if flags is not None and flags.size and flags.size % 3 == 0:
+        return tuple(bool(flag) for flag in flags.reshape(-1, 3)[0])
+    if words:
+        raise opened.corrupt(f"{box.name}: boundary must be periodic or none in 3 directions, found {', '.join(words)}")
+    if has_edges:
+        opened.warn(f"{box.name.strip('/')} does not say its boundary: taken as periodic")
+    return (has_edges,) * 3
+
+
+def _setting(box: Any, name: str) -> Any:
+    """An attribute, or a data set of that name as some programs write it; for an element, its first row."""
+    value = attribute(box, name)
+    node = box.get(name)
+    if value is None and isinstance(node, h5py.Group):
+        node = node.get("value")
+    if value is None and isinstance(node, h5py.Dataset) and 0 < node.size < 1_000_000:
+        value = node[()]
+    return value
+
+
+def _check_shape(opened: H5mdFile, edges: Element) -> None:
+    shape = edges.value.shape[0 if edges.fixed else 1 :]
+    if shape not in ((3,), (3, 3)):
+        raise opened.corrupt(f"{edges.name} has for each box {shape}, expected 3 lengths or 3 x 3 vectors")
+
+
+def _not_three(opened: H5mdFile, group: Any, found: int) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        f"{opened.path}: {group.name.strip('/')} has {found} dimensions, and only 3 are read",
+        path=opened.path,
+        format="H5MD",
+    )

@@ -1,0 +1,73 @@
+"""`describe`: recognition of the kind of HDF5 file, and its description from structure, `step` and `time`."""
+
+from __future__ import annotations
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.description import H5mdDescription, H5mdOptions
+from kinema.formats.h5md.file import H5mdFile, opened
+from kinema.formats.h5md.read.groups import GroupSummary, find_root, list_groups
+from kinema.formats.h5md.read.other_layouts import (
+    describe_amber,
+    describe_dataset,
+    describe_mdtraj,
+    is_amber,
+    is_mdtraj,
+    no_trajectory,
+)
+from kinema.formats.h5md.read.particles import describe_group
+
+__all__ = ["describe_file", "groups_of_file"]
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "axis": (None, "positions", "velocities", "forces"),
+    "absent": ("error", "nan", "hold"),
+    "absent_particles": ("mask", "error"),
+}
+_UNITS = ("length", "time", "velocity", "force")
+
+
+def describe_file(path: str, options: H5mdOptions) -> H5mdDescription:
+    """See `kinema.formats.h5md.describe`."""
+    _check(options)
+    with opened(path, options) as source:
+        return _described(source)
+
+
+def groups_of_file(path: str, root: str | None = None) -> tuple[GroupSummary, ...]:
+    """See `kinema.formats.h5md.groups_of`."""
+    with opened(path, H5mdOptions(root=root)) as source:
+        start = find_root(source)
+        return () if start is None else list_groups(start)
+
+
+def _described(source: H5mdFile) -> H5mdDescription:
+    options = source.options
+    if options.dataset is not None:
+        return describe_dataset(source, options.dataset)
+    root = find_root(source)
+    if root is not None:
+        return describe_group(source, root)
+    other = is_mdtraj(source.file), is_amber(source.file)
+    if any(other) and (options.particles is not None or options.unwrap):
+        raise ArgumentError(
+            f"{source.path}: particles= and unwrap= are for H5MD files, and this is none",
+            path=source.path,
+            format="H5MD",
+        )
+    if other[0]:
+        return describe_mdtraj(source)
+    if other[1]:
+        return describe_amber(source)
+    raise no_trajectory(source)
+
+
+def _check(options: H5mdOptions) -> None:
+    for name, allowed in _CHOICES.items():
+        if getattr(options, name) not in allowed:
+            words = ", ".join(repr(word) for word in allowed if word is not None)
+            raise ArgumentError(f"{name} must be one of {words}, found {getattr(options, name)!r}")
+    for name in options.units or {}:
+        if name not in _UNITS:
+            raise ArgumentError(f"units= is given for {', '.join(_UNITS)}, found {name!r}")
+    if options.dataset is not None and options.particles is not None:
+        raise ArgumentError("particles= and dataset= cannot be combined; give one of them")

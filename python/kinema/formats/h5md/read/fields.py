@@ -1,0 +1,208 @@
+"""`FieldDescription` of a vector field or a cell from its element, with units and the join to the frames.
+
+Its bytes are read by Rust, or its rows by a reader through h5py where Rust cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.formats.h5md.description import FieldDescription
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.elements import Element, match_rows
+from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
+from kinema.formats.h5md.units import Dimension, scale_to_kinema
+from kinema.formats.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
+from kinema.formats.hdf5.file import check_claim
+from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.virtual import Pieces, check_sources, pieces_of
+
+__all__ = [
+    "LocatedElement",
+    "field_of",
+    "is_wide",
+    "locate",
+    "rows_of_rows",
+    "scale_of",
+    "stored_rows",
+    "through_library",
+]
+
+
+class LocatedElement:
+    """An element and the place of its bytes, cut to the rows that are there."""
+
+    def __init__(self, element: Element, pieces: Pieces, reason: str) -> None:
+        self.element = element
+        self.pieces = pieces
+        """Empty where the values come through h5py."""
+        self.reason = reason
+
+    def cut(self, n_rows: int) -> LocatedElement:
+        """The same with its first rows only."""
+        return LocatedElement(self.element.cut(n_rows), self.pieces, self.reason)
+
+
+def locate(opened: H5mdFile, element: Element) -> LocatedElement:
+    """Finds the bytes of an element. Rows whose bytes are not in the file (yet) do not count.
+
+    Raises CorruptFileError where it holds no numbers, FileNotFound for a missing source of a virtual data set,
+    UnsupportedFormatError for external storage.
+    """
+    if numeric_type(element.value) is None:
+        raise opened.corrupt(f"{element.value.name} holds no numbers but {element.value.dtype}")
+    check_claim(opened, element.value)
+    try:
+        pieces, rows = pieces_of(opened, element.value)
+    except NeedsLibrary as needed:
+        check_sources(opened, element.value)
+        _check_filters(opened, element)
+        return LocatedElement(element, (), str(needed))
+    if element.fixed:
+        return LocatedElement(element, pieces, "")
+    for first, array in pieces:
+        complete = complete_rows(opened, array)
+        if complete < array.shape[0]:
+            rows = first + complete
+            break
+    if rows < element.n_rows:
+        opened.warn(
+            f"{element.value.name} has {element.n_rows} rows, of which the file holds the first {rows}: "
+            "the others were not written, or not yet"
+        )
+        element = element.cut(rows)
+    return LocatedElement(element, pieces, "")
+
+
+def _check_filters(opened: H5mdFile, element: Element) -> None:
+    """Raises UnsupportedFormatError where not even h5py can decode the values."""
+    if element.value.is_virtual:
+        return
+    wanted = [number for number, _ in filters_of(element.value)]
+    if all(h5py.h5z.filter_avail(number) for number in wanted):
+        return
+    with contextlib.suppress(ImportError):
+        import hdf5plugin  # noqa: F401, which registers its filters
+    missing = [number for number in wanted if not h5py.h5z.filter_avail(number)]
+    if missing:
+        names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
+        raise UnsupportedFormatError(
+            f"{opened.path}: {element.value.name} is compressed with HDF5 filter {names}, which is not installed",
+            path=opened.path,
+            format="H5MD",
+        )
+
+
+def stored_rows(opened: H5mdFile, element: Element) -> StoredRows:
+    """A reader of an element's rows through h5py, in the file's own numbers."""
+    chunks = element.value.chunks
+    chunk_bytes = 0 if chunks is None else int(np.prod(chunks, dtype=np.int64)) * element.value.dtype.itemsize
+    return StoredRows(opened.path, element.value.name, fixed=element.fixed, chunk_bytes=chunk_bytes)
+
+
+def field_of(
+    opened: H5mdFile, located: LocatedElement, axis: Element, scale: float, unit: str | None
+) -> FieldDescription:
+    """The description of a field whose frames are those of `axis`; through h5py where its bytes cannot be read."""
+    element = located.element
+    field = FieldDescription(
+        pieces=located.pieces,
+        rows=match_rows(opened, axis, element),
+        fixed=element.fixed,
+        scale=scale,
+        unit=unit,
+        reader=None,
+        reason="",
+    )
+    if located.pieces:
+        return field
+    rows = stored_rows(opened, element)
+    shape = element.value.shape[0 if element.fixed else 1 :]
+    if shape in ((3,), (3, 3)) and element.name.endswith("edges"):
+        return through_library(opened, field, element, CellRows(rows), located.reason)
+    n_atoms = int(np.prod(shape, dtype=np.int64)) // 3
+    return through_library(opened, field, element, Floats(rows, (n_atoms, 3)), located.reason)
+
+
+def through_library(
+    opened: H5mdFile, field: FieldDescription, element: Element, reader: Any, reason: str
+) -> FieldDescription:
+    """The field with a reader in place of its bytes, and a warning that says so."""
+    opened.warn(f"{element.name.strip('/')} is read through h5py: {reason}")
+    return replace(field, pieces=(), reader=reader, reason=reason)
+
+
+def is_wide(*located: LocatedElement | None) -> bool:
+    """Whether one of them is stored in more than float32 holds."""
+    for one in located:
+        if one is not None:
+            dtype: np.dtype[Any] = one.element.value.dtype
+            if dtype.itemsize > (4 if dtype.kind == "f" else 2):
+                return True
+    return False
+
+
+def scale_of(
+    opened: H5mdFile,
+    name: str,
+    stored: str | None,
+    dimension: Dimension,
+    default: str | None = None,
+    reason: str = "which its program always writes",
+) -> tuple[float, str] | None:
+    """Factor to Kinema's unit, and the unit as the file or the user says it; None where neither does.
+
+    The user's word counts more than the file's, with a warning where they differ. `default` is taken, with a
+    warning with the `reason`, where neither says one.
+    """
+    given = (opened.options.units or {}).get(dimension)
+    if given is not None:
+        scale = scale_to_kinema(given, dimension)
+        if stored and not _agrees(stored, dimension, scale):
+            opened.warn(f"{name}: unit {stored!r} of the file is replaced by the given {given!r}")
+        return scale, given
+    if stored:
+        try:
+            return scale_to_kinema(stored, dimension), stored
+        except ArgumentError as error:
+            raise ArgumentError(
+                f'{opened.path}: {name}: {error}; give one, as in units={{"{dimension}": "{_EXAMPLES[dimension]}"}}',
+                path=opened.path,
+                format="H5MD",
+            ) from None
+    if default is not None:
+        opened.warn(f"{name} has no unit: taken as {default}, {reason}")
+        return scale_to_kinema(default, dimension), default
+    return None
+
+
+_EXAMPLES: dict[str, str] = {
+    "length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1", "mass": "u", "charge": "e",
+}  # fmt: skip
+
+
+def _agrees(stored: str, dimension: Dimension, scale: float) -> bool:
+    try:
+        return scale_to_kinema(stored, dimension) == scale
+    except ArgumentError:
+        return False
+
+
+def rows_of_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.int64] | None:
+    """The row of `other` for each row of `axis`; an error for any that is missing, whatever the option `absent` says.
+
+    For what is needed to make sense of a row: images, ids, the cell they are counted in.
+    """
+    rows = match_rows(replace(opened, options=replace(opened.options, absent="error")), axis, other)
+    if rows is not None and (rows < 0).any():
+        row = int(np.flatnonzero(rows < 0)[0])
+        raise opened.corrupt(f"{other.name} has no values for row {row} of {axis.name}")
+    return rows

@@ -1,0 +1,162 @@
+"""Root, version and creator of an H5MD file, and its particles groups: listing and choice, by names and shapes only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.schema import ELEMENTS, METADATA, PARTICLES, PLURALS
+from kinema.formats.hdf5.file import numbers
+from kinema.formats.hdf5.text import attribute, text_attribute
+
+__all__ = ["GroupSummary", "choose_group", "creator_of", "element_name", "find_root", "list_groups", "version_of"]
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """One particles group."""
+
+    name: str
+    """"particles/system", as `kn.open(particles=)` takes it."""
+    fields: tuple[str, ...]
+    """Of "positions", "velocities", "forces", those that hold something."""
+    n_atoms: int
+    n_frames: int
+    """Rows of the first of `fields`; 1 where it is time-independent."""
+
+
+def find_root(opened: H5mdFile) -> Any | None:
+    """The group that holds the H5MD structure; None where there is none.
+
+    Raises ArgumentError where `root=` names no such group, and where several are found.
+    """
+    file, wanted = opened.file, opened.options.root
+    if wanted is not None:
+        node = file.get(wanted)
+        if isinstance(node, h5py.Group) and _is_root(node):
+            return node
+        raise ArgumentError(
+            f"{opened.path}: {wanted} is no root of an H5MD structure, which has a group h5md with attribute version",
+            path=opened.path,
+            format="H5MD",
+        )
+    if _is_root(file):
+        return file["/"]
+    roots: list[Any] = []
+
+    def visit(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Group) and _is_root(node):
+            roots.append(node)
+
+    file.visititems(visit)
+    if len(roots) > 1:
+        names = ", ".join(node.name for node in roots)
+        raise ArgumentError(
+            f"{opened.path}: there are several H5MD structures ({names}); choose one with root=",
+            path=opened.path,
+            format="H5MD",
+        )
+    return roots[0] if roots else None
+
+
+def _is_root(group: Any) -> bool:
+    metadata = group.get(METADATA)
+    return isinstance(metadata, h5py.Group) and "version" in metadata.attrs
+
+
+def version_of(root: Any) -> str:
+    """ "1.1"; "" where the file does not say."""
+    version = numbers(attribute(root[METADATA], "version"))
+    return "" if version is None else ".".join(str(int(number)) for number in version.reshape(-1)[:3])
+
+
+def creator_of(root: Any) -> str:
+    """ "GROMACS 2026.1"; "" where the file does not say."""
+    creator = root[METADATA].get("creator")
+    if creator is None:
+        return ""
+    return " ".join(filter(None, (text_attribute(creator, "name"), text_attribute(creator, "version"))))
+
+
+def element_name(group: Any, name: str) -> str | None:
+    """The name under which a group has an H5MD quantity, allowing for plurals as ZnH5MD writes them."""
+    candidates: tuple[str, ...] = (name, *PLURALS.get(name, ()))
+    for candidate in candidates:
+        node = group.get(candidate)
+        if isinstance(node, (h5py.Group, h5py.Dataset)):
+            return candidate
+    return None
+
+
+def list_groups(root: Any) -> tuple[GroupSummary, ...]:
+    """All particles groups below a root, in the file's order; also those that hold no vectors."""
+    particles = root.get(PARTICLES)
+    if not isinstance(particles, h5py.Group):
+        return ()
+    return tuple(
+        _summary(node, f"{PARTICLES}/{name}")
+        for name, node in ((name, particles.get(name)) for name in particles)
+        if isinstance(node, h5py.Group)
+    )
+
+
+def choose_group(opened: H5mdFile, root: Any) -> Any:
+    """The particles group that `particles=` names, or the only one that holds vectors.
+
+    Raises ArgumentError that lists what there is.
+    """
+    known = list_groups(root)
+    names = [summary.name for summary in known]
+    wanted = opened.options.particles
+    if wanted is not None:
+        short = wanted.strip("/").removeprefix(root.name.strip("/")).strip("/")
+        for name in (short, f"{PARTICLES}/{short}"):
+            if name in names:
+                return root[name]
+        raise ArgumentError(
+            f"{opened.path}: there is no particles group {wanted!r}, only {_listed(names)}",
+            path=opened.path,
+            format="H5MD",
+        )
+    usable = [summary.name for summary in known if summary.fields]
+    if len(usable) == 1:
+        others = [name for name in names if name != usable[0]]
+        if others:
+            opened.remark(f"group {usable[0]} is read; {_listed(others)} hold no positions, velocities or forces")
+        return root[usable[0]]
+    if not usable:
+        raise ArgumentError(
+            f"{opened.path}: no particles group holds positions, velocities or forces; there is {_listed(names)}",
+            path=opened.path,
+            format="H5MD",
+        )
+    raise ArgumentError(
+        f"{opened.path}: there are several particles groups ({_listed(usable)}); choose one with particles=",
+        path=opened.path,
+        format="H5MD",
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+
+
+def _summary(group: Any, name: str) -> GroupSummary:
+    fields: list[str] = []
+    n_atoms = n_frames = 0
+    for field, stored in ELEMENTS.items():
+        member = element_name(group, stored)
+        node = None if member is None else group.get(member)
+        fixed = isinstance(node, h5py.Dataset)
+        value = node if fixed or node is None else node.get("value")
+        if not isinstance(value, h5py.Dataset) or not value.shape or 0 in value.shape:
+            continue
+        if not fields:
+            n_frames = 1 if fixed else int(value.shape[0])
+            n_atoms = int(value.shape[0 if fixed else 1]) if value.ndim > (0 if fixed else 1) else 0
+        fields.append(field)
+    return GroupSummary(name, tuple(fields), n_atoms, n_frames)

@@ -1,0 +1,214 @@
+"""Molecules as GROMACS and MDTraj store them: repeated molecule types, or chains of residues, in atom order.
+
+GROMACS' module `gromacs_topology` 0.1 (mdrun 2026): attributes `molecule_block_names` and `molecule_block_counts`, a
+group for each type with `mass`, `charge`, `species`, `particle_name`, `residue_id`, `residue_name`, the names as
+indices into tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.per_particle import Columns, per_particle, table_of
+from kinema.formats.hdf5.file import numbers
+from kinema.formats.hdf5.text import as_text, as_texts, attribute, text_attributes
+
+__all__ = ["SYMBOLS", "from_mdtraj", "from_module", "named", "symbols"]
+
+SYMBOLS = tuple(
+    (
+        "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
+        "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir "
+        "Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh "
+        "Fl Mc Lv Ts Og"
+    ).split()
+)
+"""Of the elements, by atomic number from 1."""
+
+
+def symbols(atomic_numbers: NDArray[Any]) -> NDArray[np.str_]:
+    """Symbols of elements; "" for what is no atomic number."""
+    table = np.array(["", *SYMBOLS])
+    whole = np.nan_to_num(np.asarray(atomic_numbers, np.float64), nan=0.0)
+    known = (whole >= 1) & (whole <= len(SYMBOLS))
+    return table[np.where(known, whole, 0).astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class _Molecule:
+    """One type of molecule."""
+
+    n_atoms: int
+    values: dict[str, NDArray[Any]]
+    """Masses, charges, names, elements: (n_atoms,)."""
+    residues: NDArray[np.int64]
+    """(n_atoms,) index of the residue within the molecule."""
+    residue_names: NDArray[np.str_] | None
+    residue_ids: NDArray[np.int64]
+
+
+def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] | None:
+    """Fields of `H5mdTopology` from the module's molecule blocks; None, with a warning, where they are of other atoms.
+
+    Residues of molecules with one residue only are numbered on, as GROMACS does in its own files: waters 130, 131, ...
+    """
+    version = numbers(attribute(module, "version"))
+    names, counts = text_attributes(module, "molecule_block_names"), numbers(attribute(module, "molecule_block_counts"))
+    if version is not None and version.size and int(version.reshape(-1)[0]) != 0:
+        opened.warn(f"{module.name} has version {version.tolist()}, which is not known: it is not used")
+        return None
+    if counts is None or len(names) != counts.size or not names or (counts < 0).any():
+        opened.warn(f"{module.name} has no usable list of molecule blocks: it is not used")
+        return None
+    repeats = [int(count) for count in counts.reshape(-1)]
+    kinds = {name: _molecule(opened, module, name) for name in set(names)}
+    total = sum(kinds[name].n_atoms * count for name, count in zip(names, repeats, strict=True))
+    if total != n_atoms:
+        opened.warn(f"{module.name} has {total} atoms, but the group {n_atoms}: it is not used")
+        return None
+    blocks = [(name, kinds[name], count) for name, count in zip(names, repeats, strict=True) if count > 0]
+    return _expanded(blocks)
+
+
+def _expanded(blocks: list[tuple[str, _Molecule, int]]) -> dict[str, Any]:
+    """All copies of all molecules, one behind the other."""
+    fields: dict[str, Any] = {}
+    for key in ("names", "elements", "masses", "charges"):
+        if all(key in kind.values for _, kind, _ in blocks):
+            fields[key] = np.concatenate([np.tile(kind.values[key], count) for _, kind, count in blocks])
+    next_id = 1 + max((int(kind.residue_ids.max()) for _, kind, _ in blocks if len(kind.residue_ids) > 1), default=0)
+    residues, molecules, ids, segments, residue_names = [], [], [], [], []
+    n_residues = n_molecules = 0
+    for name, kind, count in blocks:
+        here = len(kind.residue_ids)
+        copies = np.repeat(np.arange(count), kind.n_atoms)
+        residues.append(n_residues + copies * here + np.tile(kind.residues, count))
+        molecules.append(n_molecules + copies)
+        if here == 1:
+            ids.append(next_id + np.arange(count))
+            next_id += count
+        else:
+            ids.append(np.tile(kind.residue_ids, count))
+        segments.append(np.full(here * count, name))
+        if kind.residue_names is not None:
+            residue_names.append(np.tile(kind.residue_names, count))
+        n_residues += here * count
+        n_molecules += count
+    fields |= {"residues": np.concatenate(residues), "molecules": np.concatenate(molecules)}
+    fields |= {"residue_ids": np.concatenate(ids), "segments": np.concatenate(segments)}
+    if len(residue_names) == len(blocks):
+        fields["residue_names"] = np.concatenate(residue_names)
+    return fields
+
+
+def _molecule(opened: H5mdFile, module: Any, name: str) -> _Molecule:
+    group = module.get(name)
+    if not isinstance(group, h5py.Group):
+        raise opened.corrupt(f"{module.name} has no molecule type {name!r}, which one of its blocks consists of")
+    sizes = [node.shape[0] for node in map(group.get, ("mass", "charge", "species", "particle_name", "residue_id")) if
+             isinstance(node, h5py.Dataset) and node.ndim == 1]  # fmt: skip
+    if not sizes or len(set(sizes)) > 1:
+        raise opened.corrupt(f"{group.name} has arrays of different length, {sizes}, for the atoms of a molecule")
+    columns = Columns(int(sizes[0]), None, None)
+    values: dict[str, NDArray[Any]] = {}
+    for stored, key in (("mass", "masses"), ("charge", "charges")):
+        stored_values, _ = per_particle(opened, group, stored, columns)
+        if stored_values is not None and stored_values.dtype.kind in "iuf":
+            values[key] = stored_values.astype(np.float64)
+    species, _ = per_particle(opened, group, "species", columns)
+    if species is not None and species.dtype.kind in "iuf":
+        values["elements"] = symbols(species)
+    fields = named(opened, group, columns)
+    if "names" in fields:
+        values["names"] = fields["names"]
+    n_atoms = columns.n_columns
+    residues = fields.get("residues", np.zeros(n_atoms, np.int64))
+    ids = fields.get("residue_ids", np.ones(1, np.int64))
+    return _Molecule(n_atoms, values, residues, fields.get("residue_names"), ids)
+
+
+def named(opened: H5mdFile, group: Any, columns: Columns) -> dict[str, Any]:
+    """Names and residues of a group's particles as GROMACS stores them: indices into tables of names."""
+    fields: dict[str, Any] = {}
+    names = _looked_up(opened, group, "particle_name", columns)
+    if names is not None:
+        fields["names"] = names
+    residue_names = _looked_up(opened, group, "residue_name", columns)
+    residue_ids, _ = per_particle(opened, group, "residue_id", columns)
+    if residue_ids is None or residue_ids.dtype.kind not in "iu":
+        return fields
+    ids = residue_ids.astype(np.int64)
+    starts = np.ones(len(ids), bool)
+    starts[1:] = ids[1:] != ids[:-1]
+    if residue_names is not None:
+        starts[1:] |= residue_names[1:] != residue_names[:-1]
+        fields["residue_names"] = residue_names[starts]
+    return fields | {"residues": np.cumsum(starts) - 1, "residue_ids": ids[starts]}
+
+
+def _looked_up(opened: H5mdFile, group: Any, name: str, columns: Columns) -> NDArray[np.str_] | None:
+    """Names of particles: text, or indices into `<name>_table`."""
+    values, _ = per_particle(opened, group, name, columns)
+    table = table_of(group, f"{name}_table")
+    if values is None:
+        return None
+    if values.dtype.kind in "SO":
+        return np.array(as_texts(values))
+    if table is None or values.dtype.kind not in "iu":
+        return None
+    words = as_texts(table[()])
+    if values.size and (values.min() < 0 or values.max() >= len(words)):
+        raise opened.corrupt(f"{group.name}/{name} has an index beyond the {len(words)} names of its table")
+    names: NDArray[np.str_] = np.array(words)[values]
+    return names
+
+
+def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
+    """Fields of `H5mdTopology` from the JSON text that MDTraj stores; None where there is none.
+
+    Raises CorruptFileError for a text that is not of MDTraj's form.
+    """
+    node = opened.file.get("topology")
+    text = as_text(node[()]) if isinstance(node, h5py.Dataset) and node.size == 1 else None
+    if text is None:
+        return None
+    try:
+        topology = json.loads(text)
+        rows = [
+            (chain_number, residue, atom)
+            for chain_number, chain in enumerate(topology["chains"])
+            for residue in chain["residues"]
+            for atom in residue["atoms"]
+        ]
+        rows.sort(key=lambda row: row[2]["index"])
+        n_atoms = len(rows)
+        if [atom["index"] for _, _, atom in rows] != list(range(n_atoms)):
+            raise ValueError("atoms are not numbered from 0")
+        residues = [(residue["index"], chain, residue) for chain, residue, _ in rows]
+        starts = np.array([i == 0 or residues[i][0] != residues[i - 1][0] for i in range(n_atoms)])
+        heads = [residues[i] for i in np.flatnonzero(starts)]
+        bonds = np.array([bond[:2] for bond in topology.get("bonds", [])], np.int64).reshape(-1, 2)
+        elements = [str(atom.get("element") or "") for _, _, atom in rows]
+        fields = {
+            "n_atoms": n_atoms,
+            "names": np.array([str(atom["name"]) for _, _, atom in rows]),
+            "elements": np.array(["" if element == "VS" else element for element in elements]),
+            "residues": np.cumsum(starts) - 1,
+            "residue_names": np.array([str(residue["name"]) for _, _, residue in heads]),
+            "residue_ids": np.array([int(residue.get("resSeq", index)) for index, _, residue in heads], np.int64),
+            "segments": np.array([str(residue.get("segmentID") or chain) for _, chain, residue in heads]),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise opened.corrupt(f"topology is not MDTraj's JSON: {type(error).__name__} {error}") from None
+    if bonds.size and (bonds.min() < 0 or bonds.max() >= n_atoms):
+        raise opened.corrupt(f"topology has a bond beyond its {n_atoms} atoms")
+    if bonds.size:
+        fields["connectivity"] = (("bonds", bonds),)
+    return fields

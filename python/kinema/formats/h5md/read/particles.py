@@ -1,0 +1,199 @@
+"""Description of one particles group of an H5MD file: its vector fields, its cell, its frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.description import FieldDescription, H5mdDescription
+from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.boxes import find_box
+from kinema.formats.h5md.read.by_id import ordered_by_id
+from kinema.formats.h5md.read.elements import Element, find_element
+from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, locate, scale_of
+from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, version_of
+from kinema.formats.h5md.read.unwrapped import unwrapped
+from kinema.formats.h5md.schema import ELEMENTS, MODULES
+from kinema.formats.h5md.units import Dimension
+
+__all__ = ["describe_group"]
+
+# what GROMACS writes, by definition; its development versions of 2025 did not say so
+_GROMACS_UNITS = {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}
+_DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
+
+
+def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
+    """The description of the particles group that the options choose.
+
+    Raises ArgumentError for a choice that cannot be made or units that are not known, CorruptFileError,
+    UnsupportedFormatError.
+    """
+    group = choose_group(opened, root)
+    located = _vectors(opened, group)
+    axis_name = _axis_name(opened, group, located)
+    n_atoms = _n_atoms(opened, group, located)
+    box = find_box(opened, group, located[axis_name].element.value.shape[-1])
+    cell = None if box.edges is None else locate(opened, box.edges)
+    if cell is not None and cell.element.n_rows == 0:
+        cell = None
+    axis = _frames(opened, located[axis_name], cell)
+    units = _Units(opened, root)
+    fields = {name: units.field(one, name, axis) for name, one in located.items()}
+    if opened.options.unwrap:
+        fields["positions"] = unwrapped(opened, group, located, fields, cell)
+    n_atoms = ordered_by_id(opened, group, located, fields, n_atoms)
+    length_unit = units.length_unit(located.get("positions"))
+    time = units.time(axis)
+    where = group.name.strip("/")
+    written = f", written by {creator_of(root)}" if creator_of(root) else ""
+    return H5mdDescription(
+        path=opened.path,
+        other_files=tuple(opened.other_files),
+        group=where,
+        n_atoms=n_atoms,
+        n_frames=axis.n_rows,
+        steps=axis.steps,
+        times=None if time is None else axis.times,
+        time_scale=1.0 if time is None else time,
+        positions=fields.get("positions"),
+        velocities=fields.get("velocities"),
+        forces=fields.get("forces"),
+        cell=None if cell is None else _cell_field(opened, cell, axis, length_unit),
+        wide=is_wide(*located.values()),
+        variant=f"H5MD {version_of(root)}, group {where.rsplit('/', 1)[-1]}{written}",
+        remarks=tuple(opened.remarks),
+        warnings=tuple(opened.warnings),
+    )
+
+
+def _vectors(opened: H5mdFile, group: Any) -> dict[str, LocatedElement]:
+    """All vector fields that hold something, with the places of their bytes."""
+    vectors = {}
+    for name, stored in ELEMENTS.items():
+        member = element_name(group, stored) or stored
+        element = find_element(opened, group, member)
+        if element is None:
+            continue
+        shape = element.value.shape[0 if element.fixed else 1 :]
+        if len(shape) != 2:
+            raise opened.corrupt(f"{element.name} has shape {element.value.shape}, expected frames x atoms x 3")
+        one = locate(opened, element)
+        if one.element.n_rows > 0:
+            vectors[name] = one
+    return vectors
+
+
+def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement]) -> str:
+    """The quantity whose steps are the frames."""
+    wanted = opened.options.axis
+    if wanted is not None:
+        if wanted not in located:
+            raise ArgumentError(
+                f"{opened.path}: {group.name.strip('/')} has no {wanted} for axis=, "
+                f"only {', '.join(located) or 'nothing'}",
+                path=opened.path,
+                format="H5MD",
+            )
+        return wanted
+    moving = [name for name, one in located.items() if not one.element.fixed]
+    for name in (*moving, *located):
+        return name
+    raise ArgumentError(
+        f"{opened.path}: {group.name.strip('/')} holds no positions, velocities or forces",
+        path=opened.path,
+        format="H5MD",
+    )
+
+
+def _n_atoms(opened: H5mdFile, group: Any, located: dict[str, LocatedElement]) -> int:
+    counts = {one.element.name: int(one.element.value.shape[-2]) for one in located.values()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise opened.corrupt(f"{group.name} has different numbers of particles: {listed}")
+    return next(iter(counts.values()))
+
+
+def _frames(opened: H5mdFile, located: LocatedElement, cell: LocatedElement | None) -> Element:
+    """The element that makes the frames, with those that a box of the same steps does not have cut off."""
+    axis = located.element
+    if cell is None or cell.element.fixed or not axis.clock or cell.element.clock != axis.clock:
+        return axis
+    if 0 < cell.element.n_rows < axis.n_rows:
+        opened.remark(
+            f"{cell.element.name} has {cell.element.n_rows} rows for {axis.n_rows} of {axis.name}, whose steps it "
+            "shares: the frames without a box are left out"
+        )
+        return axis.cut(cell.element.n_rows)
+    return axis
+
+
+def _cell_field(opened: H5mdFile, cell: LocatedElement, axis: Element, length_unit: str | None) -> FieldDescription:
+    """The cell, in the unit of its edges, or of the positions where edges have none."""
+    known = scale_of(opened, cell.element.name, cell.element.unit, "length", default=None) or (
+        None if length_unit is None else scale_of(opened, cell.element.name, length_unit, "length")
+    )
+    if known is None:
+        raise _no_unit(opened, cell.element.name, "length")
+    return field_of(opened, cell, axis, *known)
+
+
+class _Units:
+    """Factors of the fields of a group: the file's units, the user's, or those that its program always writes."""
+
+    def __init__(self, opened: H5mdFile, root: Any) -> None:
+        self.opened = opened
+        is_gromacs = creator_of(root).lower().startswith("gromacs")
+        modules = root.get(MODULES)
+        if modules is not None and any(name.startswith("gromacs") for name in modules):
+            is_gromacs = True
+        self.default = _GROMACS_UNITS if is_gromacs else {}
+
+    def field(self, located: LocatedElement, name: str, axis: Element) -> FieldDescription | None:
+        """The field; None, with a warning, for velocities and forces whose unit is not known."""
+        dimension = _DIMENSIONS[name]
+        element = located.element
+        default, reason = self._default(dimension)
+        known = scale_of(self.opened, element.name, element.unit, dimension, default, reason)
+        if known is not None:
+            return field_of(self.opened, located, axis, *known)
+        if name == "positions" or located.element.name == axis.name:
+            raise _no_unit(self.opened, element.name, dimension)
+        self.opened.warn(
+            f"{element.name.strip('/')} has no unit and is left out; give one, as in "
+            f'units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"}}'
+        )
+        return None
+
+    def length_unit(self, positions: LocatedElement | None) -> str | None:
+        """The unit of lengths that speak of none."""
+        stored = None if positions is None else positions.element.unit
+        return stored or (self.opened.options.units or {}).get("length") or self.default.get("length")
+
+    def time(self, axis: Element) -> float | None:
+        """Factor of the times to ps; None where there are no times, or their unit is not known."""
+        if axis.times is None:
+            return None
+        known = scale_of(self.opened, f"{axis.name}/time", axis.time_unit, "time", self.default.get("time"))
+        if known is not None:
+            return known[0]
+        self.opened.warn(
+            f'{axis.name.strip("/")}/time has no unit and is left out; give one, as in units={{"time": "ps"}}'
+        )
+        return None
+
+    def _default(self, dimension: Dimension) -> tuple[str | None, str]:
+        given = self.opened.options.units or {}
+        if dimension == "velocity" and "length" in given and "time" in given:
+            return f"({given['length']})/({given['time']})", "from the given units of length and time"
+        return self.default.get(dimension), "which its program always writes"
+
+
+def _no_unit(opened: H5mdFile, name: str, dimension: str) -> ArgumentError:
+    more = ', "time": "ps"' if dimension == "length" else ""
+    return ArgumentError(
+        f"{opened.path}: {name.strip('/')} has no unit; give one, as in "
+        f'units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"{more}}}',
+        path=opened.path,
+        format="H5MD",
+    )

@@ -1,0 +1,180 @@
+"""Readers of rows through h5py: for data that Rust does not decode, and for values that must be reordered or unwrapped.
+
+libhdf5 reads one row after the other under one lock; this slow path is reported in a warning wherever it is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import CorruptFileError
+from kinema.formats.hdf5.file import open_file, reading
+
+__all__ = ["CellRows", "IdOrder", "Rows", "StoredRows", "Unwrapped", "from_lengths_and_angles"]
+
+Rows = Callable[[NDArray[np.int64]], NDArray[Any]]
+
+_CHUNK_CACHE = 8 << 20
+
+
+class StoredRows:
+    """Rows of a data set, (n,) -> (n, ...) in the file's own numbers; opens the file at the first call.
+
+    Calls from several threads take turns. It is not picklable: another process describes the file anew.
+    """
+
+    def __init__(self, path: str, name: str, *, fixed: bool, chunk_bytes: int = 0) -> None:
+        self.path = path
+        self.name = name
+        self.fixed = fixed
+        self.cache = max(_CHUNK_CACHE, 2 * chunk_bytes)
+        self._lock = threading.Lock()
+        self._file: Any = None
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows, in any order and repeated as asked; of a fixed data set the same for every row."""
+        with self._lock, reading(self.path):
+            if self._file is None:
+                self._file = open_file(self.path, cache=self.cache)
+            dataset = self._file[self.name]
+            if self.fixed:
+                return np.broadcast_to(dataset[()], (len(rows), *dataset.shape))
+            wanted, places = np.unique(rows, return_inverse=True)
+            result = np.empty((len(wanted), *dataset.shape[1:]), dataset.dtype.newbyteorder("="))
+            breaks = np.flatnonzero(np.diff(wanted) != 1) + 1
+            for first, last in itertools.pairwise([0, *breaks.tolist(), len(wanted)]):
+                if first < last:
+                    result[first:last] = dataset[int(wanted[first]) : int(wanted[last - 1]) + 1]
+        return result if np.array_equal(wanted, rows) else result[places]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a reader of rows holds an open file and is not pickled; describe the file anew")
+
+    def close(self) -> None:
+        """Closes the file; the next call opens it again."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Rows as float32 where that holds them, else float64, in the machine's byte order, shaped (n, *shape)."""
+
+    rows: Rows
+    shape: tuple[int, ...]
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """(n,) -> (n, *shape)."""
+        values = self.rows(rows)
+        return values.reshape(len(rows), *self.shape).astype(float_type(values.dtype), copy=False)
+
+
+def float_type(dtype: np.dtype[Any]) -> type[np.float32] | type[np.float64]:
+    """The float that holds all values of a type: float32 for floats of up to 32 bits and integers of up to 16."""
+    narrow = dtype.itemsize <= 4 if dtype.kind == "f" else dtype.itemsize <= 2
+    return np.float32 if narrow else np.float64
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """Cell matrices (n, 3, 3), whose rows are the box vectors, from edge lengths or from matrices."""
+
+    rows: Rows
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """(n,) -> (n, 3, 3)."""
+        edges = self.rows(rows)
+        edges = edges.astype(float_type(edges.dtype), copy=False)
+        if edges.ndim == 3:
+            return edges
+        result = np.zeros((len(edges), 3, 3), edges.dtype)
+        result[:, range(3), range(3)] = edges
+        return result
+
+
+@dataclass(frozen=True)
+class Unwrapped:
+    """Positions with whole boxes added, r + image * edges, as the images say how often a particle crossed the box."""
+
+    positions: Rows
+    images: Rows
+    cells: CellRows
+    image_rows: NDArray[np.int64] | None
+    """Row of the images for each row of the positions; None: the same."""
+    cell_rows: NDArray[np.int64] | None
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n,) -> (n, N, 3) float64."""
+        image = self.images(rows if self.image_rows is None else self.image_rows[rows]).astype(np.float64)
+        cell = self.cells(rows if self.cell_rows is None else self.cell_rows[rows]).astype(np.float64)
+        return np.asarray(self.positions(rows), np.float64) + image @ cell
+
+
+@dataclass(frozen=True)
+class IdOrder:
+    """Rows with their particles in the order of `ids`, so that column i is the same particle in every frame."""
+
+    path: str
+    name: str
+    values: Rows
+    id_rows: Rows
+    rows_of_ids: NDArray[np.int64] | None
+    """Row of the ids for each row of the values; None: the same."""
+    ids: NDArray[np.int64]
+    """(n_atoms,) ascending."""
+    fill: int | None
+    """The id that marks a particle as absent."""
+    absent: Literal["mask", "error"]
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """(n,) -> (n, n_atoms, 3); NaN for particles that are absent."""
+        values = self.values(rows)
+        id_rows = self.id_rows(rows if self.rows_of_ids is None else self.rows_of_ids[rows])
+        result = np.full((len(rows), len(self.ids), values.shape[2]), np.nan, values.dtype)
+        for row, target, source, ids in zip(rows.tolist(), result, values, id_rows, strict=True):
+            there = slice(None) if self.fill is None else ids != self.fill
+            present = ids[there]
+            columns = np.minimum(np.searchsorted(self.ids, present), len(self.ids) - 1)
+            if not np.array_equal(self.ids[columns], present):
+                unknown = present[self.ids[columns] != present][0]
+                raise self._wrong(row, f"particle {unknown}, which is neither in the first row nor in the last")
+            if len(np.unique(columns)) != len(columns):
+                raise self._wrong(row, "two particles of one id")
+            if self.absent == "error" and len(columns) < len(self.ids):
+                missing = np.setdiff1d(self.ids, present)[0]
+                raise self._wrong(row, f"no particle {missing}, expected all {len(self.ids)}")
+            target[columns] = source[there]
+        return result
+
+    def _wrong(self, row: int, what: str) -> CorruptFileError:
+        return CorruptFileError(f"{self.path}: {self.name} has at row {row} {what}", path=self.path, format="H5MD")
+
+
+def from_lengths_and_angles(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]:
+    """Cell matrices (n, 3, 3) from edge lengths (n, 3) and angles (n, 3) alpha, beta, gamma in degrees.
+
+    The first vector lies along x, the second in the xy plane. Angles of exactly 90 degrees give exact zeros.
+    """
+    a, b, c = np.asarray(lengths, np.float64).T
+    angles = np.asarray(angles, np.float64)
+    cos_alpha, cos_beta, cos_gamma = np.where(angles == 90.0, 0.0, np.cos(np.radians(angles))).T
+    sin_gamma = np.sqrt(1.0 - cos_gamma**2)
+    result = np.zeros((len(a), 3, 3))
+    result[:, 0, 0] = a
+    result[:, 1, 0] = b * cos_gamma
+    result[:, 1, 1] = b * sin_gamma
+    with np.errstate(divide="ignore", invalid="ignore"):
+        third = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
+        result[:, 2, 0] = c * cos_beta
+        result[:, 2, 1] = c * third
+        result[:, 2, 2] = c * np.sqrt(1.0 - cos_beta**2 - third**2)
+    return result

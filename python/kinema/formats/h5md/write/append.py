@@ -1,0 +1,212 @@
+"""Opening of an existing H5MD file for appending frames.
+
+Files are continued as Kinema, or another program with the same structure, writes them. Others are refused with the
+reason: data sets without chunks, fields with steps of their own, identifiers that change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, PARTICLES
+from kinema.formats.h5md.write.metadata import Dialect, text_of
+from kinema.formats.h5md.write.options import Bound
+from kinema.formats.h5md.write.particles_group import TrajectoryGroup
+from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.steps import StepAxis, Stride
+from kinema.formats.h5md.write.units import LENGTHS, FileUnits
+from kinema.formats.hdf5.rounding import rounding_within
+from kinema.formats.hdf5.storage import create_dataset, series_storage
+
+__all__ = ["ExistingFile"]
+
+
+class ExistingFile:
+    """What an H5MD file says about itself, for going on with it.
+
+    Attributes
+    ----------
+    group : str, name of the particles group
+    n_atoms : int
+    units : FileUnits
+    dialect : Dialect
+    bound : Bound or None
+    """
+
+    def __init__(self, h5: h5py.File, path: str, group: str | None) -> None:
+        """Raises UnsupportedFormatError for what cannot be continued, ArgumentError for an unknown `group`."""
+        self._h5, self.path = h5, path
+        self.group = self._choose(group)
+        self._group = h5[f"{PARTICLES}/{self.group}"]
+        self._elements = {name: self._group[part] for name, part in ELEMENTS.items() if part in self._group}
+        if not self._elements:
+            raise self._unsupported(f"group {self.group} has no position, velocity or force")
+        box = self._group.get("box")
+        self._edges = box.get("edges") if isinstance(box, h5py.Group) else None
+        self._check_structure()
+        first = next(iter(self._elements.values()))
+        self._first = first
+        self.n_atoms = int(first["value"].shape[1])
+        self.dtype: np.dtype[Any] = first["value"].dtype
+        self.units = self._units()
+        unit = next(iter(self._elements.values()))["value"].attrs.get_id("unit")
+        self.dialect = Dialect("mdanalysis" if unit.get_type().is_variable_str() else "h5md")
+        self.bound = self._bound()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of each frame."""
+        return tuple(self._elements)
+
+    def check(self, given: dict[str, Any]) -> None:
+        """Raises ArgumentError where what was given (None: nothing) differs from what the file has."""
+        stored = {
+            "n_atoms": self.n_atoms,
+            "fields": self.fields,
+            "dtype": self.dtype,
+            "length_unit": self.units.length,
+            "time_unit": self.units.time,
+            "max_error": None if self.bound is None else (self.bound.value, self.bound.unit),
+        }
+        for name, value in given.items():
+            if value is not None and value != stored[name]:
+                what = f"{self.path}: cannot append with {name}={value}, the file has {stored[name]}"
+                raise ArgumentError(what, path=self.path)
+
+    def open_group(self, workers: int, commit: Callable[[], None]) -> TrajectoryGroup:
+        """The group with its data sets, behind the last whole frame. Steps in fixed storage become explicit first."""
+        if self._first["step"].ndim == 0:
+            self._make_explicit(commit)
+        step, time = self._first["step"], self._first.get("time")
+        values = {name: element["value"] for name, element in self._elements.items()}
+        moving = [*values.values(), *([self._edges["value"]] if isinstance(self._edges, h5py.Group) else [])]
+        rows = min(len(dataset) for dataset in [step, *([] if time is None else [time]), *moving])
+        fields = {}
+        for name, dataset in values.items():
+            rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
+            preparation = Preparation(dataset.dtype, self.units.size(name), rounding)
+            fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers)
+        edges, fixed = None, None
+        if isinstance(self._edges, h5py.Group):
+            preparation = Preparation(self._edges["value"].dtype, self.units.size("positions"))
+            edges = Series(self._edges["value"], rows=rows, preparation=preparation)
+        elif self._edges is not None:
+            fixed = self._edges[...] * self.units.size("positions")
+            fixed = np.diag(fixed) if fixed.ndim == 1 else fixed
+        steps = Series(step, rows=rows)
+        times = None if time is None else Series(time, rows=rows)
+        axis = StepAxis.existing(steps, times, self.units.size("times"))
+        last_step = int(step[rows - 1]) if rows else None
+        last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.size("times")
+        return TrajectoryGroup(fields, edges, fixed, axis, rows, last_step, last_time)
+
+    # how
+
+    def _choose(self, group: str | None) -> str:
+        particles = self._h5.get(PARTICLES)
+        names = list(particles) if isinstance(particles, h5py.Group) else []
+        if METADATA not in self._h5 or not names:
+            raise self._unsupported("it has no groups h5md and particles")
+        if group is None:
+            if len(names) > 1:
+                raise ArgumentError(f"{self.path}: has several groups, give particles= one of {', '.join(names)}")
+            return str(names[0])
+        if group not in names:
+            raise ArgumentError(f"{self.path}: has no group {group!r}, expected one of {', '.join(names)}")
+        return group
+
+    def _check_structure(self) -> None:
+        shared = [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])]
+        for element in shared:
+            if not isinstance(element, h5py.Group) or "value" not in element or "step" not in element:
+                raise self._unsupported(f"{element.name} does not depend on time")
+            if element["step"] != shared[0]["step"] or element.get("time") != shared[0].get("time"):
+                raise self._unsupported(f"{element.name} has steps of its own")
+        n_atoms = shared[0]["value"].shape[1:2]
+        for element in self._elements.values():
+            value = element["value"]
+            if value.ndim != 3 or value.shape[1:] != (*n_atoms, 3) or value.dtype.kind != "f":
+                raise self._unsupported(f"{value.name} has shape {value.shape} and type {value.dtype}")
+            if value.chunks is None or value.maxshape[0] is not None:
+                raise self._unsupported(f"{value.name} has a fixed number of frames")
+        if isinstance(self._edges, h5py.Group) and self._edges["value"].shape[1:] != (3, 3):
+            raise self._unsupported(f"{self._edges.name} is not made of 3 x 3 matrices")
+        known = {*ELEMENTS.values(), "box"}
+        for name, item in self._group.items():
+            if name not in known and isinstance(item, h5py.Group) and "value" in item:
+                raise self._unsupported(f"{item.name} depends on time, and would not have the new frames")
+
+    def _units(self) -> FileUnits:
+        # kJ mol-1 is the only unit of energy, so lengths and times decide
+        length = None
+        for name, element in self._elements.items():
+            text = text_of(element["value"].attrs.get("unit"))
+            candidates = [
+                FileUnits(known, time) for known in LENGTHS for time in ("ps", "fs", "ns")
+                if FileUnits(known, time).text(name) == text
+            ]  # fmt: skip
+            if not candidates:
+                raise self._unsupported(f"{element.name}/value has unit {text!r}")
+            if length is not None and candidates[0].length != length:
+                raise self._unsupported("its fields have different units of length")
+            length = candidates[0].length
+        time = self._first.get("time")
+        time_text = "ps" if time is None else text_of(time.attrs.get("unit"))
+        return FileUnits.of_texts(LENGTHS[length or "angstrom"][0], time_text or "", self.path)
+
+    def _bound(self) -> Bound | None:
+        if "positions" not in self._elements:
+            return None
+        attributes = self._elements["positions"]["value"].attrs
+        if MAX_ERROR not in attributes:
+            return None
+        value, unit = float(attributes[MAX_ERROR]), text_of(attributes.get(MAX_ERROR_UNIT)) or ""
+        if unit not in LENGTHS:
+            raise self._unsupported(f"its positions are rounded to {value:g} {unit!r}, a unit that is not known")
+        scale = LENGTHS[unit][1] / LENGTHS[self.units.length][1]
+        return Bound(value, unit, rounding_within(value * scale))
+
+    def _make_explicit(self, commit: Callable[[], None]) -> None:
+        """Replaces a scalar step (and time) by data sets with a row for each frame, in two commits.
+
+        The new ones are complete before the first element is linked to them; elements are linked one by one, and each
+        has the same steps before and after.
+        """
+        step, time = self._first["step"], self._first.get("time")
+        rows = len(self._first["value"])
+        stride = Stride(
+            int(step.attrs.get("offset", 0)),
+            int(step[()]),
+            None if time is None else float(time.attrs.get("offset", 0.0)),
+            None if time is None else float(time[()]),
+        )
+        new: dict[str, h5py.Dataset] = {"step": self._make_series(stride.steps(0, rows))}
+        times = stride.times(0, rows)
+        if time is not None and times is not None:
+            new["time"] = self._make_series(times)
+            self.dialect.write(new["time"], "unit", text_of(time.attrs.get("unit")) or self.units.text("times"))
+        del step, time
+        self._h5.flush()
+        commit()
+        for element in [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])]:
+            for name, dataset in new.items():
+                del element[name]
+                element[name] = dataset
+        self._h5.flush()
+        commit()
+
+    def _make_series(self, values: NDArray[Any]) -> h5py.Dataset:
+        """A data set without a name yet."""
+        dataset = create_dataset(self._h5, None, series_storage(values.dtype, rows=len(values)))
+        if len(values):
+            dataset[...] = values
+        return dataset
+
+    def _unsupported(self, why: str) -> UnsupportedFormatError:
+        return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")

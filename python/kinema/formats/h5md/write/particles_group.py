@@ -1,0 +1,222 @@
+"""The particles group of an H5MD file being written: its elements, and the data sets that grow with the frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
+from kinema.formats.h5md.write.frames import FrameArrays, check_rising
+from kinema.formats.h5md.write.options import FileOptions
+from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.steps import StepAxis
+from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
+
+__all__ = ["TrajectoryGroup"]
+
+
+@dataclass
+class TrajectoryGroup:
+    """A particles group that frames are written into.
+
+    Attributes
+    ----------
+    fields : {"positions": Series, ...}
+    edges : Series of (frames, 3, 3), or None
+    fixed_cell : (3, 3) in angstrom where the box does not change, or None; with `edges` it is written for each frame
+    axis : StepAxis
+    rows : int, frames taken
+    last_step, last_time : of the last frame, in ps; None without frames, or without times
+    """
+
+    fields: dict[str, Series]
+    edges: Series | None
+    fixed_cell: NDArray[Any] | None
+    axis: StepAxis
+    rows: int = 0
+    last_step: int | None = None
+    last_time: float | None = None
+
+    @staticmethod
+    def check_first(options: FileOptions, first: FrameArrays | None) -> None:
+        """Raises ArgumentError where the first frame contradicts the options; nothing is created yet."""
+        if first is not None and options.fields is not None and set(options.fields) != set(first.fields):
+            raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(options.fields)}")
+        if options.bound is not None and "positions" not in _names(options, first):
+            raise ArgumentError("max_error is for positions, which are not written")
+        has_cell = options.cell is not None or (first is not None and first.cells is not None)
+        if options.boundary is not None and "periodic" in options.boundary and not has_cell:
+            raise ArgumentError("boundary is periodic, but no cell is given; give cell= or boundary='none'")
+        for name, values in {} if first is None else first.fields.items():
+            _preparation(name, options).check(values)
+
+    @classmethod
+    def create(
+        cls, root: h5py.Group, options: FileOptions, first: FrameArrays | None, *, explicit: bool
+    ) -> TrajectoryGroup:
+        """Makes the group for frames such as `first`, which `check_first` has passed; for the fields in `options` where
+        there is none."""
+        names = _names(options, first)
+        group = root.create_group(f"{PARTICLES}/{options.group}")
+        cells = None if first is None else first.cells
+        box = _make_box(group, options, with_edges=options.cell is not None or cells is not None)
+        elements: list[h5py.Group] = []
+        fields: dict[str, Series] = {}
+        for name in ELEMENTS:
+            if name in names:
+                elements.append(group.create_group(ELEMENTS[name]))
+                make = partial(_make_field, elements[-1], name, options)
+                preparation = _preparation(name, options)
+                fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
+        edges = None
+        if options.cell is not None and options.dialect.always_explicit:
+            cells = options.cell[None]
+        if isinstance(cells, np.ndarray) and "edges" not in box:
+            elements.append(box.create_group("edges"))
+            narrow = cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
+            kind = np.dtype("<f4" if narrow else "<f8")
+            make_edges = partial(_make_edges, elements[-1], kind, options)
+            edges = Series(
+                make_edges(), preparation=Preparation(kind, options.units.size("positions")), make=make_edges
+            )
+        dialect, units = options.dialect, options.units
+        axis = StepAxis(
+            elements,
+            explicit=explicit or dialect.always_explicit,
+            with_times=first is not None and first.times is not None,
+            time_size=units.size("times"),
+            mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
+        )
+        options.particles.write(root, group, dialect)
+        return cls(fields, edges, options.cell, axis)
+
+    def set_cell(self, cell: NDArray[Any] | None) -> None:
+        """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
+        if cell is None:
+            return
+        if self.fixed_cell is None and self.edges is not None:
+            # a box that is stored for each frame, but does not change
+            self.fixed_cell = cell
+        elif self.fixed_cell is None or not np.allclose(self.fixed_cell, cell, rtol=1e-12, atol=0):
+            has = None if self.fixed_cell is None else self.fixed_cell.tolist()
+            raise ArgumentError(f"cannot append with cell={cell.tolist()}, the file has {has}")
+
+    def check(self, frames: FrameArrays) -> None:
+        """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ..."""
+        for name in self.fields:
+            if name not in frames.fields:
+                raise ArgumentError(f"{name} are missing, but the file has them for each frame")
+        for name, values in frames.fields.items():
+            if name not in self.fields:
+                have = ", ".join(self.fields)
+                raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
+            self.fields[name].preparation.check(values)
+        self._check_cells(frames.cells)
+        if frames.times is not None and not self.axis.with_times:
+            raise ArgumentError("time is given, but the file has none: the first frame had none")
+        if frames.times is None and self.axis.with_times:
+            raise ArgumentError("time is missing, but the file has one for each frame")
+        if frames.steps is not None:
+            check_rising("step", frames.steps, self.last_step, strictly=True)
+        if frames.times is not None:
+            check_rising("time", frames.times, self.last_time, strictly=False)
+
+    def extend(self, frames: FrameArrays) -> None:
+        """Takes frames that `check` has passed; without steps they are counted on from the last."""
+        n = len(frames)
+        for name, series in self.fields.items():
+            series.extend(frames.fields[name])
+        cells = frames.cells
+        if cells is None and self.fixed_cell is not None:
+            cells = np.broadcast_to(self.fixed_cell, (n, 3, 3))
+        if self.edges is not None and cells is not None:
+            self.edges.extend(cells)
+        steps = frames.steps
+        if steps is None:
+            start = 0 if self.last_step is None else self.last_step + 1
+            steps = np.arange(start, start + n, dtype=np.int64)
+        self.axis.extend(steps, frames.times)
+        self.last_step = int(steps[-1])
+        self.last_time = None if frames.times is None else float(frames.times[-1])
+        self.rows += n
+
+    def flush(self) -> None:
+        """Writes all frames; more may follow."""
+        for series in self._all_series():
+            series.flush()
+        self.axis.flush()
+
+    def finish(self) -> None:
+        """Writes all frames; none may follow."""
+        for series in self._all_series():
+            series.finish()
+        self.axis.finish()
+
+    def _all_series(self) -> list[Series]:
+        return [*self.fields.values(), *([] if self.edges is None else [self.edges])]
+
+    def _check_cells(self, cells: NDArray[Any] | None) -> None:
+        if self.fixed_cell is not None:
+            if cells is not None and not (cells == self.fixed_cell.astype(cells.dtype)).all():
+                raise ArgumentError("cell differs from the fixed one of the file")
+        elif self.edges is not None and cells is None:
+            raise ArgumentError("cell is missing, but the file has one for each frame")
+        elif self.edges is None and cells is not None:
+            raise ArgumentError("cell is given, but the file has none: the first frame had none")
+
+
+def _names(options: FileOptions, first: FrameArrays | None) -> tuple[str, ...]:
+    return options.fields or (tuple(first.fields) if first is not None else ("positions",))
+
+
+def _preparation(name: str, options: FileOptions) -> Preparation:
+    bound = options.bound if name == "positions" else None
+    return Preparation(options.dtype, options.units.size(name), None if bound is None else bound.rounding)
+
+
+def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h5py.Group:
+    boundary = options.boundary or (("periodic",) * 3 if with_edges else ("none",) * 3)
+    box = group.create_group("box")
+    box.attrs.create("dimension", np.int32(DIMENSION))
+    options.dialect.write_list(box, "boundary", boundary)
+    if options.cell is not None and not options.dialect.always_explicit:
+        edges = write_dataset(box, "edges", options.cell / options.units.size("positions"), compact=True)
+        options.dialect.write(edges, "unit", options.units.text("positions"))
+    return box
+
+
+def _make_field(element: h5py.Group, name: str, options: FileOptions, rows: int | None = None) -> h5py.Dataset:
+    """The data set of a field, with chunks of `rows` frames where given; instead of the one that is there."""
+    value = _make_value(element, options.field_storage(), rows)
+    options.dialect.write(value, "unit", options.units.text(name))
+    bound = options.bound if name == "positions" else None
+    if bound is not None:
+        value.attrs.create(MAX_ERROR, np.float64(bound.value))
+        options.dialect.write(value, MAX_ERROR_UNIT, bound.unit)
+        how = f"multiples of 2^{bound.rounding.exponent} {options.units.text(name)}, to the nearest"
+        options.dialect.write(value, ROUNDING, how)
+    return value
+
+
+def _make_edges(
+    element: h5py.Group, kind: np.dtype[Any], options: FileOptions, rows: int | None = None
+) -> h5py.Dataset:
+    """The data set of a box that changes, likewise."""
+    value = _make_value(element, series_storage(kind, (3, 3)), rows)
+    options.dialect.write(value, "unit", options.units.text("positions"))
+    return value
+
+
+def _make_value(element: h5py.Group, storage: Storage, rows: int | None) -> h5py.Dataset:
+    """The data set `value`, in place of the one that is there; with chunks of `rows` rows where that is given."""
+    if "value" in element:
+        del element["value"]
+    if rows is not None and storage.chunks is not None:
+        storage = replace(storage, chunks=(rows, *storage.chunks[1:]))
+    return create_dataset(element, "value", storage)

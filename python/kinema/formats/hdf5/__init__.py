@@ -1,0 +1,1 @@
+"""HDF5 as storage: files, chunks, filters, copies of data sets, a journal for files that grow."""

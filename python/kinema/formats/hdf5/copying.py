@@ -1,0 +1,162 @@
+"""Copy of the structure of an HDF5 file: groups, links of every kind, attributes, references.
+
+Data sets are copied as they are, chunk by chunk, unless the caller creates them. Objects with several hard links stay
+one object. References are translated to the copies of their objects; those to objects that the caller leaves out become
+null. Relative file names in external links are adapted where the copy is in another folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container
+from typing import Any
+
+import h5py
+import numpy as np
+
+from kinema.formats.hdf5.file import object_key
+
+__all__ = ["DROPPED", "Maker", "copy_attributes", "copy_structure"]
+
+DROPPED = object()
+"""What a `Maker` answers for an object that shall not be in the copy."""
+
+# (object, group of the copy it goes to, its name there) -> the data set made, None to have it copied, or DROPPED
+Maker = Callable[[Any, Any, str], Any]
+
+
+def copy_structure(source: Any, target: Any, make: Maker, followed: Container[Any] = ()) -> None:
+    """Copies everything below the root of `source` into `target`, both open `h5py.File`s.
+
+    Objects of other files whose key (`object_key`) is in `followed` become part of the copy, in place of the links.
+    """
+    copy = _Copy(source, target, make, followed)
+    copy.members(source["/"], target["/"])
+    copy.references()
+
+
+def copy_attributes(source: Any, target: Any) -> None:
+    """Copies all attributes in their order, with their types as they are; references are empty."""
+    for name in _attribute_names(source):
+        attribute = h5py.h5a.open(source.id, name)
+        kind, space = attribute.get_type(), attribute.get_space()
+        made = h5py.h5a.create(target.id, name, kind, space)
+        if space.get_simple_extent_type() != h5py.h5s.NULL and not _refers(attribute.dtype):
+            values = np.empty(attribute.shape, attribute.dtype)
+            attribute.read(values)
+            made.write(values)
+
+
+class _Copy:
+    def __init__(self, source: Any, target: Any, make: Maker, followed: Container[Any]) -> None:
+        self.source, self.target, self.make, self.followed = source, target, make, followed
+        self.paths: dict[Any, str] = {}
+        """Where the copy of each object is."""
+        self.pairs: list[tuple[Any, Any]] = []
+        """Objects that may hold references, with their copies."""
+        self._folders = tuple(os.path.dirname(os.path.realpath(file.filename)) for file in (source, target))
+        self._options = h5py.h5p.create(h5py.h5p.OBJECT_COPY)
+
+    def members(self, source: Any, target: Any) -> None:
+        self.paths[object_key(source)] = target.name
+        copy_attributes(source, target)
+        self.pairs.append((source, target))
+        for name in source:
+            link = source.get(name, getlink=True)
+            if isinstance(link, h5py.SoftLink):
+                target[name] = h5py.SoftLink(link.path)
+            elif isinstance(link, h5py.ExternalLink) and not self._is_followed(source.get(name)):
+                target[name] = h5py.ExternalLink(self._file_name(link.filename), link.path)
+            else:
+                self._object(source[name], target, name)
+
+    def _is_followed(self, node: Any) -> bool:
+        return node is not None and object_key(node) in self.followed
+
+    def _object(self, node: Any, target: Any, name: str) -> None:
+        known = self.paths.get(object_key(node))
+        if known is not None:
+            target[name] = self.target[known]
+            return
+        made = self.make(node, target, name)
+        if made is DROPPED:
+            return
+        if isinstance(node, h5py.Group):
+            # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that
+            # cannot be copied
+            options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+            old = node.id.get_create_plist()
+            if old.get_link_creation_order():
+                options.set_link_creation_order(old.get_link_creation_order())
+            if old.get_attr_creation_order():
+                options.set_attr_creation_order(old.get_attr_creation_order())
+            h5py.h5g.create(target.id, name.encode(), None, options)
+            self.members(node, target[name])
+            return
+        if made is None:
+            h5py.h5o.copy(node.id, b".", target.id, name.encode(), self._options)
+            made = target[name]
+        if isinstance(node, h5py.Dataset):
+            self.pairs.append((node, made))
+        self.paths[object_key(node)] = made.name
+
+    def _file_name(self, name: str) -> str:
+        here, there = self._folders
+        if os.path.isabs(name) or here == there:
+            return name
+        return os.path.relpath(os.path.join(here, name), there)
+
+    def references(self) -> None:
+        """Turns references to where the copies are."""
+        for source, target in self.pairs:
+            for name in _attribute_names(source):
+                attribute = h5py.h5a.open(source.id, name)
+                if _refers(attribute.dtype):
+                    values = np.empty(attribute.shape, attribute.dtype)
+                    attribute.read(values)
+                    h5py.h5a.open(target.id, name).write(self._translated(values, attribute.dtype))
+            if isinstance(source, h5py.Dataset) and _refers(source.dtype) and source.size:
+                target[...] = self._translated(np.asarray(source[()], source.dtype), source.dtype)
+
+    def _translated(self, values: Any, dtype: Any) -> Any:
+        result = values.copy()
+        if dtype.names:
+            for field in dtype.names:
+                if _refers(dtype[field]):
+                    result[field] = self._translated(values[field], dtype[field])
+            return result
+        inner = h5py.check_vlen_dtype(dtype)
+        for place in np.ndindex(values.shape):
+            item = values[place]
+            result[place] = (
+                self._translated(np.asarray(item, inner), inner) if inner is not None else self._reference(item)
+            )
+        return result
+
+    def _reference(self, reference: Any) -> Any:
+        if not reference:
+            return type(reference)()
+        path = self.paths.get(object_key(self.source[reference]))
+        if path is None:
+            return type(reference)()
+        if isinstance(reference, h5py.RegionReference):
+            space = h5py.h5r.get_region(reference, self.source.id)
+            return h5py.h5r.create(self.target.id, path.encode(), h5py.h5r.DATASET_REGION, space)
+        return self.target[path].ref
+
+
+def _attribute_names(node: Any) -> list[bytes]:
+    tracked = node.id.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    numbers = range(h5py.h5a.get_num_attrs(node.id))
+    return [h5py.h5a.open(node.id, index=i, index_type=order).name for i in numbers]
+
+
+def _refers(dtype: Any) -> bool:
+    """Whether values of a type are, or contain, references to objects."""
+    if dtype.subdtype is not None:
+        return _refers(dtype.subdtype[0])
+    if dtype.names:
+        return any(_refers(dtype[name]) for name in dtype.names)
+    inner = h5py.check_vlen_dtype(dtype)
+    return h5py.check_ref_dtype(dtype) is not None or (isinstance(inner, np.dtype) and _refers(inner))

@@ -1,0 +1,208 @@
+"""HDF5 files open for reading: opening without a lock, errors of libhdf5 as Kinema's errors, checks of claimed sizes.
+
+Without a lock a simulation may go on writing the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileAccessError,
+    FileIOError,
+    FileNotFound,
+    InternalError,
+    TruncatedFileError,
+)
+from kinema.files import check_regular
+
+__all__ = [
+    "OpenFile",
+    "check_claim",
+    "is_link_broken",
+    "numbers",
+    "object_key",
+    "open_file",
+    "open_hdf5",
+    "reading",
+]
+
+_REASON_LENGTH = 160
+# rows that a data set may claim without any storage, in a virtual data set, and for each stored byte
+_FREE_ROWS = 1 << 24
+_VIRTUAL_ROWS = 1 << 28
+_ROWS_A_BYTE = 64
+
+
+@dataclass
+class OpenFile:
+    """An open HDF5 file, with what is noted while it is described."""
+
+    path: str
+    file: Any
+    """`h5py.File`."""
+    size: int
+    """Bytes of the file when it was opened; bytes that a program has appended since do not count."""
+    remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    other_files: list[str] = field(default_factory=list)
+    series: dict[tuple[Any, ...], NDArray[Any]] = field(default_factory=dict)
+    """`step` and `time` arrays by the address of their object: hard links are read once."""
+
+    def remark(self, text: str) -> None:
+        """Notes a choice that was made."""
+        text = text.lstrip("/")
+        if text not in self.remarks:
+            self.remarks.append(text)
+
+    def warn(self, text: str) -> None:
+        """Notes what may surprise."""
+        text = text.lstrip("/")
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def number_of(self, path: str) -> int:
+        """Number of a file in the description: 0 for this file, n for the n-th other one, which is added if new."""
+        if os.path.realpath(path) == os.path.realpath(self.path):
+            return 0
+        real = os.path.realpath(path)
+        for number, other in enumerate(self.other_files, 1):
+            if os.path.realpath(other) == real:
+                return number
+        self.other_files.append(path)
+        return len(self.other_files)
+
+    def size_of(self, number: int) -> int:
+        """Bytes of a file of the description."""
+        return self.size if number == 0 else os.path.getsize(self.other_files[number - 1])
+
+    def corrupt(self, message: str) -> CorruptFileError:
+        """The error for contents that contradict themselves."""
+        return CorruptFileError(f"{self.path}: {message}", path=self.path, format="H5MD")
+
+
+@contextmanager
+def reading(path: str, what: str = "structure") -> Iterator[None]:
+    """Turns errors of h5py in the block into CorruptFileError with the path, and `what` it says cannot be read."""
+    try:
+        yield
+    except Error:
+        raise
+    except RecursionError:
+        raise CorruptFileError(f"{path}: groups are nested too deeply", path=path, format="H5MD") from None
+    except Exception as error:
+        if not isinstance(error, (OSError, KeyError, UnicodeError, MemoryError)) and not _is_from_h5py(error):
+            raise InternalError(
+                f"{path}: {type(error).__name__} while reading the {what}: {error}", path=path, format="H5MD"
+            ) from error
+        raise CorruptFileError(
+            f"{path}: HDF5 {what} cannot be read: {_reason(error)}", path=path, format="H5MD"
+        ) from None
+
+
+@contextmanager
+def open_hdf5(path: str, *, cache: int | None = None) -> Iterator[Any]:
+    """An `h5py.File` for reading, without a lock; `cache` is the size of the chunk cache in bytes.
+
+    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError.
+    """
+    file = open_file(path, cache=cache)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def open_file(path: str, *, cache: int | None = None) -> Any:
+    """As `open_hdf5`; the caller closes it."""
+    check_regular(path, "HDF5 file")
+    more: dict[str, Any] = {} if cache is None else {"rdcc_nbytes": cache}
+    try:
+        return h5py.File(path, "r", locking=False, **more)
+    except (OSError, RuntimeError, ValueError) as error:
+        message = str(error)
+        if "locking flag values" in message:  # this process has it open already, with locks
+            for locking in (None, True, "best-effort"):
+                with contextlib.suppress(OSError, RuntimeError, ValueError):
+                    return h5py.File(path, "r", locking=locking, **more)
+        if "SWMR" in message or "already open for write" in message:
+            # a file that is being written for single writer, multiple readers
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                return h5py.File(path, "r", locking=False, swmr=True, **more)
+        raise _open_error(path, error) from None
+
+
+def is_link_broken(group: Any, name: str) -> bool:
+    """Whether a member of a group is a link to something that is not there."""
+    return bool(group.id.links.exists(name.encode())) and group.get(name) is None
+
+
+def check_claim(opened: OpenFile, dataset: Any) -> None:
+    """Raises CorruptFileError for a data set with far more rows than bytes to back them."""
+    rows = dataset.shape[0] if dataset.shape else 1
+    stored = dataset.id.get_storage_size()
+    if rows > (_VIRTUAL_ROWS if dataset.is_virtual else _FREE_ROWS + _ROWS_A_BYTE * stored):
+        raise opened.corrupt(f"{dataset.name} claims {rows} rows, but only {stored} bytes are stored")
+
+
+def _open_error(path: str, error: Exception) -> Error:
+    if os.path.isdir(path):
+        return ArgumentError(f"{path}: is a directory, expected a file", path=path)
+    if isinstance(error, FileNotFoundError) or not os.path.exists(path):
+        return FileNotFound(f"{path}: no such file", path=path)
+    if isinstance(error, PermissionError):
+        return FileAccessError(f"{path}: the file may not be read", path=path)
+    message = str(error)
+    if "truncated file" in message:
+        return TruncatedFileError(f"{path}: HDF5 file is cut off: {_reason(error)}", path=path, format="H5MD")
+    if "signature not found" in message:
+        return CorruptFileError(f"{path}: no HDF5 file: its signature is missing", path=path, format="H5MD")
+    if "already open for write" in message or "SWMR" in message:
+        return CorruptFileError(
+            f"{path}: HDF5 file is marked as open for writing: its program still runs or was killed; "
+            "in the latter case `h5clear -s` clears the mark",
+            path=path,
+            format="H5MD",
+        )
+    if isinstance(error, OSError) and error.errno is not None:
+        return FileIOError(f"{path}: opening: {os.strerror(error.errno).lower()}", path=path, format="H5MD")
+    return CorruptFileError(f"{path}: HDF5 file cannot be opened: {_reason(error)}", path=path, format="H5MD")
+
+
+def _reason(error: BaseException) -> str:
+    """What libhdf5 says, in one line; its own brackets hold the cause."""
+    message = " ".join(str(error.args[0] if error.args else error).split()) or type(error).__name__
+    if "(" in message and message.endswith(")"):
+        message = message[message.index("(") + 1 : -1]
+    return message[:_REASON_LENGTH].rstrip(". ")
+
+
+def _is_from_h5py(error: BaseException) -> bool:
+    """Whether h5py raised it, or NumPy when it was called by h5py."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any("h5py" in frame.filename.replace("\\", "/").split("/") for frame in frames[-4:])
+
+
+def object_key(node: Any) -> tuple[Any, ...]:
+    """What is the same for all hard links to one object and for nothing else, while its file is open."""
+    info = h5py.h5o.get_info(node.id)
+    return (info.fileno, info.addr)
+
+
+def numbers(value: Any) -> NDArray[Any] | None:
+    """A stored value as an array of numbers; None for text, references and compound values."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "iufb" else None

@@ -1,0 +1,262 @@
+"""A file that HDF5 grows in place: a process that is killed at any moment leaves it readable, with all it committed.
+
+It knows nothing of H5MD, and HDF5 only as far as telling apart what it writes. It promises nothing for a power cut.
+
+HDF5 changes its book-keeping where it lies, piece by piece in the order of addresses: killed in between, a data set
+is longer than its index knows, or a node of the index has given away entries that no other node has yet. Here HDF5
+writes into this object instead of a file. New space beyond the last commit is written at once, as nothing points there
+yet. All else waits for `commit`, which writes in an order in which each step leaves a consistent file:
+
+1. copies, behind the end, of chunks that will be overwritten although the index on disk points to them (HDF5 reuses
+   the space of a chunk that it replaces); then the index on disk is pointed to the copies;
+2. data that lie in place, which only gain rows behind those that are known;
+3. the superblock, which states where the file ends (after all else where it ends earlier);
+4. nodes of the chunk index, from the root down: where a node is split, the new one (in new space) is known before the
+   old one gives up its entries;
+5. object headers, which state how long data sets are.
+
+Within a node that gains entries these are written before their number. For this the file must be of HDF5's format 1.8
+(superblock 2, version 1 B-trees); `open` refuses others. One write below a page is taken to be whole.
+
+Layouts are those of the HDF5 File Format Specification, version 3.0, sections II.A and III.A.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+from typing import Any
+
+from kinema.errors import CorruptFileError, FileAccessError, UnsupportedFormatError, from_os
+from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
+
+__all__ = ["CommittedFile"]
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
+_SUPERBLOCK_VERSION, _END_OF_FILE = 8, slice(28, 36)
+# where an extension of the superblock would state other sizes of index nodes
+_EXTENSION, _UNDEFINED = slice(20, 28), b"\xff" * 8
+_OBJECT_HEADERS = (b"OHDR", b"OCHK")
+
+
+class CommittedFile(io.RawIOBase):
+    """A file-like object for h5py's `fileobj` driver; changes of what exists are held until `commit`."""
+
+    def __init__(self, path: str) -> None:
+        """Opens an existing HDF5 file of format 1.8 and locks it against other writers.
+
+        Raises FileNotFound, FileAccessError (also where another program has it locked), CorruptFileError for what is
+        no HDF5 file, UnsupportedFormatError for files of another format.
+        """
+        super().__init__()
+        self.path = path
+        try:
+            self._handle = os.open(path, os.O_RDWR)
+        except OSError as error:
+            raise from_os("cannot append", error, path=path) from None
+        try:
+            self._lock()
+            self._check_format()
+            self._committed = self._end = os.fstat(self._handle).st_size
+        except BaseException:
+            os.close(self._handle)
+            raise
+        self._position = 0
+        self._pending: dict[int, bytes] = {}
+        self._discarding = False
+
+    def commit(self) -> None:
+        """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file."""
+        self._set_aside()
+        pieces = sorted(self._pending.items(), key=lambda piece: self._turn(*piece))
+        for offset, piece in pieces:
+            self._write_piece(offset, piece)
+        self._pending.clear()
+        if os.fstat(self._handle).st_size != self._end:
+            os.ftruncate(self._handle, self._end)
+        self._committed = self._end
+
+    def sync(self) -> None:
+        """Waits until the system has the file on its storage."""
+        os.fsync(self._handle)
+
+    def discard(self) -> None:
+        """Forgets what waits, and whatever HDF5 writes from now on: the file stays as it was last committed."""
+        self._discarding = True
+        self._pending.clear()
+
+    def close(self) -> None:
+        """Closes the file; what was not committed is lost. HDF5 must have closed it before."""
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+    # what h5py calls
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._end}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Nothing: HDF5 calls it at times of its own choice."""
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        start, wanted = self._position, len(view)
+        done = 0
+        while done < wanted:
+            got = os.preadv(self._handle, [view[done:]], start + done)
+            if got == 0:
+                view[done:] = bytes(wanted - done)
+                break
+            done += got
+        for offset, piece in self._pending.items():
+            first, last = max(offset, start), min(offset + len(piece), start + wanted)
+            if first < last:
+                view[first - start : last - start] = piece[first - offset : last - offset]
+        self._position += wanted
+        return wanted
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        start, size = self._position, len(view)
+        self._position += size
+        if self._discarding:
+            return size
+        self._end = max(self._end, start + size)
+        if start >= self._committed:
+            self._write_at(start, view)
+        else:
+            self._hold(start, bytes(view))
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        end = self._position if size is None else size
+        if self._discarding:
+            return end
+        self._end = end
+        if end > os.fstat(self._handle).st_size:
+            # new space that is not written yet; giving space up waits for the commit
+            os.ftruncate(self._handle, end)
+        return end
+
+    # how
+
+    def _hold(self, start: int, data: bytes) -> None:
+        """Keeps `data` for the next commit; of older pieces only what lies beside it stays."""
+        stop = start + len(data)
+        for offset, piece in list(self._pending.items()):
+            if offset < stop and start < offset + len(piece):
+                del self._pending[offset]
+                if offset < start:
+                    self._pending[offset] = piece[: start - offset]
+                if stop < offset + len(piece):
+                    self._pending[stop] = piece[stop - offset :]
+        self._pending[start] = data
+
+    def _set_aside(self) -> None:
+        """Copies the chunks that the index on disk points to and that will be overwritten, and points it to the copies.
+
+        Chunks that stay where they are, as large as they are and with the same filters, only gain rows: these are
+        written over themselves.
+        """
+        before = {
+            at: os.pread(self._handle, len(piece), at) for at, piece in self._pending.items() if piece[:4] == TREE
+        }
+        kept = {entry.content for at in before for entry in chunk_entries(self._pending[at])}
+        spans = [(at, at + len(piece)) for at, piece in self._pending.items()]
+        endangered: list[tuple[int, ChunkEntry]] = []
+        for at, node in before.items():
+            for entry in chunk_entries(node):
+                stop = entry.address + entry.size
+                if entry.content not in kept and any(a < stop and entry.address < b for a, b in spans):
+                    endangered.append((at, entry))
+        if not endangered:
+            return
+        end = max(self._end, os.fstat(self._handle).st_size)
+        places = []
+        for at, entry in endangered:
+            self._write_at(end, memoryview(os.pread(self._handle, entry.size, entry.address)))
+            places.append((at + entry.place_of_address, end))
+            end += entry.size
+        superblock = os.pread(self._handle, 48, 0)
+        self._write_at(0, memoryview(with_end_of_file(superblock, end)))
+        self._pending.setdefault(0, superblock)
+        for place, address in places:
+            self._write_at(place, memoryview(address.to_bytes(8, "little")))
+
+    def _turn(self, offset: int, piece: bytes) -> tuple[int, int, int]:
+        """When it is this piece's turn to be written."""
+        if piece.startswith(_SIGNATURE):
+            return (1 if self._superblock_grows(piece) else 9, 0, offset)
+        if piece.startswith(TREE):
+            return (2, -piece[5], offset)
+        if piece.startswith(_OBJECT_HEADERS):
+            return (3, 0, offset)
+        return (0, 0, offset)
+
+    def _superblock_grows(self, piece: bytes) -> bool:
+        before = os.pread(self._handle, _END_OF_FILE.stop, 0)[_END_OF_FILE]
+        return int.from_bytes(piece[_END_OF_FILE], "little") >= int.from_bytes(before, "little")
+
+    def _write_piece(self, offset: int, piece: bytes) -> None:
+        if piece.startswith(TREE):
+            # Same level and not fewer entries: these are behind those that the number on disk counts.
+            old, new = node_head(os.pread(self._handle, 8, offset)), node_head(piece)
+            if old is not None and new is not None and old[:2] == new[:2] and old[2] <= new[2]:
+                self._write_at(offset + TREE_HEAD, memoryview(piece)[TREE_HEAD:])
+                self._write_at(offset, memoryview(piece)[:TREE_HEAD])
+                return
+        self._write_at(offset, memoryview(piece))
+
+    def _write_at(self, offset: int, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self._handle, view[done:], offset + done)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileAccessError(
+                f"{self.path}: cannot append: another program has it open for writing", path=self.path
+            ) from None
+        except OSError:
+            # file systems without locks; there the user must see to it that one program writes at a time
+            return
+
+    def _check_format(self) -> None:
+        head = os.pread(self._handle, 48, 0)
+        if not head.startswith(_SIGNATURE) or len(head) < 48:
+            raise CorruptFileError(f"{self.path}: is no HDF5 file that begins with its superblock", path=self.path)
+        if head[_SUPERBLOCK_VERSION] != 2:
+            raise UnsupportedFormatError(
+                f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
+                "of HDF5 1.8: a killed process would leave the file damaged; write it anew with kinema.Writer",
+                path=self.path,
+                format="H5MD",
+            )
+        if head[_EXTENSION] != _UNDEFINED:
+            raise UnsupportedFormatError(
+                f"{self.path}: cannot append to a file whose HDF5 superblock has an extension",
+                path=self.path,
+                format="H5MD",
+            )
+        end = int.from_bytes(head[_END_OF_FILE], "little")
+        if with_end_of_file(head, end) != head:
+            raise CorruptFileError(f"{self.path}: checksum of the HDF5 superblock does not hold", path=self.path)

@@ -1,0 +1,177 @@
+"""HDF5 files open for writing: new ones, whole or not at all, and those that grow from commit to commit."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import h5py
+
+from kinema.errors import CorruptFileError, Error, FileIOError
+from kinema.formats.hdf5.journal import CommittedFile
+from kinema.writing.output_checks import check_target
+from kinema.writing.output_file import OutputFile, publish
+
+__all__ = ["GrowingFile", "NewFile", "damaged_file_errors", "hdf5_errors"]
+
+# HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
+# readable: later formats mark a file that is open for writing, and refuse it afterwards.
+LIBVER = ("v108", "v108")
+# smaller objects than this are HDF5's metadata, which is not worth aligning
+_ALIGN_FROM = 4096
+
+
+class NewFile:
+    """A new HDF5 file, open as `h5`; an `OutputFile`, which `finish` commits."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        overwrite: bool,
+        align: int | None = None,
+        libver: tuple[str, str] = LIBVER,
+    ) -> None:
+        """Raises ArgumentError where `path` exists and `overwrite` is not set, and where another run writes it;
+        FileNotFound, FileAccessError or FileIOError where it cannot be made."""
+        check_target(path, overwrite=overwrite)
+        self.path, self._overwrite = path, overwrite
+        self._output = OutputFile(path, alone=True)
+        # no lock: the temporary file has this one writer, and some network file systems have no locks
+        options = {"libver": libver, "locking": False}
+        if align is not None:
+            options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
+        try:
+            with hdf5_errors(path):
+                self.h5 = h5py.File(self._output.temporary, "w", **options)
+        except BaseException:
+            self._output.discard()
+            raise
+        self._discard = weakref.finalize(self, _close_and_discard, self.h5, self._output)
+
+    @property
+    def temporary(self) -> str:
+        """The name under which the file can be read before `finish`, once `h5` is closed."""
+        return self._output.temporary
+
+    def finish(self) -> str:
+        """Closes, syncs and renames the file, and returns its name; on failure nothing of it stays."""
+        try:
+            with hdf5_errors(self.path):
+                self.h5.close()
+            self.publish()
+        except BaseException:
+            self.discard()
+            raise
+        return self.path
+
+    def publish(self) -> None:
+        """Syncs and renames the file, which is closed. It stays under its temporary name where something came there."""
+        check_target(self.path, overwrite=self._overwrite)
+        publish(self.temporary, self.path)
+        self._discard.detach()
+        self._output.keep()
+        self._output.end()
+
+    def flush(self) -> None:
+        """What was written is in the file, which no later run removes now: see `OutputFile.protect`."""
+        self.h5.flush()
+        self._output.protect()
+
+    def keep(self) -> str:
+        """Closes the file, which stays whatever happens until `publish` or `discard`: under the name returned."""
+        with hdf5_errors(self.path):
+            self.h5.close()
+        self._discard.detach()
+        self._output.protect()
+        self._output.keep()
+        return self.temporary
+
+    def end(self) -> None:
+        """Nobody writes any more into a file that `keep` has closed."""
+        self._output.end()
+
+    def discard(self) -> None:
+        """Removes the file."""
+        self._discard()
+
+
+class GrowingFile:
+    """An existing HDF5 file that is written in place, and stays as it was last committed whatever happens."""
+
+    def __init__(self, path: str) -> None:
+        """Raises as `CommittedFile`, and CorruptFileError for what HDF5 cannot open."""
+        self.path = path
+        self._file = CommittedFile(path)
+        try:
+            # registers filters, for chunks that are read back
+            import hdf5plugin  # noqa: F401
+
+            with damaged_file_errors(path):
+                self.h5 = h5py.File(self._file, "r+", libver=LIBVER)
+        except BaseException:
+            self._file.discard()
+            self._file.close()
+            raise
+        self._discard = weakref.finalize(self, _leave, self.h5, self._file)
+
+    def commit(self) -> None:
+        """Brings all that was written into the file."""
+        self.h5.flush()
+        self._file.commit()
+
+    def finish(self) -> None:
+        """Commits, waits until the system has it on its storage, and closes."""
+        try:
+            with hdf5_errors(self.path):
+                self.h5.close()
+                self._file.commit()
+                self._file.sync()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Closes the file as it was last committed."""
+        self._discard()
+
+
+@contextmanager
+def hdf5_errors(path: str) -> Iterator[None]:
+    """Turns what h5py raises into FileIOError with the path; Kinema's own errors pass."""
+    try:
+        yield
+    except Error:
+        raise
+    except (OSError, RuntimeError) as error:
+        raise FileIOError(f"{path}: cannot write: {_reason_of(error)}", path=path, format="H5MD") from None
+
+
+@contextmanager
+def damaged_file_errors(path: str) -> Iterator[None]:
+    """Turns what h5py raises while an existing file is examined into CorruptFileError; Kinema's own errors pass."""
+    try:
+        yield
+    except Error:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
+        what = f"{path}: cannot append: {_reason_of(error)}"
+        raise CorruptFileError(what, path=path, format="H5MD") from error
+
+
+def _reason_of(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _close_and_discard(h5: h5py.File, output: OutputFile) -> None:
+    # after an error, such as a full disk, HDF5 may not be able to write what it still holds
+    with suppress(OSError, RuntimeError):
+        h5.close()
+    output.discard()
+
+
+def _leave(h5: h5py.File, file: CommittedFile) -> None:
+    file.discard()
+    with suppress(OSError, RuntimeError):
+        h5.close()
+    file.close()

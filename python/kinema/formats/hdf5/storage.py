@@ -1,0 +1,277 @@
+"""Storage of data sets that are created: chunk shapes by name of a layout, filters, extent, and their creation.
+
+All data sets of H5MD files are created here, whether the file is new, grows or is written anew from another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.formats.hdf5.filters import GZIP, Compression, Filters, encodable, filters_of, set_filters, without_plugin
+
+__all__ = [
+    "CHUNK_BYTES",
+    "KEEP",
+    "LAYOUTS",
+    "Layout",
+    "Storage",
+    "create_dataset",
+    "has_tiny_chunks",
+    "is_external",
+    "rechunked_series",
+    "series_storage",
+    "write_dataset",
+]
+
+CHUNK_BYTES = 1 << 20
+# Chunks of layout "atoms" are filled frame by frame, so this many bytes of a field are held in memory.
+TIME_SERIES_BYTES = 128 << 20
+_TIME_SERIES_FRAMES = 4096
+_SERIES_CHUNK_BYTES, _SERIES_CHUNK_ROWS = 32 << 10, 4096
+# HDF5 stores the size of a chunk in 32 bits
+_LARGEST_CHUNK = (1 << 32) - 1
+# A compact data set lies within its object's header, whose messages have at most 64 KiB.
+_COMPACT_BYTES = 60_000
+# a data set of smaller chunks than this, and of at least so many, is stored in larger ones
+_TINY_CHUNK_BYTES, _FEWEST_TINY_CHUNKS = 4096, 16
+LAYOUTS = ("frames", "atoms", "contiguous")
+KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Extent, type, chunks and filters of a data set to be created."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None = None
+    """None: contiguous. With chunks the number of rows may grow."""
+    filters: Filters = ()
+    compact: bool = False
+    """Within the object's header; without chunks only."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the values of a row, unfiltered."""
+        return max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Storage that was asked for the fields of a file.
+
+    Attributes
+    ----------
+    layout : a name out of `LAYOUTS`, "keep", or a chunk shape (frames, atoms, components)
+    compression : Compression, filters, or "keep"
+    chunk_bytes : about how large chunks are
+    """
+
+    layout: str | Sequence[int] = "frames"
+    compression: Compression | Filters | str = KEEP
+    chunk_bytes: int = CHUNK_BYTES
+
+    def __post_init__(self) -> None:
+        if self.contiguous and isinstance(self.compression, Compression) and self.compression.name:
+            raise ArgumentError("layout='contiguous' cannot be compressed, choose another layout")
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether fields have no chunks, so that their number of frames is fixed."""
+        return isinstance(self.layout, str) and self.layout == "contiguous"
+
+    def new_field(self, n_atoms: int, dtype: np.dtype[Any], n_frames: int | None) -> Storage:
+        """Storage of a field (frames, `n_atoms`, 3): without frames yet, or with all `n_frames` where contiguous.
+
+        Raises ArgumentError for layouts that are not known, and for chunks that HDF5 cannot store.
+        """
+        chunks = _chunk_shape(self.layout, n_atoms, dtype.itemsize, n_frames, self.chunk_bytes)
+        rows = (n_frames or 0) if chunks is None else 0
+        assert isinstance(self.compression, Compression)
+        filters = () if chunks is None else self.compression.filters(dtype.itemsize)
+        return Storage((rows, n_atoms, 3), dtype, chunks, filters)
+
+    def existing_field(self, dataset: Any, shape: tuple[int, ...], memory: int) -> tuple[Storage, str]:
+        """Storage of a copy of a data set with rows and columns, cut to `shape`; a note where it is not as asked."""
+        chunks = self._chunks(dataset, shape, memory)
+        if chunks is None:
+            return Storage(shape, dataset.dtype), ""
+        filters, note = self._filters(dataset)
+        return Storage(shape, dataset.dtype, chunks, filters), note
+
+    def _chunks(self, dataset: Any, shape: tuple[int, ...], memory: int) -> tuple[int, ...] | None:
+        if 0 in shape:
+            return tuple(max(1, n) for n in shape)
+        if self.layout == KEEP:
+            kept = None if dataset.is_virtual else dataset.chunks
+            if kept is None and not dataset.is_virtual:
+                return None
+            if kept is not None:
+                return (kept[0], *(min(c, n) for c, n in zip(kept[1:], shape[1:], strict=True)))
+        layout = "frames" if self.layout == KEEP else self.layout
+        if not isinstance(layout, str):
+            layout = tuple(min(a, b) for a, b in zip(layout, (layout[0], shape[1], 3), strict=True))
+        # bytes of a third of an atom's values: those of one number of a vector
+        third = -(-math.prod(shape[2:]) * dataset.dtype.itemsize // 3)
+        chunks = _chunk_shape(layout, shape[1], third, shape[0], self.chunk_bytes)
+        if chunks is None:
+            return None
+        frames, atoms, components = chunks
+        if layout == "atoms":  # a row of chunks is held in memory
+            frames = max(1, min(frames, memory // (shape[1] * third * 3)))
+            atoms = max(1, min(shape[1], self.chunk_bytes // (frames * 3 * third)))
+        rest = tuple(min(components, n) if components < 3 else n for n in shape[2:])
+        return (frames, atoms, *rest)
+
+    def _filters(self, dataset: Any) -> tuple[Filters, str]:
+        if isinstance(self.compression, Compression):
+            return self.compression.filters(dataset.dtype.itemsize), ""
+        if not isinstance(self.compression, str):
+            return self.compression, ""
+        stored = filters_of(dataset)
+        kept = encodable(stored)
+        if kept is not None:
+            return kept, ""
+        names = ", ".join(_core.filter_name(number) or f"filter {number}" for number, _ in stored)
+        return GZIP, f"{dataset.name.strip('/')} was compressed with {names}, which Kinema does not write: gzip instead"
+
+
+def _chunk_shape(
+    layout: str | Sequence[int], n_atoms: int, itemsize: int, n_frames: int | None, chunk_bytes: int
+) -> tuple[int, int, int] | None:
+    """Chunk shape (frames, atoms, components) of a field with (frames, `n_atoms`, 3) values of `itemsize` bytes.
+
+    ========== =======================================================================================================
+    frames     whole frames, as many as fit in `chunk_bytes`, at least one: for reading frame by frame
+    atoms      few atoms over many frames, about `chunk_bytes`: for time series of atoms
+    contiguous no chunks (None): the fastest to read; needs the number of frames beforehand, cannot be compressed
+    (k, a, c)  as given
+    ========== =======================================================================================================
+
+    `n_frames` keeps chunks from being longer than the trajectory where its length is known.
+    Raises ArgumentError for other layouts, and for chunks that HDF5 cannot store.
+    """
+    frame = n_atoms * 3 * itemsize
+    most_frames = n_frames if n_frames else None
+    if layout == "contiguous":
+        return None
+    if layout == "frames":
+        k = max(1, chunk_bytes // frame)
+        shape = (min(k, most_frames) if most_frames else k, n_atoms, 3)
+    elif layout == "atoms":
+        k = min(_TIME_SERIES_FRAMES, max(1, TIME_SERIES_BYTES // frame), most_frames or _TIME_SERIES_FRAMES)
+        shape = (k, max(1, min(n_atoms, chunk_bytes // (k * 3 * itemsize))), 3)
+    else:
+        shape = _explicit(layout, n_atoms)
+    if math.prod(shape) * itemsize > _LARGEST_CHUNK:
+        raise ArgumentError(
+            f"a chunk of shape {shape} has {math.prod(shape) * itemsize} bytes, more than HDF5's limit of "
+            f"{_LARGEST_CHUNK}; give layout=(frames, atoms, 3)"
+        )
+    return shape
+
+
+def _explicit(layout: str | Sequence[int], n_atoms: int) -> tuple[int, int, int]:
+    expected = f"layout is one of {', '.join(LAYOUTS)} or a chunk shape (frames, atoms, components), found {layout!r}"
+    if isinstance(layout, str) or not isinstance(layout, Sequence) or len(layout) != 3:
+        raise ArgumentError(expected)
+    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in layout):
+        raise ArgumentError(expected)
+    frames, atoms, components = (int(n) for n in layout)
+    if atoms > n_atoms or components > 3:
+        raise ArgumentError(f"chunk shape {(frames, atoms, components)} is larger than a frame, ({n_atoms}, 3)")
+    return frames, atoms, components
+
+
+def series_storage(dtype: np.dtype[Any], item: tuple[int, ...] = (), *, rows: int = 0) -> Storage:
+    """Storage of a series of small items, such as steps, with `rows` rows: chunks of about 32 KiB, no filters."""
+    row_bytes = max(1, math.prod(item) * dtype.itemsize)
+    chunk_rows = max(1, min(_SERIES_CHUNK_ROWS, _SERIES_CHUNK_BYTES // row_bytes))
+    return Storage((rows, *item), dtype, (chunk_rows, *(max(1, n) for n in item)))
+
+
+def rechunked_series(dataset: Any, shape: tuple[int, ...]) -> Storage:
+    """Storage of a copy of a series, cut to `shape`: compressed as it was where that needs no plugin, else by gzip."""
+    storage = series_storage(dataset.dtype, shape[1:], rows=shape[0])
+    filters = without_plugin(filters_of(dataset))
+    return Storage(storage.shape, storage.dtype, storage.chunks, GZIP if filters is None else filters)
+
+
+def has_tiny_chunks(dataset: Any) -> bool:
+    """Whether a data set has so many and so small chunks that reading it takes long."""
+    if dataset.chunks is None or not dataset.size or dataset.dtype.kind not in "iufb":
+        return False
+    size = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    return bool(size < _TINY_CHUNK_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_TINY_CHUNKS * size)
+
+
+def is_external(dataset: Any) -> bool:
+    """Whether its values are in files of their own, outside of HDF5."""
+    return bool(dataset.id.get_create_plist().get_external_count() > 0)
+
+
+def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None) -> Any:
+    """Creates the empty data set in a group; without a name where `name` is None.
+
+    With `like`, a data set of `storage.dtype`, it gets that one's type in the file, fill value and order of attributes.
+    """
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_obj_track_times(False)
+    if storage.compact:
+        plist.set_layout(h5py.h5d.COMPACT)
+    elif storage.chunks is not None:
+        plist.set_chunk(storage.chunks)
+        set_filters(plist, storage.filters)
+    elif not storage.dtype.hasobject:  # HDF5 must fill what holds references to the heap
+        plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    if like is not None:
+        old = like.id.get_create_plist()
+        plist.set_attr_creation_order(old.get_attr_creation_order())
+        if like.dtype.kind in "iufb" and old.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+            value = np.zeros((), like.dtype)
+            old.get_fill_value(value)
+            plist.set_fill_value(value)
+    if not storage.shape:
+        space = h5py.h5s.create(h5py.h5s.SCALAR)
+    else:
+        unlimited = storage.chunks is not None
+        most = (h5py.h5s.UNLIMITED, *storage.shape[1:]) if unlimited else storage.shape
+        space = h5py.h5s.create_simple(storage.shape, most)
+    encoded = None if name is None else name.encode()
+    return h5py.Dataset(h5py.h5d.create(parent.id, encoded, _type_in_file(storage, like), space, plist))
+
+
+def write_dataset(
+    parent: Any,
+    name: str,
+    values: NDArray[Any],
+    *,
+    dtype: np.dtype[Any] | None = None,
+    like: Any = None,
+    compact: bool = False,
+) -> Any:
+    """Creates a data set with these values, of a fixed size; with `compact` in the object's header if small enough."""
+    kind = like.dtype if like is not None else values.dtype if dtype is None else dtype
+    array = np.asarray(values, None if like is None else kind)
+    small = compact and 0 < math.prod(array.shape) * kind.itemsize <= _COMPACT_BYTES
+    dataset = create_dataset(parent, name, Storage(array.shape, kind, compact=small), like=like)
+    if array.size:
+        dataset[...] = array
+    return dataset
+
+
+def _type_in_file(storage: Storage, like: Any) -> Any:
+    if like is None:
+        return h5py.h5t.py_create(storage.dtype, logical=True)
+    kind = like.id.get_type()
+    # a named type belongs to its file
+    return kind.copy() if kind.committed() else kind

@@ -1,0 +1,54 @@
+"""Text in HDF5 files, however it is stored: fixed or variable length, ASCII or UTF-8, scalar or array of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+__all__ = ["as_text", "as_texts", "attribute", "text_attribute", "text_attributes"]
+
+
+def as_text(value: Any) -> str | None:
+    """A stored value as text; None where it is no text, or several of them.
+
+    Bytes that are not UTF-8 are taken as Latin-1, as Fortran programs write; padding is cut off.
+    """
+    if isinstance(value, np.ndarray):
+        return as_text(value.reshape(-1)[0]) if value.size == 1 else None
+    if isinstance(value, bytes):
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError:
+            value = value.decode("latin-1")
+    if not isinstance(value, str):
+        return None
+    if any("\udc80" <= letter <= "\udcff" for letter in value):  # h5py's escapes for bytes that are not UTF-8
+        value = value.encode("utf-8", "surrogateescape").decode("latin-1")
+    return str(value).split("\0", 1)[0].strip()
+
+
+def as_texts(value: Any) -> list[str]:
+    """A stored value as a list of texts; elements that are no text are left out."""
+    items = value.reshape(-1) if isinstance(value, np.ndarray) else [value]
+    return [text for text in map(as_text, items) if text is not None]
+
+
+def attribute(node: Any, name: str) -> Any:
+    """An attribute's value; None where there is none, or an empty one."""
+    if name not in node.attrs:
+        return None
+    value = node.attrs[name]
+    return None if isinstance(value, h5py.Empty) else value
+
+
+def text_attribute(node: Any, name: str) -> str | None:
+    """An attribute that is text; None where there is none or it is empty."""
+    return as_text(attribute(node, name)) or None
+
+
+def text_attributes(node: Any, name: str) -> list[str]:
+    """An attribute that is a list of texts; empty where there is none."""
+    value = attribute(node, name)
+    return [] if value is None else as_texts(value)

@@ -1,0 +1,120 @@
+"""`salvage`: a new XTC or DCD file of the frames of a damaged one that can be decoded, byte for byte."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import UnsupportedFormatError
+from kinema.files import file_names
+from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, write_frames
+from kinema.notes import emit, returns_notes
+from kinema.opening import open
+from kinema.printable import counted
+from kinema.progress import ProgressChoice
+from kinema.resources import parse_memory
+from kinema.selection.frames import FrameSelection
+from kinema.selection.readable import decode_frames
+from kinema.writing.output_checks import check_format, check_not_input, check_target
+
+__all__ = ["Salvaged", "salvage"]
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """The result of `salvage`.
+
+    Attributes
+    ----------
+    path : str
+        The file that was made.
+    n_frames : int
+        Its frames.
+    damaged : tuple of int
+        Numbers of the frames, from 0, of the damaged file that are not in it. Neighbouring XTC frames whose headers are
+        damaged count as one.
+    notes : tuple of str
+    """
+
+    path: str
+    n_frames: int
+    damaged: tuple[int, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        left_out = f", {counted(len(self.damaged), 'damaged frame')} left out" if self.damaged else ""
+        return f"{self.path}: {self.n_frames:,} frames{left_out}"
+
+
+@returns_notes
+def salvage(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    progress: ProgressChoice = False,
+) -> Salvaged:
+    """Makes a file of all frames that can be decoded, byte for byte; an incomplete last frame is left out as well.
+
+    Parameters
+    ----------
+    path : file name
+        XTC or DCD.
+    target : file name
+        Written whole or not at all.
+    overwrite : bool
+        Whether a file of that name is replaced.
+    workers, memory, progress : as in `Trajectory.blocks`
+
+    Raises
+    ------
+    UnsupportedFormatError
+        For other formats, and DCD files with fixed atoms.
+    CorruptFileError
+        Where the file's first header is damaged.
+    ArgumentError
+        Also where no frame can be decoded.
+    """
+    (name,) = file_names(path)
+    out = os.fspath(target)
+    check_not_input(out, name)
+    check_target(out, overwrite=overwrite)
+    traj = open(name)
+    traj.scan(workers=workers, skip_damaged=True)
+    (part,) = traj.parts
+    if part.format not in COPIED_FORMATS:
+        raise UnsupportedFormatError(
+            f"{name}: frames of {' and '.join(COPIED_FORMATS)} files can be copied alone, and this is {part.format}",
+            path=name,
+            format=part.format,
+        )
+    check_format(out, part.format)
+    everything = FrameSelection(range(part.file_frames))
+    limit = 0 if memory is None else parse_memory(memory)
+    decoded = decode_frames(traj.core, everything, workers=workers, memory=limit, progress=progress)
+    frames = decoded.readable().numbers()
+    emit(decoded.notes())
+    offsets, lengths = traj.core.extents(0)
+    header = b""
+    if part.format == "DCD":
+        own = dcd_header(name)
+        header = own.of_frames(int(traj.steps[int(frames[0])]), len(frames))
+        gaps = np.flatnonzero(np.diff(frames.astype(np.int64)) > 1)
+        if len(gaps):
+            emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
+    write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
+    return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
+
+
+def _ranges(
+    path: str, frames: NDArray[np.uint64], offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]
+) -> list[FrameRange]:
+    """The bytes of the frames, neighbours in one range."""
+    numbers = frames.astype(np.int64)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return [FrameRange(path, int(offsets[run[0]]), int(offsets[run[-1]] + lengths[run[-1]])) for run in runs]

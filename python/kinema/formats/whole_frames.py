@@ -1,0 +1,108 @@
+"""XTC and DCD files composed of whole frames of other files, copied byte for byte.
+
+The frame index gives the bytes of each frame; in a DCD header only the counts change. No coordinates are decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from kinema import _core
+from kinema.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
+from kinema.files import open_regular
+from kinema.writing.output_file import write_whole
+
+__all__ = ["COPIED_FORMATS", "DcdHeader", "FrameRange", "dcd_header", "write_frames"]
+
+COPIED_FORMATS = ("XTC", "DCD")
+_PIECE = 4 << 20
+_INT32 = range(-(1 << 31), 1 << 31)
+# places of numbers in the first record of a DCD file, after "CORD"
+_N_FRAMES, _FIRST_STEP, _STRIDE, _N_STEPS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class FrameRange:
+    """Bytes [start, stop) of a file: whole frames."""
+
+    path: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class DcdHeader:
+    """The header of a DCD file, as the Rust half parses it: `facts`."""
+
+    path: str
+    facts: _core.DcdHeader
+
+    def number(self, place: int) -> int:
+        """An integer of the first record."""
+        return self.facts["control"][place]
+
+    @property
+    def stride(self) -> int:
+        """Steps between frames."""
+        return self.facts["stride"]
+
+    def of_frames(self, first_step: int, n_frames: int) -> bytes:
+        """The header for so many frames from a step on.
+
+        Raises UnsupportedFormatError for files with fixed atoms, whose frames cannot stand alone; ArgumentError for
+        numbers beyond 32 bits.
+        """
+        if self.facts["n_fixed"] != 0:
+            raise UnsupportedFormatError(
+                f"{self.path}: DCD with fixed atoms, whose frames need the first one, cannot be cut or joined",
+                path=self.path,
+                format="DCD",
+            )
+        numbers = {_N_FRAMES: n_frames, _FIRST_STEP: first_step}
+        if self.number(_N_STEPS) == self.number(_N_FRAMES) * self.number(_STRIDE):
+            numbers[_N_STEPS] = n_frames * self.stride
+        result = bytearray(self.facts["data"])
+        order, start = self.facts["byte_order"], self.facts["control_offset"]
+        for place, value in numbers.items():
+            if value not in _INT32:
+                raise ArgumentError(f"{self.path}: {value} is beyond what a DCD header holds", path=self.path)
+            struct.pack_into(f"{order}i", result, start + 4 * place, value)
+        return bytes(result)
+
+    def layout(self) -> tuple[object, ...]:
+        """What must agree for frames to stand in one file: byte order, kind, stride, time step, cell, 4th dimension."""
+        facts = self.facts
+        words = tuple(self.number(i) for i in (8, 9, 10, 11, 19))
+        return (facts["byte_order"], facts["marker_bytes"], facts["kind"], facts["stride"], words)
+
+
+def dcd_header(path: str) -> DcdHeader:
+    """The header of a DCD file; errors as of `_core.dcd_header`."""
+    return DcdHeader(path, _core.dcd_header(path))
+
+
+def write_frames(path: str, header: bytes, ranges: Sequence[FrameRange], advance: Callable[[int], None]) -> None:
+    """Makes the file at `path`, whole or not at all: the header and all ranges, one behind the other."""
+
+    def write(file: IO[bytes]) -> None:
+        file.write(header)
+        for one in ranges:
+            _copy(one, file, advance)
+
+    write_whole(path, write)
+
+
+def _copy(one: FrameRange, target: IO[bytes], advance: Callable[[int], None]) -> None:
+    with open_regular(one.path, "trajectory") as source:
+        at = one.start
+        while at < one.stop:
+            piece = os.pread(source.fileno(), min(_PIECE, one.stop - at), at)
+            if not piece:
+                raise TruncatedFileError(f"{one.path}: ended at byte {at}, expected {one.stop}", path=one.path)
+            target.write(piece)
+            at += len(piece)
+            advance(len(piece))

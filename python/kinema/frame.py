@@ -1,0 +1,227 @@
+"""Frames in memory: `Frame`, `Block` of several, and the descriptions of a trajectory's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema.errors import ArgumentError
+from kinema.printable import shortest
+
+__all__ = ["VECTOR_FIELDS", "Block", "Frame", "Gap", "Part", "check_out", "float_name", "frame_bytes"]
+
+# fields of one vector an atom
+VECTOR_FIELDS = ("positions", "velocities", "forces")
+
+# the least that the core's reader works with, besides a frame
+WORKING_MEMORY = 3 << 20
+# cell (9 float32), step, time, number (8 bytes each)
+_STAMP_BYTES = 9 * 4 + 3 * 8
+
+
+def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
+    """Bytes of one frame in memory."""
+    return n_atoms * 3 * item_bytes * n_fields + _STAMP_BYTES
+
+
+def float_name(dtype: DTypeLike) -> str:
+    """ "float32" or "float64"; ArgumentError for any other type."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in ("float32", "float64"):
+        raise ArgumentError(f"dtype must be float32 or float64, found {name}")
+    return name
+
+
+def check_out(out: NDArray[Any], shape: tuple[int, int, int], kind: str) -> None:
+    """Raises ArgumentError unless `out` is a writeable C-contiguous array of this shape and type."""
+    if not isinstance(out, np.ndarray):
+        raise ArgumentError(f"out must be a numpy array, found {type(out).__name__}")
+    if out.shape != shape:
+        raise ArgumentError(f"out has the wrong shape, expected {shape}, found {out.shape}")
+    if out.dtype.name != kind or not out.dtype.isnative:
+        raise ArgumentError(f"out has the wrong dtype, expected {kind}, found {out.dtype}")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ArgumentError("out must be C-contiguous and writeable; pass a fresh np.empty(...)")
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One frame.
+
+    Attributes
+    ----------
+    positions : (atoms, 3) float32 in angstrom, or None where the file has none
+    velocities : (atoms, 3) in angstrom/ps, or None
+    forces : (atoms, 3) in kJ/(mol angstrom), or None
+    cell : (3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    step : int, number of the simulation's step
+    time : float, ps
+    frame : int, number in the whole trajectory
+    """
+
+    positions: NDArray[Any] | None
+    velocities: NDArray[Any] | None
+    forces: NDArray[Any] | None
+    cell: NDArray[np.float32]
+    step: int
+    time: float
+    frame: int
+
+    def __repr__(self) -> str:
+        return f"<Frame {self.frame}: step {self.step}, {shortest(self.time)} ps>"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive frames of a selection.
+
+    Attributes
+    ----------
+    positions, velocities, forces : (frames, atoms, 3) or None where not requested
+    cells : (frames, 3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    steps : (frames,) int64
+    times : (frames,) float64, ps
+    frames : (frames,) uint64, numbers in the whole trajectory
+    """
+
+    positions: NDArray[Any] | None
+    velocities: NDArray[Any] | None
+    forces: NDArray[Any] | None
+    cells: NDArray[np.float32]
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64]
+    frames: NDArray[np.uint64]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
+        """A block of the arrays that the core's `read` gave for `fields`."""
+        vectors = {name: arrays[name] if name in fields else None for name in VECTOR_FIELDS}
+        return cls(
+            **vectors,
+            cells=arrays["cells"],
+            steps=arrays["steps"],
+            times=arrays["times"],
+            frames=arrays["frames"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, i: int) -> Frame:
+        """Frame `i` of the block; its arrays are views."""
+
+        def of(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None else values[i]
+
+        return Frame(
+            positions=of(self.positions),
+            velocities=of(self.velocities),
+            forces=of(self.forces),
+            cell=self.cells[i],
+            step=int(self.steps[i]),
+            time=float(self.times[i]),
+            frame=int(self.frames[i]),
+        )
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<Block of 0 frames>"
+        return f"<Block of {len(self)} frames, {int(self.frames[0])} to {int(self.frames[-1])}>"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a trajectory.
+
+    Attributes
+    ----------
+    path, format, variant : str
+    remarks, warnings : list of str
+        Titles in the file's header; what is odd about it.
+    assumptions : list of str
+        What was assumed, as the file does not say it and nothing was stated when it was opened.
+    size : int, bytes
+    fields : list of str
+    file_frames : int
+        Whole frames in the file.
+    kept : (start, stop)
+        Which of them belong to the trajectory.
+    first_frame : int
+        Number of the first kept one in the trajectory.
+    first_step, last_step, first_time, last_time : of the file's first and last frame, ps; None where unknown
+    fingerprint : str, hexadecimal
+    index : {"arithmetic", "structure", "stored", "extended", "built"}
+    index_path, index_note : str or None
+        Where the index is stored; why it was not used or not stored.
+    truncation : str or None
+        The incomplete last frame that was left out, with frame and byte.
+    damaged : list of (frame, first byte, last byte)
+        Frames that stand for damaged bytes, of one frame or of several, in which no frame header was found: none of
+        them can be decoded. Empty unless the scan was to skip damage.
+    """
+
+    path: str
+    format: str
+    variant: str
+    remarks: list[str]
+    warnings: list[str]
+    assumptions: list[str]
+    size: int
+    fields: list[str]
+    file_frames: int
+    kept: tuple[int, int]
+    first_frame: int
+    first_step: int | None
+    last_step: int | None
+    first_time: float | None
+    last_time: float | None
+    fingerprint: str
+    index: str
+    index_path: str | None
+    index_note: str | None
+    truncation: str | None
+    damaged: list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A jump between two files, forward or back: part `part` begins at trajectory frame `frame`, after the jump."""
+
+    part: int
+    frame: int
+    time_before: float | None
+    time_after: float | None
+    step_before: int | None
+    step_after: int | None
+
+    @property
+    def turns_back(self) -> bool:
+        """Whether time, or the step where there are no times, does not go on but back."""
+        if self.time_before is not None and self.time_after is not None and self.time_after != self.time_before:
+            return self.time_after < self.time_before
+        if self.step_before is not None and self.step_after is not None:
+            return self.step_after <= self.step_before
+        return self.time_before is not None
+
+    def __str__(self) -> str:
+        timed = self.time_before is not None and self.time_after is not None
+        if self.turns_back:
+            if timed and self.time_after < self.time_before:  # type: ignore[operator]
+                before, after = shortest(self.time_before), shortest(self.time_after)  # type: ignore[arg-type]
+                return f"time goes back from {before} to {after} ps before frame {self.frame}"
+            return f"the step goes from {self.step_before} to {self.step_after} before frame {self.frame}"
+        if timed:
+            between = f"{shortest(self.time_before)} and {shortest(self.time_after)} ps"  # type: ignore[arg-type]
+        else:
+            between = f"steps {self.step_before} and {self.step_after}"
+        return f"gap before frame {self.frame}: nothing between {between}"

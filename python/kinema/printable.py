@@ -1,0 +1,66 @@
+"""Text and numbers as they are printed.
+
+Text from files and names has no control characters, which a terminal would obey; numbers have the digits that they
+have: most times are float32, or multiples of one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["are_float32", "counted", "printable", "printable_lines", "shortest"]
+
+# of float32: time steps are stored as such, and times are their multiples
+_RELATIVE_ERROR = 2.0**-23
+_ABSOLUTE_ERROR = 0.01
+_ALL_DIGITS = 15
+# powers of ten between which numbers are written without an exponent
+_PLAIN = (1e-5, 1e15)
+
+
+def printable(text: object) -> str:
+    """The text in one line; what Unicode calls not printable is escaped as in Python: `\\x1b`, `\\n`, `\\udcff`."""
+    found = str(text)
+    if found.isprintable():
+        return found
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in found)
+
+
+def printable_lines(text: object) -> str:
+    """The same of a text of several lines, whose line breaks stay."""
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
+def are_float32(values: NDArray[Any]) -> bool:
+    """Whether all values are float32 exactly, as are times of formats that store them so."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+    return bool(np.array_equal(single.astype(np.float64), values, equal_nan=True))
+
+
+def counted(number: int, name: str) -> str:
+    """As in "1 worker", "2 workers", "47,681 atoms"."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def shortest(value: float, digits: int | None = None) -> str:
+    """A number for messages: "0.1", "1234567.5", "98" for 97.9999914.
+
+    It has the fewest digits that agree with the value within the rounding of float32 (and within 0.01); with `digits`
+    that many at most: a difference of two numbers has fewer than these.
+    """
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    tolerance = min(_RELATIVE_ERROR * abs(value), _ABSOLUTE_ERROR)
+    rounded = (float(f"{value:.{count}g}") for count in range(1, (digits or _ALL_DIGITS) + 1))
+    number = value
+    for number in rounded:
+        if abs(number - value) <= tolerance:
+            break
+    if _PLAIN[0] <= abs(value) < _PLAIN[1]:
+        return str(np.format_float_positional(number, trim="-"))
+    return str(np.format_float_scientific(number, trim="-"))

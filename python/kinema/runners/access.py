@@ -1,0 +1,109 @@
+"""The registry of access methods: how the frames of a run are read, by name, as the publications compare it.
+
+A method is data: what it needs, and how ranks and plans treat it. Those of the core are declared here; other rooms
+attach theirs with `register_access`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinema.errors import ArgumentError
+
+__all__ = ["AccessMethod", "access_method", "access_names", "register_access"]
+
+
+@dataclass(frozen=True)
+class AccessMethod:
+    """One way to read the frames of a run.
+
+    Attributes
+    ----------
+    name : str
+    description : str
+        In a few words, for plans.
+    loads_pieces : bool
+        All frames of a piece of work are in memory before the first of them is computed; such a piece is never cut.
+    collective : bool
+        All ranks take part in each read, so that none can take work ahead of the others.
+    runner, format : str, optional
+        The only runner and the only file format that it works with; None for any.
+    check_packages : function, optional
+        Called with the name where runner and format fit; raises ArgumentError where a package is missing.
+    rank_reader : str, optional
+        "module:class" of the `kinema.runners.mpi.reading.RankReader` that replaces the core's reads on MPI ranks; it
+        decodes whole frames itself. None: the core reads.
+    """
+
+    name: str
+    description: str
+    loads_pieces: bool = False
+    collective: bool = False
+    runner: str | None = None
+    format: str | None = None
+    check_packages: Callable[[str], None] | None = None
+    rank_reader: str | None = None
+
+    @property
+    def plan_access(self) -> str:
+        """The access that plans of the core are made with: "direct" where the core does not read."""
+        return self.name if self.rank_reader is None else "direct"
+
+    def check(self, runner: str, format: str | None = None) -> None:
+        """ArgumentError where this runner or format does not fit, or a package is missing, in this order.
+
+        `format` None: of files that are not open yet; then packages are not looked for either.
+        """
+        if self.runner not in (None, runner):
+            raise ArgumentError(f"access {self.name!r} is for runner={self.runner!r}, and this is {runner!r}")
+        if format is None:
+            return
+        if self.format not in (None, format):
+            raise ArgumentError(f"access {self.name!r} is for {self.format} files, and this is a {format} file")
+        if self.check_packages is not None:
+            self.check_packages(self.name)
+
+
+_METHODS: dict[str, AccessMethod] = {}
+# packages that register methods of their own, imported when a name is asked for
+_EXTENSIONS = ("kinema.studies",)
+
+
+def register_access(method: AccessMethod) -> None:
+    """Adds a method under its name, after those that are there. ArgumentError for a name that is taken."""
+    if method.name in _METHODS:
+        raise ArgumentError(f"access {method.name!r} is registered already")
+    _METHODS[method.name] = method
+
+
+def access_names() -> tuple[str, ...]:
+    """The names of all methods, "direct" first."""
+    _load_extensions()
+    return tuple(_METHODS)
+
+
+def access_method(name: str) -> AccessMethod:
+    """The method of that name; ArgumentError for another."""
+    if name not in _METHODS:
+        _load_extensions()
+    if name not in _METHODS:
+        raise ArgumentError(f"access must be one of {', '.join(map(repr, _METHODS))}, found {name!r}")
+    return _METHODS[name]
+
+
+def _load_extensions() -> None:
+    for module in _EXTENSIONS:
+        importlib.import_module(module)
+
+
+for _method in (
+    AccessMethod("direct", "blocks of frames, of which the selected atoms are read"),
+    AccessMethod("frame", "one frame at a time with all of its atoms, of which the selected ones are picked"),
+    AccessMethod("subset", "one frame at a time, of which the selected atoms are read"),
+    AccessMethod(
+        "in-memory", "all frames of a piece with all of their atoms, before the first is computed", loads_pieces=True
+    ),
+):
+    register_access(_method)

@@ -1,0 +1,103 @@
+"""A plugin of the Dask scheduler that records every state transition of the tasks of one pass.
+
+`Transitions` runs in the scheduler's process; `Recording` is the client's side, which fetches what was recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from distributed import Client
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from kinema.runners.task_times import Transition
+
+__all__ = ["Recording", "Transitions"]
+
+# a transition as it is recorded: task, start, finish, worker, time, actions, bytes
+_Row = tuple[str, str, str, str, float, list[tuple[str, float, float]], int]
+
+
+class Transitions(SchedulerPlugin):  # type: ignore[misc]
+    """Records transitions of tasks whose keys begin with `prefix`, and the workers that leave."""
+
+    def __init__(self, prefix: str) -> None:
+        self.name = prefix
+        self.rows: list[_Row] = []
+        self.lost: list[str] = []
+
+    def transition(self, key: Any, start: str, finish: str, *_args: Any, **details: Any) -> None:
+        """See distributed's `SchedulerPlugin`."""
+        if not str(key).startswith(self.name):
+            return
+        actions = [(one["action"], one["start"], one["stop"]) for one in details.get("startstops") or ()]
+        worker = str(details.get("worker") or "")
+        self.rows.append((str(key), start, finish, worker, time.time(), actions, int(details.get("nbytes") or 0)))
+
+    def remove_worker(self, scheduler: Any, worker: str, **_details: Any) -> None:
+        """See distributed's `SchedulerPlugin`."""
+        self.lost.append(worker)
+
+
+class Recording:
+    """The plugin of one pass: registered with the scheduler, read, and removed again.
+
+    Attributes
+    ----------
+    refused : str
+        Why nothing was recorded, or "".
+    """
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self.refused = ""
+        try:
+            client.register_plugin(Transitions(prefix), name=prefix)
+        except Exception as error:
+            # a scheduler that may not unpickle objects of clients, or that lacks Kinema: the run goes on without
+            self.refused = str(error).splitlines()[0] if str(error) else type(error).__name__
+
+    def end(self) -> tuple[list[_Row], list[str]]:
+        """The recorded transitions, and the workers that left. Removes the plugin."""
+        if self.refused:
+            return [], []
+        rows: list[_Row]
+        lost: list[str]
+        try:
+            rows, lost = self._client.run_on_scheduler(_recorded, name=self._prefix)
+            self._client.unregister_scheduler_plugin(self._prefix)
+        except OSError as error:
+            # all results have arrived, so the pass succeeds without its record
+            self.refused = f"the scheduler was lost before the record was fetched ({error})"
+            return [], []
+        return rows, lost
+
+    def abandon(self) -> None:
+        """Removes the plugin after an error; errors of a lost scheduler are dropped in favour of the first one."""
+        if not self.refused and self._client.status == "running":
+            with contextlib.suppress(OSError):
+                self._client.unregister_scheduler_plugin(self._prefix)
+
+
+def transitions_since(rows: list[_Row], began: float) -> tuple[Transition, ...]:
+    """The rows with times in seconds from the beginning of the pass."""
+    return tuple(
+        Transition(
+            task,
+            start,
+            finish,
+            worker,
+            at - began,
+            tuple((action, first - began, last - began) for action, first, last in actions),
+            nbytes,
+        )
+        for task, start, finish, worker, at, actions, nbytes in rows
+    )
+
+
+def _recorded(name: str, dask_scheduler: Any) -> tuple[list[_Row], list[str]]:
+    plugin = dask_scheduler.plugins[name]
+    return plugin.rows, plugin.lost

@@ -1,0 +1,225 @@
+"""`TaskSubmitter`: submits tasks to a Dask cluster, fetches their results, cancels what is left.
+
+What all tasks share (`SharedResult`) is the result of a task, not scattered data: if all workers that hold it are lost,
+Dask computes it again, and then the tasks that depend on it. What the tasks do, how many there are and how large, is
+decided in `runner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import dask
+from distributed import Client, Future, KilledWorker
+
+from kinema.errors import WorkerError
+
+__all__ = ["SharedResult", "TaskSubmitter"]
+
+# seconds between polls of the cluster's workers
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A submitted task: its argument, and a description for error messages."""
+
+    future: Future
+    argument: Any
+    description: str
+
+
+class SharedResult:
+    """An object that tasks share: one copy on each worker that runs one of them, until it is released."""
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+        self._future: Future | None = None
+
+    def future_for(self, client: Client) -> Future:
+        """The future that tasks take as an argument; submitted by the first call."""
+        if self._future is None or self._future.client is not client:
+            # a task group of its own: the scheduler expects tasks of one group to take equally long
+            key = f"kinema_shared-{uuid.uuid4().hex}"
+            # Dask warns that large data should be scattered, but scattered data is lost with its workers
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+                self._future = client.submit(_identity, self._content, key=key, pure=False)
+        return self._future
+
+    def release(self) -> None:
+        """Removes it from all workers, also while a traceback still refers to this object."""
+        if self._future is not None:
+            self._future.release()
+            self._future = None
+
+
+class TaskSubmitter:
+    """Submits tasks `function(*lasting_results, shared, argument)`; what is shared reaches each worker once.
+
+    Leaving the context cancels tasks that have not completed, and releases `shared`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    prefix : str
+        Of the keys of all tasks.
+    function : callable
+        Of a module that workers can import.
+    shared : object
+    lasting_results : sequence of SharedResult
+        What tasks share beyond this context.
+    addresses : list of str or None
+        Workers to be used as long as any of them is left; None: all, also those that join later.
+    patience : float
+        Seconds without any worker until `completed` raises.
+
+    Attributes
+    ----------
+    threads : dict of str to int
+        Threads of each worker, by its address, as of the last poll.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        prefix: str,
+        function: Callable[..., Any],
+        shared: Any,
+        addresses: Sequence[str] | None,
+        patience: float,
+        *,
+        lasting_results: Sequence[SharedResult] = (),
+    ) -> None:
+        self.threads: dict[str, int] = {}
+        self._client = client
+        self._prefix = prefix
+        self._function = function
+        self._shared = [*lasting_results, SharedResult(shared)]
+        self._addresses = None if addresses is None else list(addresses)
+        self._patience = patience
+        self._pending: dict[str, _Task] = {}
+        # keys of completed tasks with their results, or what Dask raised instead
+        self._results: queue.SimpleQueue[tuple[str, Any, Exception | None]] = queue.SimpleQueue()
+        self._submitted = 0
+        self._polled_at = self._workers_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._poll_cluster()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._client.status == "running":
+            # a connection that fails here has failed before, with a better message
+            with contextlib.suppress(OSError):
+                self._client.cancel([task.future for task in self._pending.values()], force=True)
+        self._pending.clear()
+        self._shared[-1].release()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of the tasks that are submitted and not completed."""
+        return set(self._pending)
+
+    def submit(self, argument: Any, description: str, addresses: list[str] | None = None) -> None:
+        """Submits a task, to workers with these addresses if there are any; `description` is for error messages."""
+        if addresses is None:
+            addresses = self._addresses
+        self._submitted += 1
+        key = f"{self._prefix}-{self._submitted}"
+        try:
+            future = self._client.submit(
+                self._function,
+                *(one.future_for(self._client) for one in self._shared),
+                argument,
+                key=key,
+                pure=False,
+                workers=addresses,
+                # those that are named may be lost
+                allow_other_workers=addresses is not None,
+            )
+        except OSError:
+            raise self._connection_lost() from None
+        self._pending[key] = _Task(future, argument, description)
+        asyncio.run_coroutine_threadsafe(self._fetch(key, future), self._client.loop.asyncio_loop)
+
+    async def _fetch(self, key: str, future: Future) -> None:
+        try:
+            self._results.put((key, await future, None))
+        except Exception as error:
+            self._results.put((key, None, error))
+
+    def completed(self, timeout: float) -> list[tuple[Any, Any]]:
+        """Arguments and results of tasks that have completed since the last call; waits `timeout` seconds at most.
+
+        Raises
+        ------
+        WorkerError
+            For a task whose workers were lost several times, one that Dask cannot run, and a lost cluster.
+        """
+        arrived: list[tuple[str, Any, Exception | None]] = []
+        with contextlib.suppress(queue.Empty):
+            arrived.append(self._results.get(timeout=timeout))
+            while True:
+                arrived.append(self._results.get_nowait())
+        if self._client.status != "running":
+            raise self._connection_lost()
+        results: list[tuple[Any, Any]] = []
+        for key, result, error in arrived:
+            task = self._pending.pop(key)
+            if isinstance(error, OSError):
+                raise self._connection_lost()
+            if error is not None:
+                raise _failure(error, task.description)
+            results.append((task.argument, result))
+        if time.monotonic() - self._polled_at >= _POLL_SECONDS:
+            self._poll_cluster()
+        return results
+
+    def _poll_cluster(self) -> None:
+        """Updates `threads`; WorkerError after `patience` seconds without workers, and for a lost scheduler."""
+        try:
+            self.threads = self._client.nthreads()
+        except OSError:
+            raise self._connection_lost() from None
+        self._polled_at = time.monotonic()
+        if self.threads:
+            self._workers_at = self._polled_at
+        elif self._polled_at - self._workers_at > self._patience:
+            raise WorkerError(
+                f"no Dask worker has been there for {self._patience:.0f} s; the scheduler is {self._address()}"
+            )
+
+    def _connection_lost(self) -> WorkerError:
+        return WorkerError(
+            f"the connection to the Dask scheduler {self._address()} is lost; with a checkpoint the same command goes "
+            "on, on any runner"
+        )
+
+    def _address(self) -> str:
+        scheduler = self._client.scheduler
+        return "that was" if scheduler is None else str(scheduler.address)
+
+
+def _identity(content: Any) -> Any:
+    """The task of a `SharedResult`."""
+    return content
+
+
+def _failure(error: Exception, description: str) -> WorkerError:
+    if not isinstance(error, KilledWorker):
+        return WorkerError(f"{description} could not be run by Dask: {type(error).__name__}: {error}")
+    last = getattr(error.last_worker, "address", error.last_worker)
+    return WorkerError(
+        f"{error.allowed_failures + 1} Dask workers were lost while they had {description}, the last of them {last}; "
+        "systems kill when memory runs out: use fewer workers on a machine"
+    )

@@ -1,0 +1,1 @@
+"""Runners of this machine: one worker, threads, worker processes."""

@@ -1,0 +1,51 @@
+"""Starting Python interpreters for workers of this machine, without the caller's script."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from kinema.errors import ArgumentError, from_os
+
+__all__ = ["JOB_SIGNALS", "ignore_job_signals", "start_interpreter"]
+
+# signals of Ctrl-C and of batch systems, which every process of a job receives; the parent alone acts on them
+JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
+
+
+def start_interpreter(code: str, descriptor: int, name: str) -> subprocess.Popen[bytes]:
+    """A process that runs `code` and inherits the file of that descriptor; `name` is what errors call it.
+
+    `JOB_SIGNALS` are blocked there until the code calls `ignore_job_signals`.
+
+    Raises ArgumentError where this program has no interpreter to start, and what `from_os` makes of the reason where it
+    does not start.
+    """
+    if not sys.executable:
+        raise ArgumentError(f"{name} needs a Python interpreter to start, and this program has none to name")
+    # the paths first: the package is imported from where this process has it
+    code = f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; {code}"
+    # one thread each, also for the libraries that numpy calls
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # they must not end the interpreter before the worker ignores them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, JOB_SIGNALS)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            env={**os.environ, **threads},
+        )
+    except OSError as error:
+        raise from_os(f"cannot start {name}", error, sys.executable) from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_job_signals() -> None:
+    """Ignores the signals of a job from now on, in a process that `start_interpreter` has started."""
+    for number in JOB_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, JOB_SIGNALS)

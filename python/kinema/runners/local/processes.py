@@ -1,0 +1,301 @@
+"""The runner with processes: pieces of the merge tree are assigned to idle worker processes of this machine.
+
+Processes end with the run and share no memory. `worker` is what each of them executes, `worker_pool` starts and ends
+them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from kinema import _core
+from kinema.errors import says_enough
+from kinema.progress import Report, report_slowest
+from kinema.resources import default_memory, worker_count
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.local.worker import (
+    Calls,
+    Done,
+    PieceTimes,
+    Progress,
+    Ready,
+    Returned,
+    WorkerFailure,
+    WorkerSetup,
+    store_files,
+)
+from kinema.runners.local.worker_pool import WorkerHandle, WorkerPool
+from kinema.runners.reduction import Leaves, Reduction, frames_in, insert_nodes
+from kinema.runners.scheduler import SchedulePolicy, Scheduler, WorkPlan
+from kinema.runners.serialization import serialize
+from kinema.runners.worker_timer import pass_timings
+
+__all__ = ["ProcessesRunner"]
+
+# pieces of work that a worker holds: it goes on with the second while the parent takes in the first
+_PIECES_AHEAD = 2
+# seconds between reports of progress
+_TICK = 0.1
+# seconds between two polls that count as silence of a worker at most
+_LONGEST_POLL = 1.0
+
+
+class ProcessesRunner(Runner):
+    """Runs on processes, by default of one thread each; results are the same to the bit as those of threads.
+
+    Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
+    libraries that are not to be used from several threads.
+
+    Each process is a fresh interpreter (no fork: threads and locks would be copied) that imports Kinema and not the
+    caller's script. So a script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner.
+    Processes are sent recipes (files, frames, kernels' arguments) and send back partials as bytes; frame indices go
+    through a temporary folder. They end with the run, with an exception, and also when this process is killed.
+
+    Parameters
+    ----------
+    threads_per_worker : int
+        Threads of a process. Their times add up.
+    schedule : {"dynamic", "static"}
+        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
+    oversubscribe : int, optional
+        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
+
+    Raises
+    ------
+    WorkerError
+        For a process that was killed or could not start. Errors of a worker are raised as they are, with path, frame
+        and byte.
+    """
+
+    name = "processes"
+
+    def __init__(
+        self, *, threads_per_worker: int = 1, schedule: str | None = None, oversubscribe: int | None = None
+    ) -> None:
+        self._threads = worker_count(threads_per_worker, "threads_per_worker")
+        self._policy = SchedulePolicy(schedule, oversubscribe)
+        # of the session that a thread is in
+        self._lasting = threading.local()
+
+    def map_reduce(self, request: PassRequest) -> PassResult:
+        """See `Runner.map_reduce`; `memory` is divided among the processes."""
+        began = time.monotonic()
+        work_plan, plan, reduction = self._policy.divide(
+            request,
+            workers=self._wanted(request.workers),
+            threads=self._threads,
+            memory=request.memory or default_memory(),
+        )
+        with self._pool() as pool, pool.pass_workers(work_plan.workers) as used_workers:
+            store_files(request.trajectory, used_workers.folder)
+            WorkerSetup(request.jobs, work_plan, began).store(used_workers.folder)
+            used_workers.begin()
+            cuts = plan.partition(request.trajectory)
+            piece_scheduler = work_plan.piece_scheduler(cuts, ahead=_PIECES_AHEAD, limit=reduction.limit)
+            _ProcessesPass(plan, request.kernels, used_workers.workers, reduction, piece_scheduler).run(
+                request.progress
+            )
+            timers = [worker.worker_timer for worker in used_workers.workers]
+        timings = pass_timings(timers, time.monotonic() - began, plan.n_frames, reduction.restored)
+        words = f"{plan.explain(piece_scheduler.decoded_twice)}\nnote: {_describe(work_plan)}"
+        return PassResult(reduction.partials(), timings, words)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Processes of a pass, or of a `map`, stay for the next one; they end with the context.
+
+        It counts for the thread that enters it.
+        """
+        if getattr(self._lasting, "pool", None) is not None:
+            yield
+            return
+        with WorkerPool(self._threads) as pool:
+            self._lasting.pool = pool
+            try:
+                yield
+            finally:
+                self._lasting.pool = None
+
+    def _pool(self) -> AbstractContextManager[WorkerPool]:
+        """The pool of the session, or one for this pass."""
+        pool: WorkerPool | None = getattr(self._lasting, "pool", None)
+        return WorkerPool(self._threads) if pool is None else nullcontext(pool)
+
+    def _wanted(self, workers: int | None) -> int:
+        """Number of processes; by default so many that their threads share the cores."""
+        return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
+
+    def local_threads(self, workers: int | None) -> int:
+        """As many as all worker processes have."""
+        return self._wanted(workers) * self._threads
+
+    def concurrency(self, workers: int | None) -> int:
+        """See `Runner.concurrency`: as many as this process may run at once, or as asked for."""
+        return worker_count(workers)
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        computations: Sequence[Any],
+        *,
+        workers: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """See `Runner.map`; results come back pickled."""
+        if not computations:
+            return []
+        used = min(worker_count(workers), len(computations))
+        mapping = _MapCalls(len(computations), progress)
+        with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
+            Calls(serialize(function), [serialize(one) for one in computations], self._threads).store(
+                used_workers.folder
+            )
+            used_workers.begin()
+            return mapping.run(used_workers.workers)
+
+
+def _describe(work_plan: WorkPlan) -> str:
+    threads = "one thread" if work_plan.threads == 1 else f"{work_plan.threads} threads"
+    return f"each worker is a process with {threads}, {work_plan.workers} of them, {work_plan.schedule} schedule"
+
+
+def _note_silence(workers: Sequence[WorkerHandle], polled: float, *, if_stopped: bool = False) -> float:
+    """Adds the time since `polled` to the silence of workers, see `WorkerHandle.note_silence`; returns the time now."""
+    now = time.monotonic()
+    for worker in workers:
+        # this process may have been stopped itself meanwhile
+        worker.note_silence(min(now - polled, _LONGEST_POLL), if_stopped=if_stopped)
+    return now
+
+
+class _MapCalls:
+    """Assigns the arguments of a function to workers, one at a time."""
+
+    def __init__(self, total: int, progress: Callable[[int], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._next = 0
+        self._values: dict[int, Any] = {}
+
+    def describe(self, numbers: Leaves) -> str:
+        """What a worker has, for errors."""
+        return f"part {numbers[0] + 1} of {self._total}"
+
+    def run(self, handles: list[WorkerHandle]) -> list[Any]:
+        """What the function returned, in the order of its arguments."""
+        workers = {worker.connection: worker for worker in handles}
+        polled = time.monotonic()
+        while len(self._values) < self._total:
+            for connection in wait(list(workers), timeout=_TICK):
+                assert isinstance(connection, Connection)  # wait returns some of its arguments
+                self._take(workers[connection])
+            polled = _note_silence(handles, polled, if_stopped=True)
+        return [self._values[number] for number in range(self._total)]
+
+    def _take(self, worker: WorkerHandle) -> None:
+        match worker.receive():
+            case Ready() as ready:
+                if worker.matches_pass(ready):
+                    self._order(worker)
+            case Returned([value]):
+                number, _ = worker.pieces.popleft()
+                self._order(worker)
+                self._values[number] = pickle.loads(value)
+                if self._progress is not None:
+                    self._progress(number)
+            case WorkerFailure(packed, text):
+                error: BaseException = pickle.loads(packed)
+                part = f", {self.describe(worker.pieces[0])}" if worker.pieces else ""
+                error.add_note(f"on {worker}{part}:\n{text}")
+                raise error
+
+    def _order(self, worker: WorkerHandle) -> None:
+        if self._next < self._total:
+            self._next += 1
+            worker.order((self._next - 1, self._next))
+
+
+class _ProcessesPass:
+    """Assigns the missing leaves of a plan to workers and inserts the nodes that they send into the tree."""
+
+    def __init__(
+        self,
+        plan: _core.Plan,
+        kernels: Sequence[_core.Kernel],
+        workers: list[WorkerHandle],
+        reduction: Reduction,
+        piece_scheduler: Scheduler,
+    ) -> None:
+        self._plan = plan
+        self._kernels = kernels
+        self._workers = workers
+        self._reduction = reduction
+        self._piece_scheduler = piece_scheduler
+        self._leaves_done = 0
+        self._frames_done = reduction.restored
+
+    def run(self, progress: Report | None) -> None:
+        """Fills the tree."""
+        workers = {worker.connection: worker for worker in self._workers}
+        began = polled = time.monotonic()
+        wanted = self._piece_scheduler.left
+        while self._leaves_done < wanted:
+            for connection in wait(list(workers), timeout=_TICK):
+                assert isinstance(connection, Connection)  # wait returns some of its arguments
+                self._take(workers[connection])
+            if time.monotonic() - polled >= _TICK:
+                polled = _note_silence(self._workers, polled)
+                self._reduction.poll()
+                if progress is not None:
+                    running = sum(worker.running for worker in self._workers)
+                    progress(self._frames_done + running, self._plan.n_frames)
+                    frames = {str(worker): worker.frames + worker.running for worker in self._workers}
+                    report_slowest(progress, frames, time.monotonic() - began)
+        if progress is not None:
+            progress(self._frames_done, self._plan.n_frames)
+
+    def _take(self, worker: WorkerHandle) -> None:
+        """Handles one message."""
+        message = worker.receive()
+        match message:
+            case Ready() as ready:
+                if worker.matches_pass(ready):
+                    for _ in range(_PIECES_AHEAD):
+                        self._order(worker)
+            case Progress():
+                worker.running = message.frames
+            case PieceTimes():
+                worker.record(message)
+            case Done():
+                # first, so that the worker goes on meanwhile
+                self._order(worker)
+                self._merge(worker, message)
+            case WorkerFailure(packed, text):
+                error: BaseException = pickle.loads(packed)
+                if not says_enough(error):
+                    error.add_note(f"{worker}:\n{text}")
+                raise error
+
+    def _order(self, worker: WorkerHandle) -> None:
+        """Assigns the next leaves, if any are left."""
+        piece = self._piece_scheduler.take(worker.number)
+        if piece is not None:
+            worker.order(piece)
+
+    def _merge(self, worker: WorkerHandle, done: Done) -> None:
+        size = insert_nodes(self._reduction.tree, self._kernels, done.nodes)
+        first, stop = piece = worker.pieces.popleft()
+        worker.running = 0
+        self._leaves_done += stop - first
+        frames = frames_in(self._plan, piece)
+        worker.frames += frames
+        self._frames_done += frames
+        self._piece_scheduler.record(stop - first, done.timings["wall"], size)
+        worker.worker_timer.cpu = done.cpu
+        worker.worker_timer.add(done.timings)

@@ -1,0 +1,28 @@
+"""The serial runner: one worker, whatever the machine has. It is the runner with threads with one thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kinema.errors import ArgumentError
+from kinema.resources import worker_count
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.local.threads import ThreadsRunner
+
+__all__ = ["SerialRunner"]
+
+
+class SerialRunner(Runner):
+    """Runs on one worker, in the calling thread of Python; ArgumentError where more are asked for."""
+
+    name = "serial"
+
+    def local_threads(self, workers: int | None) -> int:
+        """One."""
+        return 1
+
+    def map_reduce(self, request: PassRequest) -> PassResult:
+        """See `Runner.map_reduce`."""
+        if request.workers is not None and worker_count(request.workers) != 1:
+            raise ArgumentError(f"the serial runner has one worker, asked for {request.workers}; use runner='threads'")
+        return ThreadsRunner().map_reduce(replace(request, workers=1))

@@ -1,0 +1,36 @@
+"""The runner with threads: threads of this process, in Rust, take one leaf after the other. They end with the pass."""
+
+from __future__ import annotations
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.resources import default_memory, worker_count
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.reduction import Reduction
+from kinema.runners.timings import PassTimings
+
+__all__ = ["ThreadsRunner"]
+
+
+class ThreadsRunner(Runner):
+    """Runs on threads; the global interpreter lock is free meanwhile."""
+
+    name = "threads"
+
+    def map_reduce(self, request: PassRequest) -> PassResult:
+        """See `Runner.map_reduce`."""
+        plan = request.plan(memory=request.memory or default_memory(), workers=worker_count(request.workers))
+        reduction = request.reduction or Reduction(plan, request.kernels)
+        report = reduction.report(request.progress)
+        timings = _core.run_into(
+            request.trajectory, plan, request.jobs, reduction.tree, reduction.missing, progress=report
+        )
+        passes = PassTimings.from_core(timings, plan.n_frames, reduction.restored)
+        return PassResult(reduction.partials(), passes, plan.explain())
+
+    def concurrency(self, workers: int | None) -> int:
+        """ArgumentError: threads would share what a function of another library holds, such as a reader."""
+        raise ArgumentError(
+            f"the runner {self.name!r} cannot compute parts of other libraries' analyses, which threads would share; "
+            "use 'processes', 'dask' or 'serial'"
+        )

@@ -1,0 +1,291 @@
+"""The main function of a worker process of the `processes` runner: opens, plans, runs the leaves that it is sent.
+
+The parent decides which leaves these are, and what follows from an error or the end of a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+
+from kinema import _core
+from kinema.errors import InternalError, from_os
+from kinema.resources import share_of_machine
+from kinema.runners.base import Job
+from kinema.runners.local.interpreter import ignore_job_signals
+from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
+from kinema.runners.scheduler import WorkPlan
+from kinema.runners.serialization import serialize, serialize_error
+from kinema.runners.timings import block_column
+from kinema.snapshot import TrajectorySnapshot
+
+__all__ = [
+    "Begin",
+    "Calls",
+    "Done",
+    "Message",
+    "PieceTimes",
+    "Progress",
+    "Ready",
+    "Returned",
+    "WorkerFailure",
+    "WorkerSetup",
+    "call",
+    "main",
+    "store_files",
+]
+
+# seconds that a process waits for the end of a parent that has closed its connection
+_PATIENCE = 1.0
+_SETUP_NAME = "setup.pickle"
+_FILES_NAME = "files.pickle"
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerSetup:
+    """What all workers of a pass need besides the files, in a file of its folder. It holds no handle and no index.
+
+    `began` is the start of the pass on the clock `time.monotonic`, which all processes of a machine share.
+    """
+
+    jobs: Sequence[Job]
+    work_plan: WorkPlan
+    began: float
+
+    def store(self, folder: str) -> None:
+        """Writes it into the folder of a pass; FileIOError where the disk is full."""
+        _store(self, folder)
+
+    def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
+        """Opens, plans, reports that the worker is ready, and returns what runs leaves; `cpu` as in `_Worker`."""
+        return _Worker(connection, folder, self, cpu)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The same for workers that call a function, as in `Runner.map`: pickled, with its arguments."""
+
+    function: bytes
+    arguments: Sequence[bytes]
+    threads: int = 1
+
+    def store(self, folder: str) -> None:
+        """Writes it into the folder of a pass; FileIOError where the disk is full."""
+        _store(self, folder)
+
+    def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
+        """Reports that the worker is ready, and returns what calls the function."""
+        return _Caller(connection, folder, self)
+
+
+def _store(content: WorkerSetup | Calls, folder: str) -> None:
+    path = Path(folder) / _SETUP_NAME
+    try:
+        path.write_bytes(pickle.dumps(content))
+    except OSError as error:
+        raise from_os("cannot store what worker processes need", error, str(path)) from None
+
+
+def store_files(trajectory: _core.Trajectory, folder: str) -> None:
+    """Writes the snapshot of the files into the folder of a pass; FileIOError where the disk is full."""
+    path = Path(folder) / _FILES_NAME
+    try:
+        with path.open("wb") as file:
+            pickle.dump(TrajectorySnapshot.of(trajectory), file, protocol=5)
+    except OSError as error:
+        raise from_os("cannot store what worker processes need", error, str(path)) from None
+
+
+def _load(folder: str) -> WorkerSetup | Calls:
+    found = pickle.loads((Path(folder) / _SETUP_NAME).read_bytes())
+    if not isinstance(found, WorkerSetup | Calls):
+        raise InternalError(f"the setup of a worker is of another type, found {type(found).__name__}")
+    return found
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The message that a pass begins: the folder with its setup."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The worker has loaded the setup in a folder; `start` in seconds from the beginning of that pass."""
+
+    start: float
+    folder: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Frames done of the piece of work at hand."""
+
+    frames: int
+
+
+@dataclass(frozen=True)
+class PieceTimes:
+    """Comes before Done, in seconds: from the last piece to this one (sending, waiting), packing what this one gave,
+    and from the beginning of the pass until that was packed.
+    """
+
+    between: float
+    packing: float
+    done_at: float
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the pass began."""
+
+    nodes: list[SerializedNode]
+    timings: _core.RunTimings
+    cpu: float
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerFailure:
+    """The worker has failed: the pickled error, its traceback."""
+
+    error: bytes
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """What calls of a function have returned, each pickled."""
+
+    values: list[bytes]
+
+
+Message = Ready | Progress | PieceTimes | Done | Returned | WorkerFailure
+
+
+def main(descriptor: int, folder: str, parent: int) -> None:
+    """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed.
+
+    `folder` is that of the pool, which holds the folders of its passes.
+    """
+    ignore_job_signals()
+    connection = Connection(descriptor)
+    orders: SimpleQueue[Begin | Leaves] = SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, orders, folder, parent), daemon=True).start()
+    worker: _Worker | _Caller | None = None
+    cpu = 0.0  # the start of the process counts in its first pass
+    try:
+        while True:
+            order = orders.get()
+            if isinstance(order, Begin):
+                worker = None  # closes the files of the pass before
+                worker = _load(order.folder).begin(connection, order.folder, cpu)
+            elif worker is None:
+                raise InternalError(f"a worker was sent {order} before a pass began")
+            else:
+                worker.run(*order)
+                cpu = time.process_time()
+    except BaseException as error:
+        _give_up(connection, error)
+
+
+def _listen(connection: Connection, orders: SimpleQueue[Begin | Leaves], folder: str, parent: int) -> None:
+    """Queues orders; ends the process, whatever it does, when the parent has closed its end or died."""
+    try:
+        while True:
+            orders.put(connection.recv())
+    except (EOFError, OSError):
+        # a parent that lives kills this process now; one that is dying closes its files a moment before it is gone
+        until = time.monotonic() + _PATIENCE
+        while os.getppid() == parent and time.monotonic() < until:
+            time.sleep(0.005)
+        if os.getppid() != parent:
+            # the parent cannot remove the folder any more; other workers may be removing it, too
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+
+def _give_up(connection: Connection, error: BaseException) -> None:
+    failed = WorkerFailure(serialize_error(error, "in a worker process"), traceback.format_exc())
+    try:
+        connection.send(failed)
+    except OSError:
+        # the parent is gone or has ended the run
+        os._exit(1)
+
+
+class _Worker:
+    """The trajectory, opened anew, and the same plan as the parent's; `cpu`: of the process before this pass."""
+
+    def __init__(self, connection: Connection, folder: str, setup: WorkerSetup, cpu: float = 0.0) -> None:
+        self._connection = connection
+        self._cpu = cpu
+        self._jobs = setup.jobs
+        self._began = setup.began
+        self._trajectory, self._plan = _open_and_plan(setup, folder)
+        self._free = time.monotonic()
+        connection.send(Ready(self._free - self._began, folder))
+
+    def run(self, start: int, stop: int) -> None:
+        """Runs the leaves `start` to `stop` and sends what they gave."""
+        begun = time.monotonic()
+        between = begun - self._free
+        nodes, timings = _core.run_leaves(
+            self._trajectory, self._plan, self._jobs, start, stop, progress=self._report_frames
+        )
+        run = time.monotonic()
+        block_column(timings["blocks"], "start")[:] += begun - self._began
+        # bytes by now: that takes time as well
+        message = pickle.dumps(Done(serialize_nodes(nodes), timings, time.process_time() - self._cpu))
+        self._free = time.monotonic()
+        self._connection.send(PieceTimes(between, self._free - run, self._free - self._began))
+        self._connection.send_bytes(message)
+
+    def _report_frames(self, done: int, _total: int) -> None:
+        self._connection.send(Progress(done))
+
+
+class _Caller:
+    """Calls a function with arguments given by number."""
+
+    def __init__(self, connection: Connection, folder: str, calls: Calls) -> None:
+        self._connection = connection
+        self._calls = calls
+        connection.send(Ready(0.0, folder))
+
+    def run(self, start: int, stop: int) -> None:
+        """Calls it with the arguments `start` to `stop` and sends what it returned."""
+        calls = self._calls
+        values = [call(calls.function, packed, calls.threads) for packed in calls.arguments[start:stop]]
+        self._connection.send(Returned(values))
+
+
+def call(function: bytes, argument: bytes, threads: int) -> bytes:
+    """The pickled value of a pickled function for a pickled argument, in one of many processes of a machine.
+
+    The function is unpickled for each call: it may hold state, such as an analysis with results or a
+    reader that stands at a frame, and which calls a worker gets depends on timing. Thread pools of libraries have
+    `threads` threads meanwhile.
+    """
+    with share_of_machine(threads):
+        return serialize(pickle.loads(function)(pickle.loads(argument)))
+
+
+def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
+    """The trajectory of the snapshot in `folder`, and the same plan as the parent's.
+
+    Each file is verified when it is first read: CorruptFileError for one that has changed since the parent opened it.
+    What it has grown by is not seen.
+    """
+    known, data = pickle.loads((Path(folder) / _FILES_NAME).read_bytes())
+    trajectory: _core.Trajectory = known.open(data)
+    return trajectory, setup.work_plan.plan(trajectory, setup.jobs)

@@ -1,0 +1,265 @@
+"""`WorkerPool`: the worker processes of the `processes` runner, as their parent starts, commands and ends them.
+
+`worker` is what each of them executes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kinema.errors import Error, InternalError, WorkerError, from_os
+from kinema.notes import emit
+from kinema.runners.local.interpreter import start_interpreter
+from kinema.runners.local.worker import Begin, Message, PieceTimes, Ready
+from kinema.runners.reduction import Leaves, describe_leaves
+from kinema.runners.worker_timer import WorkerTimer
+
+__all__ = ["PassWorkers", "WorkerHandle", "WorkerPool"]
+
+# seconds until a killed process is given up: it may hang in a call to a file server that does not answer
+_PATIENCE = 10.0
+# seconds without a message from a worker that has work, until that is noted
+_SILENT = 30.0
+
+# words for the pieces from the first number to that before the last
+DescribePiece = Callable[[Leaves], str]
+
+
+class WorkerHandle:
+    """One worker process, and the pieces that it has in this pass."""
+
+    def __init__(self, folder: str, number: int, threads: int) -> None:
+        self.connection, other_end = Pipe()
+        with other_end:
+            descriptor = other_end.fileno()
+            call = f"from kinema.runners.local.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
+            self.process = start_interpreter(call, descriptor, "a worker process")
+        self._describe: DescribePiece = describe_leaves
+        self._folder = ""
+        self.prepare(number, threads)
+
+    def prepare(self, number: int, threads: int) -> None:
+        """Makes it the worker of this number in the next pass, with no pieces and no times."""
+        self.number = number
+        self.worker_timer = WorkerTimer(number, threads)
+        self.pieces: deque[Leaves] = deque()  # assigned and not done
+        self.running = 0  # frames done of the first of them
+        self._silent = 0.0  # seconds that it has work and sends nothing
+        self._noted = False
+        self.frames = 0  # of the pieces that are done
+
+    def begin(self, folder: str, describe: DescribePiece) -> None:
+        """Has it load the setup of a pass from `folder`; `describe` names its pieces in errors."""
+        self._describe = describe
+        self._folder = folder
+        self._send(Begin(folder))
+
+    def matches_pass(self, ready: Ready) -> bool:
+        """Whether it is ready for this pass, not for an earlier one that ended meanwhile."""
+        if ready.folder != self._folder:
+            return False
+        self.worker_timer.start = self.worker_timer.done_at = ready.start
+        self.worker_timer.waited = 0.0
+        return True
+
+    def record(self, times: PieceTimes) -> None:
+        """Adds the times around a piece to its timer."""
+        self.worker_timer.communicate += times.packing
+        self.worker_timer.waited = (self.worker_timer.waited or 0.0) + times.between
+        self.worker_timer.done_at = times.done_at
+
+    def order(self, piece: Leaves) -> None:
+        """Assigns a piece; WorkerError where the process is dead."""
+        self.pieces.append(piece)
+        self._send(piece)
+
+    def receive(self) -> Message:
+        """The next message; WorkerError where the process is dead."""
+        began = time.monotonic()
+        # this thread waits for the rest of a message that has begun, also where the process is stopped by then
+        watch = threading.Timer(_SILENT, copy_context().run, (self._note, _SILENT))
+        watch.daemon = True
+        watch.start()
+        try:
+            packed = self.connection.recv_bytes()
+        except (EOFError, OSError):
+            raise self.died() from None
+        finally:
+            watch.cancel()
+        self._silent, self._noted = 0.0, False
+        # to send it took as long as to receive it; before that it waited for this process
+        took = time.monotonic() - began
+        self.worker_timer.communicate += took
+        if self.worker_timer.waited is not None:
+            self.worker_timer.waited -= took
+        message: Message = pickle.loads(packed)
+        return message
+
+    def note_silence(self, seconds: float, *, if_stopped: bool = False) -> None:
+        """Counts seconds without a message, and notes once that the process does not answer, until it does again.
+
+        `if_stopped`: only where the process is stopped, for workers that send nothing while they compute.
+        """
+        self._silent += seconds
+        if self._silent < _SILENT or self._noted or not (self.pieces or self.worker_timer.start is None):
+            return
+        self._noted = self._note(self._silent, if_stopped=if_stopped)
+
+    def _note(self, seconds: float, *, if_stopped: bool = False) -> bool:
+        """Notes that the process has not answered, and returns whether it did; `if_stopped` as of `note_silence`."""
+        stopped = _is_stopped(self.process.pid)
+        if if_stopped and not stopped:
+            return False
+        hint = "it is stopped, SIGCONT continues it" if stopped else "see whether it still runs"
+        emit([f"{self} has not answered for {seconds:.0f} s {self._doing()}; {hint}"])
+        return True
+
+    def kill(self) -> None:
+        """Ends the process, whatever it does; does not wait."""
+        self.connection.close()
+        self.process.kill()
+
+    def _send(self, order: Begin | Leaves) -> None:
+        try:
+            self.connection.send(order)
+        except OSError:
+            raise self.died() from None
+
+    def died(self) -> Error:
+        """The error for a worker that has closed its end of the connection."""
+        try:
+            code = self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return InternalError(f"{self} has closed its connection and does not end")
+        doing = self._doing()
+        if code >= 0:
+            return WorkerError(f"{self} ended {doing}, exit code {code}; what it wrote to stderr says why")
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = "; systems kill when memory runs out: use fewer workers" if name == "SIGKILL" else ""
+        return WorkerError(f"{self} was ended by {name} {doing}{hint}")
+
+    def _doing(self) -> str:
+        """In words: what it was doing last."""
+        if self.worker_timer.start is None:
+            return "before it was ready"
+        if self.pieces:
+            return f"while it had {self._describe((self.pieces[0][0], self.pieces[-1][1]))}"
+        return "while it waited for work"
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (process {self.process.pid})"
+
+
+@dataclass(frozen=True, eq=False)
+class PassWorkers:
+    """The processes of one pass, and the folder that the parent stores their setup in."""
+
+    workers: list[WorkerHandle]
+    folder: str
+    describe: DescribePiece
+
+    def begin(self) -> None:
+        """Has them load the setup; WorkerError where one has ended already."""
+        for worker in self.workers:
+            worker.begin(self.folder, self.describe)
+
+
+class WorkerPool:
+    """The processes of a pass, or of all passes of a session; leaving the context ends them, whatever they do.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of each process.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self._workers: list[WorkerHandle] = []
+        self._threads = threads
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="kinema-")
+        except OSError as error:
+            raise _no_folder(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(self._workers)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @contextmanager
+    def pass_workers(self, n_workers: int, describe: DescribePiece = describe_leaves) -> Iterator[PassWorkers]:
+        """`n_workers` processes for a pass, those of the pass before first; `describe` as in `WorkerHandle.begin`.
+
+        They start while the caller prepares what they need. An exception ends all, as they may be at work.
+        """
+        if self._folder is None:
+            raise InternalError("a worker pool has workers within its context only")
+        try:
+            self._end([worker for worker in self._workers if worker.process.poll() is not None])
+            for number, worker in enumerate(self._workers[:n_workers]):
+                worker.prepare(number, self._threads)
+            while len(self._workers) < n_workers:
+                self._workers.append(WorkerHandle(self._folder.name, len(self._workers), self._threads))
+            try:
+                folder = tempfile.mkdtemp(dir=self._folder.name)
+            except OSError as error:
+                raise _no_folder(error) from None
+            pass_workers = PassWorkers(self._workers[:n_workers], folder, describe)
+            yield pass_workers
+            # a worker that is late may still open it; it is then removed with the pool's folder
+            if all(worker.worker_timer.start is not None for worker in pass_workers.workers):
+                shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:
+            self._end(self._workers)
+            raise
+
+    def _end(self, workers: list[WorkerHandle]) -> None:
+        # they only read, and the folder is ours: they have nothing to clean up
+        self._workers = [worker for worker in self._workers if worker not in workers]
+        for worker in workers:
+            worker.kill()
+        until = time.monotonic() + _PATIENCE
+        for worker in workers:
+            try:
+                worker.process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                warnings.warn(f"{worker} was killed and has not ended yet", RuntimeWarning, stacklevel=2)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, as by SIGSTOP; False on systems without /proc."""
+    try:
+        # the name of the program, in brackets, may hold anything
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
+
+
+def _no_folder(error: OSError) -> Error:
+    return from_os("cannot make a temporary folder for worker processes", error)

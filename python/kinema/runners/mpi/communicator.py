@@ -1,0 +1,147 @@
+"""Communicators of the MPI runner: all ranks, those of a node, broadcasts that do not spin, errors sent as values."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from kinema.errors import ArgumentError, CancelledError, says_enough
+from kinema.runners.mpi.launcher import launched
+from kinema.runners.mpi.shared_counter import Counter
+from kinema.runners.serialization import serialize_error
+
+__all__ = ["Ranks", "RemoteError", "check_communicator", "check_size", "note_rank", "sleep_between"]
+
+# seconds between two tests of a request: short at first, longer while nothing happens
+_SHORTEST, _LONGEST = 0.00005, 0.002
+
+
+@dataclass(frozen=True)
+class RemoteError:
+    """An exception with its notes, as a value that can be sent; the exception itself is pickled."""
+
+    error: bytes
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, error: BaseException, rank: int) -> RemoteError:
+        """Wraps an error that was raised on this rank, or that another rank has sent to it."""
+        here = _place(rank)
+        notes = tuple(note for note in getattr(error, "__notes__", ()) if note != here)
+        if not isinstance(error, Exception) or not any(map(_is_place, notes)):
+            text = "" if says_enough(error) else ":\n" + "".join(traceback.format_exception(error))
+            notes = (*notes, f"{here}{text}")
+        if not isinstance(error, Exception):
+            # Ctrl-C and its like end one process; on the others the run is cancelled
+            error = CancelledError(f"the run was ended on rank {rank} by {type(error).__name__}")
+        return cls(serialize_error(error, f"on rank {rank}"), notes)
+
+    def unwrap(self) -> BaseException:
+        """The exception, to be raised."""
+        error: BaseException = pickle.loads(self.error)
+        # not the pickled ones: the rank may be among them without its traceback
+        error.__notes__ = list(self.notes)
+        return error
+
+
+def note_rank(error: BaseException, rank: int) -> None:
+    """Notes the rank on an error, unless a rank is noted already."""
+    if not any(map(_is_place, getattr(error, "__notes__", ()))):
+        error.add_note(_place(rank))
+
+
+def _place(rank: int) -> str:
+    return f"on rank {rank} ({MPI.Get_processor_name()})"
+
+
+def _is_place(note: str) -> bool:
+    return note.startswith("on rank ")
+
+
+class Ranks:
+    """A duplicate of the user's communicator, with what is derived from it. Made and freed by all ranks.
+
+    Attributes
+    ----------
+    comm, node : communicators
+        All ranks, and those of this node, in the same order.
+    leaders : communicator or None
+        The first rank of each node; MPI's null on the others.
+    counter : Counter
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self.comm = comm.Dup()
+        self.rank = self.comm.Get_rank()
+        self.size = self.comm.Get_size()
+        node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
+        assert isinstance(node, MPI.Intracomm)  # what is split off an intracommunicator is one
+        self.node = node
+        first = self.node.Get_rank() == 0
+        self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
+        self.counter = Counter(self.comm, node)
+        self.name = MPI.Get_processor_name()
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    def broadcast(self, message: Any = None) -> Any:
+        """The message of rank 0 on all ranks; collective. Waiting sleeps between tests."""
+        packed = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL) if self.is_root else b""
+        return pickle.loads(broadcast_bytes(self.comm, packed))
+
+    def free(self) -> None:
+        """Frees everything; collective."""
+        self.counter.free()
+        if self.leaders != MPI.COMM_NULL:
+            self.leaders.Free()
+        self.node.Free()
+        self.comm.Free()
+
+
+def check_communicator(comm: object) -> None:
+    """ArgumentError for what is no intracommunicator that has this rank."""
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+        found = "MPI.COMM_NULL" if isinstance(comm, MPI.Comm) and comm == MPI.COMM_NULL else repr(comm)
+        raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
+
+
+def broadcast_bytes(comm: MPI.Intracomm, data: bytes) -> bytes:
+    """The bytes of the communicator's first rank."""
+    size = np.array([len(data)], np.int64)
+    sleep_between(comm.Ibcast(size, 0))
+    buffer = np.frombuffer(data, np.uint8) if comm.Get_rank() == 0 else np.empty(int(size[0]), np.uint8)
+    sleep_between(comm.Ibcast(buffer, 0))
+    return data if comm.Get_rank() == 0 else buffer.tobytes()
+
+
+def sleep_between(request: MPI.Request) -> None:
+    """Waits for a request, sleeping between tests: MPI's own wait spins on a core that another rank may need."""
+    pause = _SHORTEST
+    while not request.Test():
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
+
+
+def check_size() -> None:
+    """ArgumentError where launcher and MPI library disagree on the number of ranks: each would do all the work."""
+    launch = launched()
+    if launch is not None and launch.size != MPI.COMM_WORLD.Get_size():
+        raise ArgumentError(
+            f"the number of ranks differs, expected {launch.size} from the launcher ({launch.variable}), found "
+            f"{MPI.COMM_WORLD.Get_size()} in MPI: launcher and MPI library ({_library()}) do not belong together; use "
+            "the mpiexec of this library, or build mpi4py for the launcher's. To run as a program of its own, set "
+            "KINEMA_MPI=off"
+        )
+
+
+def _library() -> str:
+    return " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].strip("\0").split())

@@ -1,0 +1,292 @@
+"""One pass on a rank: it takes pieces of work, runs them, and reports to rank 0 point to point.
+
+What rank 0 does besides is in `root`, the collective end of a pass in `reduction`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mpi4py import MPI
+
+from kinema import _core
+from kinema.errors import Error
+from kinema.runners.base import Job, Rows
+from kinema.runners.mpi.communicator import Ranks, RemoteError
+from kinema.runners.mpi.reading import RankReader
+from kinema.runners.mpi.row_windows import RowsOfPass
+from kinema.runners.mpi.session import RunSnapshot
+from kinema.runners.reduction import Leaves, PieceLimit, SerializedNode, frames_in, serialize_nodes
+from kinema.runners.scheduler import RateEstimate, Scheduler, WorkPlan
+from kinema.runners.timings import block_column
+from kinema.runners.worker_timer import WorkerTimer
+from kinema.snapshot import TrajectorySnapshot
+
+__all__ = [
+    "PASS_END",
+    "PAUSE",
+    "TO_ROOT",
+    "FramesDone",
+    "NewNodes",
+    "PassRank",
+    "PassSetup",
+    "RankDone",
+    "Stopped",
+    "WorkerRank",
+]
+
+# tags of messages to rank 0, and of its message that the pass has ended, well or not
+TO_ROOT, PASS_END = 1, 2
+# seconds between two polls where there is nothing to do
+PAUSE = 0.0005
+# seconds between two reports of frames to rank 0
+_REPORT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class PassSetup:
+    """Message of rank 0 that begins a pass on all ranks. No handle is in it.
+
+    Attributes
+    ----------
+    files : TrajectorySnapshot or None
+        None: that of an earlier pass of the run.
+    jobs : bytes
+        Pickled by themselves: what a rank cannot unpickle is an error of the pass.
+    access : str
+        The name of the access method.
+    streamed : bool
+        Nodes are sent as they are made, since rank 0 saves them; otherwise all of them at the end.
+    reported : bool
+        Ranks report the frames that are done.
+    tree_from : int
+        Bytes of all ranks from which on partials that do not grow are merged on a tree of ranks.
+    rows : list of Rows or None
+        Jobs whose rows are put in their place as they are made; empty for none.
+    retain_rows : bool
+        Rows stay distributed after the pass.
+    before : float
+        Seconds of the pass before this message was sent.
+    """
+
+    files: TrajectorySnapshot | None
+    jobs: bytes
+    work_plan: WorkPlan
+    access: str
+    limit: PieceLimit | None
+    streamed: bool
+    reported: bool
+    tree_from: int
+    rows: list[Rows | None]
+    retain_rows: bool
+    before: float
+
+
+@dataclass(frozen=True)
+class FramesDone:
+    """Message to rank 0: the frames that a rank has done in this pass."""
+
+    frames: int
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """Message to rank 0: nodes of the merge tree, and the frames that the rank has done in this pass."""
+
+    nodes: list[SerializedNode]
+    frames: int
+
+
+@dataclass(frozen=True)
+class RankDone:
+    """The last message of a rank in a pass: it has no more pieces, has failed, or was stopped."""
+
+    frames: int
+    failed: RemoteError | None = None
+
+
+class Stopped(Exception):
+    """The pass has failed on another rank, which reports the error to rank 0."""
+
+
+class PassRank(ABC):
+    """A rank in a pass, which takes pieces and runs them; subclasses say what becomes of the nodes.
+
+    Attributes
+    ----------
+    worker_timer : WorkerTimer
+    """
+
+    def __init__(self, ranks: Ranks, setup: PassSetup, rows: RowsOfPass, reader: RankReader, began: float) -> None:
+        self.ranks = ranks
+        self.setup = setup
+        self.reader = reader
+        self._rows = rows
+        self.worker_timer = WorkerTimer(ranks.rank, setup.work_plan.threads, ranks.name)
+        self.worker_timer.waited = 0.0
+        self._rate = RateEstimate(setup.limit)
+        self._began = began
+        self._cpu = time.process_time()
+        self._frames = 0  # of the pieces that are done
+
+    def seconds(self) -> float:
+        """Since the beginning of the pass."""
+        return time.monotonic() - self._began
+
+    def cpu_seconds(self) -> float:
+        """CPU time of this process since the beginning of the pass."""
+        return time.process_time() - self._cpu
+
+    def close_reads(self) -> None:
+        """When no rank reads any more."""
+        with self.worker_timer.counting("close"):
+            self.reader.close()
+
+    def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
+        """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
+        kernels = [kernel for kernel, _ in jobs]
+        self.worker_timer.start = self.seconds()
+        piece_scheduler = self.setup.work_plan.piece_scheduler(plan.partition(trajectory))
+        for first, stop in self._pieces(piece_scheduler):
+            while first < stop:
+                until = stop
+                if not self.setup.work_plan.loads:
+                    # in parts where not all of it may be held
+                    longest = self._rate.longest()
+                    _, until = piece_scheduler.cut((first, stop), longest or stop - first, longest)
+                begun = self.seconds()
+                try:
+                    nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
+                except Error:
+                    if self.reader.ended_by_another:
+                        raise Stopped from None
+                    raise
+                block_column(timings["blocks"], "start")[:] += begun
+                self.worker_timer.add(timings)
+                self._frames += frames_in(plan, (first, until))
+                with self.worker_timer.counting("communicate"):
+                    size = self._take(self._rows.put(plan, kernels, nodes))
+                self._rate.record(until - first, timings["wall"], size)
+                first = until
+
+    def _pieces(self, piece_scheduler: Scheduler) -> Iterator[Leaves]:
+        """The pieces of this rank, each when the last is done."""
+        if self.setup.work_plan.schedule == "static":
+            while (piece := piece_scheduler.take(self.ranks.rank)) is not None:
+                yield piece
+            return
+        # the list is the same on every rank: a number stands for a piece
+        pieces = piece_scheduler.all_pieces()
+        while True:
+            with self.worker_timer.counting("communicate"):
+                number = self.ranks.counter.next()
+            if number >= len(pieces):
+                return
+            yield pieces[number]
+
+    @abstractmethod
+    def _take(self, nodes: list[_core.Node]) -> int:
+        """Handles the nodes of a piece; their size in bytes where that is known, else 0."""
+
+    @abstractmethod
+    def _tick(self, done: int, total: int) -> None:
+        """Called about ten times a second while leaves are run, with the frames done of these."""
+
+
+class WorkerRank(PassRank):
+    """A rank other than 0.
+
+    Attributes
+    ----------
+    tree : MergeTree or None
+        The nodes of this rank, where they are not sent while the pass lasts.
+    kernels : list of Kernel
+    """
+
+    def __init__(self, ranks: Ranks, setup: PassSetup, rows: RowsOfPass, reader: RankReader) -> None:
+        # clocks of machines differ; the time that the message itself takes does not matter
+        super().__init__(ranks, setup, rows, reader, time.monotonic() - setup.before)
+        self.tree: _core.MergeTree | None = None
+        self.kernels: list[_core.Kernel] = []
+        self._sending: list[MPI.Request] = []
+        self._end: bool | None = None
+        self._reported = 0.0
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this rank is given leaves."""
+        return self.ranks.rank < self.setup.work_plan.workers
+
+    def run(self, files: RunSnapshot) -> bool:
+        """The whole pass on this rank, until rank 0 has sent its end; whether it ended well."""
+        failed = None
+        try:
+            if self.takes_part:
+                trajectory = self.reader.open(files.snapshot, files.data.array)
+                jobs = pickle.loads(self.setup.jobs)
+                self._run_pieces(trajectory, jobs)
+                self.reader.finish()
+                with self.worker_timer.counting("waited"):
+                    self.reader.wait()
+                with self.worker_timer.counting("close"):
+                    del trajectory
+        except Stopped:
+            pass  # the rank that has failed reports it to rank 0
+        except BaseException as error:
+            failed = RemoteError.of(error, self.ranks.rank)
+        self.reader.stop()
+        self._send(RankDone(self._frames, failed))
+        with self.worker_timer.counting("waited"):
+            while self._end is None:
+                self._poll()
+                time.sleep(PAUSE)
+        with self.worker_timer.counting("communicate"):
+            for request in self._sending:
+                request.Wait()
+        self.close_reads()
+        self.worker_timer.cpu = self.cpu_seconds()
+        return self._end
+
+    def _run_pieces(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
+        plan = self.setup.work_plan.plan(trajectory, jobs)
+        self.kernels = [kernel for kernel, _ in jobs]
+        if not self.setup.streamed:
+            self.tree = _core.MergeTree(plan.n_leaves, self.kernels)
+        self.run_pieces(trajectory, plan, jobs)
+
+    def _take(self, nodes: list[_core.Node]) -> int:
+        size = 0
+        if self.tree is None:
+            packed = serialize_nodes(nodes)
+            size = sum(len(data) for _, _, one in packed for data in one)
+            self._send(NewNodes(packed, self._frames))
+        else:
+            for level, index, partials in nodes:
+                self.tree.insert(level, index, partials)
+        self._check_stopped()
+        return size
+
+    def _tick(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self.setup.reported and now - self._reported >= _REPORT:
+            self._reported = now
+            self._send(FramesDone(self._frames + done))
+        self._check_stopped()
+
+    def _check_stopped(self) -> None:
+        self._poll()
+        if self._end is not None:
+            raise Stopped
+
+    def _poll(self) -> None:
+        self._sending = [request for request in self._sending if not request.Test()]
+        message = self.ranks.comm.improbe(source=0, tag=PASS_END) if self._end is None else None
+        if message is not None:
+            self._end = message.recv()
+
+    def _send(self, message: FramesDone | NewNodes | RankDone) -> None:
+        self._sending.append(self.ranks.comm.isend(message, 0, tag=TO_ROOT))

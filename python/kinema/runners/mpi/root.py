@@ -1,0 +1,179 @@
+"""Rank 0 in a pass: besides its own pieces it receives what other ranks report, shows progress and ends the pass.
+
+It polls for messages between pieces and ten times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+
+from mpi4py import MPI
+
+from kinema import _core
+from kinema.errors import InternalError
+from kinema.progress import Report, report_slowest
+from kinema.runners.base import Job
+from kinema.runners.mpi.communicator import Ranks, note_rank
+from kinema.runners.mpi.passes import (
+    PASS_END,
+    PAUSE,
+    TO_ROOT,
+    FramesDone,
+    NewNodes,
+    PassRank,
+    PassSetup,
+    RankDone,
+    Stopped,
+)
+from kinema.runners.mpi.reading import RankReader
+from kinema.runners.mpi.row_windows import RowsOfPass
+from kinema.runners.mpi.session import RunSnapshot
+from kinema.runners.reduction import Reduction, insert_nodes
+
+__all__ = ["RootRank"]
+
+# seconds between two polls of the reduction, and two reports to the user
+_TICK = 0.1
+
+
+class RootRank(PassRank):
+    """Rank 0 in a pass.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    setup : Setup
+    rows : RowsOfPass
+    reader : RankReader
+    reduction : Reduction
+        Its tree takes the nodes of this rank, and those that others send while the pass lasts.
+    kernels : list of Kernel
+    progress : function, optional
+    began : float
+        When the pass began, by `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        setup: PassSetup,
+        rows: RowsOfPass,
+        reader: RankReader,
+        reduction: Reduction,
+        kernels: Sequence[_core.Kernel],
+        progress: Report | None,
+        began: float,
+    ) -> None:
+        super().__init__(ranks, setup, rows, reader, began)
+        self._reduction = reduction
+        self._kernels = kernels
+        self._progress = progress
+        self._at_work = set(range(1, ranks.size))
+        self._frames_of = [0] * ranks.size
+        self._polled = 0.0
+        # raised by others, or in showing and saving: not by this rank's pieces
+        self._between: Exception | None = None
+
+    def run(self, files: RunSnapshot, jobs: Sequence[Job]) -> None:
+        """Runs this rank's pieces and waits for the others; where anything fails all of them end the pass."""
+        serving = self.ranks.counter.serving() if self.setup.work_plan.schedule == "dynamic" else nullcontext()
+        try:
+            with serving:
+                self._run_own(files, jobs)
+                self.reader.finish()
+                while self._at_work:
+                    with self.worker_timer.counting("communicate"):
+                        self._receive_all()
+                    self._poll_at_intervals(0)
+                    with self.worker_timer.counting("waited"):
+                        time.sleep(PAUSE)
+                with self.worker_timer.counting("waited"):
+                    self.reader.wait()
+                if self.reader.ended_by_another:
+                    raise InternalError("a rank has ended the reading and has sent no error")
+                self._poll(0)
+        except BaseException as error:
+            self.reader.stop()
+            self._end_all(error)
+            raise
+        self._send_end(True)
+        self.close_reads()
+        self.worker_timer.cpu = self.cpu_seconds()
+
+    def _run_own(self, files: RunSnapshot, jobs: Sequence[Job]) -> None:
+        """Runs this rank's pieces; their errors are noted with the rank, as those of others are."""
+        try:
+            trajectory = self.reader.open(files.snapshot, files.data.array)
+            with suppress(Stopped):  # the rank that has ended the reading reports why
+                self.run_pieces(trajectory, self.setup.work_plan.plan(trajectory, jobs), jobs)
+        except Exception as error:
+            if error is not self._between and self.ranks.size > 1:
+                note_rank(error, 0)
+            raise
+
+    def _take(self, nodes: list[_core.Node]) -> int:
+        for level, index, partials in nodes:
+            self._reduction.tree.insert(level, index, partials)
+        self._tick(0, 0)
+        return 0
+
+    def _tick(self, done: int, total: int) -> None:
+        try:
+            self._receive_all()
+            self._poll_at_intervals(done)
+        except Exception as error:
+            self._between = error
+            raise
+
+    def _poll_at_intervals(self, running: int) -> None:
+        if time.monotonic() - self._polled >= _TICK:
+            self._poll(running)
+
+    def _poll(self, running: int) -> None:
+        self._polled = time.monotonic()
+        self._reduction.poll()
+        if self._progress is not None:
+            self._frames_of[0] = self._frames + running
+            self._progress(self._reduction.restored + sum(self._frames_of), self._reduction.n_frames)
+            frames = {f"rank {rank}": self._frames_of[rank] for rank in range(self.setup.work_plan.workers)}
+            report_slowest(self._progress, frames, self.seconds())
+
+    def _receive_all(self) -> None:
+        """Receives all messages that are there; raises what another rank has raised."""
+        while (
+            message := self.ranks.comm.improbe(source=MPI.ANY_SOURCE, tag=TO_ROOT, status=(status := MPI.Status()))
+        ) is not None:
+            self._handle(status.Get_source(), message.recv())
+
+    def _handle(self, rank: int, message: object) -> None:
+        match message:
+            case FramesDone(frames):
+                self._frames_of[rank] = frames
+            case NewNodes(nodes, frames):
+                insert_nodes(self._reduction.tree, self._kernels, nodes)
+                self._frames_of[rank] = frames
+            case RankDone(frames, failed):
+                self._at_work.discard(rank)
+                self._frames_of[rank] = frames
+                if failed is not None:
+                    raise failed.unwrap()
+            case _:
+                raise InternalError(f"rank {rank} has sent an unexpected message, a {type(message).__name__}")
+
+    def _end_all(self, error: BaseException) -> None:
+        """Ends the pass on all ranks, and receives what they have sent until then, which may be saved."""
+        self._send_end(False)
+        while self._at_work:
+            try:
+                self._receive_all()
+            except Exception as another:
+                # of several errors the first is raised; the others are noted
+                if str(another) != str(error):
+                    error.add_note(f"and then: {another}")
+            time.sleep(PAUSE)
+
+    def _send_end(self, well: bool) -> None:
+        requests = [self.ranks.comm.isend(well, rank, tag=PASS_END) for rank in range(1, self.ranks.size)]
+        MPI.Request.Waitall(requests)

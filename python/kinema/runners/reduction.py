@@ -1,0 +1,159 @@
+"""`Reduction`: the merge tree of a pass, the leaves that are missing in it, and the hook by which it is saved.
+
+Runners insert nodes and call `poll` about ten times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kinema import _core
+from kinema.errors import InternalError
+from kinema.progress import Report
+
+__all__ = [
+    "Leaves",
+    "PieceLimit",
+    "Reduction",
+    "SerializedNode",
+    "describe_leaves",
+    "frames_in",
+    "insert_nodes",
+    "serialize_nodes",
+]
+
+# of a piece of work: its first leaf, and the first that is not part of it
+Leaves = tuple[int, int]
+
+# level and index in the merge tree, and a partial of each job as bytes
+SerializedNode = tuple[int, int, list[bytes]]
+
+# of any tree: leaves are counted in 64 bits
+_LEVELS = 63
+
+
+@dataclass(frozen=True)
+class PieceLimit:
+    """How much a worker may compute before it sends its nodes: they are lost when it is killed."""
+
+    seconds: float
+    bytes: int
+
+
+class Reduction:
+    """The merge tree of a pass.
+
+    Parameters
+    ----------
+    plan : Plan
+    kernels : list of Kernel
+        One of each job.
+    done : list of (level, index, partials as bytes)
+        The nodes of an earlier run; ValueError where the bytes are not those of the kernels.
+    rows : function, optional
+        Called with (first leaf, results of each job) for every inserted node, from any thread; the tree does not hold
+        these results then.
+    poll : function, optional
+        Called with the tree about ten times a second by the thread that has called the runner.
+    limit : PieceLimit, optional
+        For runners whose workers send more than a leaf at a time.
+
+    Attributes
+    ----------
+    tree : MergeTree
+        `tree.insert(level, index, partials)` inserts a node, in any order.
+    missing : list of (start, stop)
+        The leaves that are to be run.
+    n_frames, restored : int
+        Frames of the pass, and those of the nodes of an earlier run.
+    """
+
+    def __init__(
+        self,
+        plan: _core.Plan,
+        kernels: Sequence[_core.Kernel],
+        *,
+        done: Sequence[tuple[int, int, Sequence[bytes]]] = (),
+        rows: Callable[[int, list[_core.KernelResults]], None] | None = None,
+        poll: Callable[[_core.MergeTree], None] | None = None,
+        limit: PieceLimit | None = None,
+    ) -> None:
+        self.tree = _core.MergeTree(plan.n_leaves, kernels, rows)
+        self.limit = limit
+        self.n_frames = plan.n_frames
+        self.missing = _missing_leaves(plan.n_leaves, [(level, index) for level, index, _ in done])
+        self.restored = plan.n_frames - sum(frames_in(plan, leaves) for leaves in self.missing)
+        self._poll = poll
+        for level, index, serialized in done:
+            self.tree.restore(level, index, _deserialized(kernels, serialized))
+
+    def poll(self) -> None:
+        """To be called about ten times a second, by the thread that has called the runner."""
+        if self._poll is not None:
+            self._poll(self.tree)
+
+    def report(self, progress: Report | None) -> Report | None:
+        """A function of the number of missing frames that are done: it polls, and reports all frames that are done."""
+        if progress is None and self._poll is None:
+            return None
+
+        def reported(done: int, _total: int) -> None:
+            self.poll()
+            if progress is not None:
+                progress(self.restored + done, self.n_frames)
+
+        return reported
+
+    def partials(self) -> list[_core.Partial]:
+        """The partials of all leaves, one of each kernel; the tree is used up."""
+        nodes = self.tree.take_nodes()
+        if len(nodes) != 1:
+            raise InternalError(f"the leaves did not merge into one root, found {len(nodes)} nodes")
+        return nodes[0][2]
+
+
+def describe_leaves(leaves: Leaves) -> str:
+    """As in "leaves 0 to 7"."""
+    return f"leaves {leaves[0]} to {leaves[1] - 1}"
+
+
+def frames_in(plan: _core.Plan, leaves: Leaves) -> int:
+    """How many frames they have."""
+    start, stop = leaves
+    return plan.leaf(stop - 1)[1] - plan.leaf(start)[0]
+
+
+def serialize_nodes(nodes: Sequence[_core.Node]) -> list[SerializedNode]:
+    """Nodes with their partials as bytes; the nodes are left as they are."""
+    return [(level, index, [partial.to_bytes() for partial in partials]) for level, index, partials in nodes]
+
+
+def insert_nodes(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], nodes: Iterable[SerializedNode]) -> int:
+    """Inserts serialized nodes into a tree; returns their size in bytes. ValueError for those of other kernels."""
+    size = 0
+    for level, index, serialized in nodes:
+        tree.insert(level, index, _deserialized(kernels, serialized))
+        size += sum(map(len, serialized))
+    return size
+
+
+def _deserialized(kernels: Sequence[_core.Kernel], serialized: Sequence[bytes]) -> list[_core.Partial]:
+    return [kernel.from_bytes(data) for kernel, data in zip(kernels, serialized, strict=True)]
+
+
+def _missing_leaves(n_leaves: int, nodes: Sequence[tuple[int, int]]) -> list[Leaves]:
+    """The leaves that no node (level, index) covers, as ranges; ValueError for nodes that overlap or are not there."""
+    missing: list[Leaves] = []
+    at = 0
+    if any(level > _LEVELS or index > n_leaves for level, index in nodes):
+        raise ValueError(f"a node is not one of a tree of {n_leaves} leaves")
+    for start, level in sorted((index << level, level) for level, index in nodes):
+        if start < at or start >= n_leaves:
+            raise ValueError(f"leaf {start} is twice there, or not one of {n_leaves}")
+        if start > at:
+            missing.append((at, start))
+        at = min(start + (1 << level), n_leaves)
+    if at < n_leaves:
+        missing.append((at, n_leaves))
+    return missing

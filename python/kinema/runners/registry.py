@@ -1,0 +1,113 @@
+"""Choosing a runner by name, with the options that it takes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+from kinema.errors import ArgumentError
+from kinema.runners.base import PassRequest, PassResult, Runner
+
+__all__ = ["RunnerOptions", "choose_runner", "options_of"]
+
+
+class RunnerOptions(TypedDict, total=False):
+    """Options of runners besides the number of workers; None is the same as leaving an option out.
+
+    Attributes
+    ----------
+    threads_per_worker : int
+        Threads of a process, a Dask task or an MPI rank; 1 by default.
+    schedule : {"dynamic", "static"}
+        Whether pieces go to idle workers, or each worker has a contiguous share.
+    oversubscribe : int
+        Pieces of work that a worker gets at the least, where there are leaves enough.
+    gather : {"collective", "one-sided"}
+        How results of MPI ranks are gathered.
+    results : {"root", "all", "spread"}
+        Which MPI ranks have results.
+    """
+
+    threads_per_worker: int | None
+    schedule: str | None
+    oversubscribe: int | None
+    gather: str | None
+    results: str | None
+
+
+class _RegisteredRunner(NamedTuple):
+    """Where the class of a runner is, and which options it takes."""
+
+    module: str
+    class_name: str
+    options: tuple[str, ...] = ()
+
+
+_SCHEDULING = ("threads_per_worker", "schedule", "oversubscribe")
+# only the one that is asked for is imported, as some bring much along
+_RUNNERS = {
+    "serial": _RegisteredRunner("kinema.runners.local.serial", "SerialRunner"),
+    "threads": _RegisteredRunner("kinema.runners.local.threads", "ThreadsRunner"),
+    "processes": _RegisteredRunner("kinema.runners.local.processes", "ProcessesRunner", _SCHEDULING),
+    "dask": _RegisteredRunner("kinema.runners.dask.runner", "Dask", _SCHEDULING),
+    "mpi": _RegisteredRunner("kinema.runners.mpi.runner", "MPIRunner", (*_SCHEDULING, "gather", "results")),
+}
+
+
+def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions]) -> Runner:
+    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), a given runner itself; threads for None.
+
+    Raises
+    ------
+    ArgumentError
+        For another name, for an object without `map_reduce`, for options that the runner does not take, and for any
+        option with a runner that is made already.
+    MissingPackageError
+        Where the package that the runner needs is not installed.
+    """
+    name = "threads" if runner is None else runner
+    if isinstance(name, str):
+        given = options_of(name, options)
+        known = _RUNNERS[name]
+        made: Runner = getattr(importlib.import_module(known.module), known.class_name)(**given)
+        return made
+    if not callable(getattr(name, "map_reduce", None)) or isinstance(name, type):
+        raise ArgumentError(f"runner is a name or a kinema.runners.Runner, found {type(name).__name__}")
+    for option, value in options.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{option} goes to the runner when it is made: {type(name).__name__}({option}={value!r})"
+            )
+    return name if isinstance(name, Runner) else _OwnRunner(name)
+
+
+class _OwnRunner(Runner):
+    """A user's object with `map_reduce` that does not derive from `Runner`; it gets the defaults of that class."""
+
+    def __init__(self, own: Any) -> None:
+        self.name = getattr(own, "name", type(own).__name__)
+        self._own = own
+
+    def map_reduce(self, request: PassRequest) -> PassResult:
+        result: PassResult = self._own.map_reduce(request)
+        return result
+
+
+def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = str) -> dict[str, Any]:
+    """The options that are not None, of the runner of that name; errors spell them as `spell` does.
+
+    ArgumentError for an unknown name, and for an option that the runner does not take.
+    """
+    if name not in _RUNNERS:
+        raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if option not in _RUNNERS[name].options:
+            fitting = " and ".join(one for one, known in _RUNNERS.items() if option in known.options)
+            if not fitting:
+                raise ArgumentError(f"no runner takes the option {spell(option)}")
+            raise ArgumentError(
+                f"{spell(option)} is for the runner {fitting}, and this is {name}; leave it out or name another runner"
+            )
+    return given

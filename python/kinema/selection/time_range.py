@@ -1,0 +1,121 @@
+"""Selection of frames by time, as with GROMACS' -b, -e and -dt.
+
+Times come from the index, or from the frames' headers where the index has none; no coordinates are read.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.notes import emit
+from kinema.printable import shortest
+from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
+
+__all__ = ["frames_between"]
+
+# Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
+_RELATIVE_ERROR = 4.0 * 2.0**-23
+
+
+def frames_between(
+    trajectory: Trajectory, begin: float | None = None, end: float | None = None, every: float | None = None
+) -> FrameSelection:
+    """The frames whose time is in [begin, end] and a multiple of `every` after the first of these.
+
+    Parameters
+    ----------
+    begin, end : float, ps
+        First and last time, both inclusive; None: no limit.
+    every : float, ps
+        Time between the frames chosen; None: all frames. Where no frame has such a time there is none, which is noted.
+
+    Returns
+    -------
+    FrameSelection
+        Ascending; a stride where the frames are evenly spaced. Times are compared within the rounding of float32. A
+        frame at an infinite time is in no window, which is noted.
+
+    Raises
+    ------
+    ArgumentError
+        For `every` not above zero, or an end before the beginning; for arguments and times of frames that are not
+        numbers.
+    OutOfRangeError
+        Where no frame is in the window; the message says which times there are.
+    """
+    for value, what in ((begin, "first time"), (end, "last time"), (every, "time between frames")):
+        if value is not None and math.isnan(value):
+            raise ArgumentError(f"the {what} must be a number, found {value}")
+    if every is not None and not 0 < every < math.inf:
+        raise ArgumentError(f"the time between frames must be above 0 ps and finite, found {shortest(every)}")
+    if begin is not None and end is not None and end < begin:
+        raise ArgumentError(f"the last time is before the first, found {shortest(begin)} to {shortest(end)} ps")
+    times = trajectory.times
+    unknown = np.isnan(times)
+    if unknown.any():
+        raise ArgumentError(
+            f"{trajectory.paths[0]}: frame {int(unknown.argmax())} has no time (nan), as {int(unknown.sum())} of "
+            f"{len(times)} frames; choose frames by number"
+        )
+    wanted = np.isfinite(times)
+    if not wanted.all():
+        first = int(wanted.argmin())
+        emit(
+            [
+                f"{trajectory.paths[0]}: frame {first} has the time {times[first]} ps, {int((~wanted).sum())} of "
+                f"{len(times)} frames have infinite times and are in no window of time"
+            ]
+        )
+    tolerance = _RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
+    if begin is not None:
+        wanted &= times >= begin - tolerance
+    if end is not None:
+        wanted &= times <= end + tolerance
+    chosen = np.flatnonzero(wanted)
+    if chosen.size == 0:
+        finite = times[np.isfinite(times)]
+        there = (
+            f"its times are {shortest(finite.min())} to {shortest(finite.max())} ps"
+            if len(finite)
+            else "no frame has a time"
+        )
+        raise OutOfRangeError(f"{trajectory.paths[0]}: no frame {_window(begin, end)}, {there}")
+    if every is not None:
+        in_window = chosen
+        since = times[chosen] - times[chosen[0]]
+        off = np.abs(since - np.round(since / every) * every)
+        chosen = chosen[off <= tolerance[chosen] + tolerance[chosen[0]]]
+        _note_on_spacing(trajectory, in_window, chosen, every)
+    return FrameSelection.from_ascending(chosen)
+
+
+def _note_on_spacing(
+    trajectory: Trajectory, in_window: NDArray[np.intp], chosen: NDArray[np.intp], every: float
+) -> None:
+    """Notes that frames at multiples of `every` are missing, as where the frames of the files are further apart."""
+    times = trajectory.times[in_window]
+    expected = math.floor((times.max() - times[0]) / every * (1 + _RELATIVE_ERROR)) + 1
+    # times that go back, or begin anew, have no spacing
+    if len(chosen) >= expected or (np.diff(times) <= 0).any():
+        return
+    apart = shortest(float(np.median(np.diff(times))), 6) if len(times) > 1 else "0"
+    emit(
+        [
+            f"{trajectory.paths[0]}: {len(chosen)} frames are used where one every {shortest(every)} ps would be "
+            f"{expected}: the others have no frame at their time, frames are {apart} ps apart"
+        ]
+    )
+
+
+def _window(begin: float | None, end: float | None) -> str:
+    """ "between 1 and 5 ps", "from 1 ps on", "up to 5 ps", or "in time"."""
+    if begin is not None and end is not None:
+        return f"between {shortest(begin)} and {shortest(end)} ps"
+    if begin is not None:
+        return f"from {shortest(begin)} ps on"
+    return "at a finite time" if end is None else f"up to {shortest(end)} ps"

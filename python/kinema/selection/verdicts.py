@@ -1,0 +1,151 @@
+"""Verdicts: which frames of a file were decoded, and what was found, kept in the user's cache folder.
+
+A verdict holds for the file with the identity that it was made of: inode, size, times of change, sampled content. Kept
+are those of files whose frames are decoded from their own bytes alone (XTC, DCD); HDF5 files may name other files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from kinema import _core
+from kinema.errors import Error
+from kinema.files import read_regular
+from kinema.notes import emit
+from kinema.writing.output_file import write_whole
+
+__all__ = ["DamagedBytes", "Verdict", "Verdicts"]
+
+_FORMATS = ("XTC", "DCD")
+# of the content that a fingerprint does not see: pieces of 4 KiB
+_PLACES = 256
+# of a verdict: what a file of frames that are all damaged may take, at some 300 bytes each
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class DamagedBytes:
+    """A frame of a file that cannot be decoded, by its number in the file, with its first and last byte.
+
+    `message` is that of the error without the path; `truncated` says which error it is, `offset` its byte.
+    """
+
+    frame: int
+    first_byte: int
+    last_byte: int
+    message: str
+    truncated: bool
+    offset: int | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What decoding found of the frames from `start` to `stop` of a file."""
+
+    start: int
+    stop: int
+    damaged: tuple[DamagedBytes, ...] = ()
+    not_finite: tuple[int, ...] = ()
+
+    def joined(self, other: Verdict) -> Verdict:
+        """Both, where they overlap or meet; else the one of more frames."""
+        if self.start > other.stop or other.start > self.stop:
+            return max(self, other, key=lambda one: one.stop - one.start)
+        damaged = {one.frame: one for one in (*self.damaged, *other.damaged)}
+        return Verdict(
+            min(self.start, other.start),
+            max(self.stop, other.stop),
+            tuple(damaged[frame] for frame in sorted(damaged)),
+            tuple(sorted({*self.not_finite, *other.not_finite})),
+        )
+
+
+class Verdicts:
+    """The verdict on each file of a trajectory that has been scanned; None where there is none that holds.
+
+    Trajectories that are opened with index="memory" load and store nothing, those with index="rebuild" load nothing.
+    """
+
+    def __init__(self, trajectory: _core.Trajectory) -> None:
+        self._trajectory = trajectory
+        self._parts = trajectory.parts()
+        folder = _core.cache_folder() if trajectory.index != "memory" else None
+        self._folder = None if folder is None else Path(folder) / "verdicts"
+        # before a frame is decoded: a file that is changed meanwhile has another identity at the end
+        self._identities = [self._identity(number) for number in range(len(self._parts))]
+        self._known = [self._load(number) for number in range(len(self._parts))]
+
+    def __getitem__(self, part: int) -> Verdict | None:
+        return self._known[part]
+
+    @property
+    def kept(self) -> bool:
+        """Whether a verdict on some of the files can be stored."""
+        return any(identity is not None for identity in self._identities)
+
+    def add(self, part: int, verdict: Verdict) -> None:
+        """Stores a verdict, with what was known, unless the file has changed since this object was made.
+
+        Where that fails a note says so: the frames are decoded again the next time.
+        """
+        known, identity = self._known[part], self._identities[part]
+        verdict = verdict if known is None else known.joined(verdict)
+        if self._folder is None or identity is None or verdict == known or self._identity(part) != identity:
+            return
+        text = json.dumps({"identity": identity, "verdict": asdict(verdict)})
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.chmod(self._folder, 0o700)
+            write_whole(self._place(part), lambda file: file.write(text.encode()))
+        except (OSError, Error) as error:
+            emit([f"which frames can be decoded is not kept for the next run: {error}"])
+            return
+        self._known[part] = verdict
+
+    def _place(self, part: int) -> Path:
+        assert self._folder is not None, "there is no place without a folder"
+        name = os.fsencode(os.path.realpath(self._parts[part]["path"]))
+        return self._folder / f"{blake2b(name, digest_size=8).hexdigest()}.json"
+
+    def _identity(self, number: int) -> dict[str, Any] | None:
+        """What a verdict is keyed by; None for a file whose verdicts are not kept, or that cannot be asked."""
+        part = self._parts[number]
+        if self._folder is None or part["format"] not in _FORMATS:
+            return None
+        try:
+            status = os.stat(part["path"])
+            content = self._trajectory.content_digest(number, _PLACES)
+        except (OSError, Error):
+            return None
+        return {
+            "version": _core.__version__,
+            "format": part["format"],
+            "inode": status.st_ino,
+            "size": status.st_size,
+            "modified": status.st_mtime_ns,
+            "changed": status.st_ctime_ns,
+            "fingerprint": part["fingerprint"],
+            "content": content,
+            "frames": part["file_frames"],
+            # frames of another index may have other numbers
+            "damaged": [list(one) for one in part["damaged"]],
+        }
+
+    def _load(self, part: int) -> Verdict | None:
+        """What is stored of a file with this identity; what cannot be read is as good as nothing."""
+        if self._identities[part] is None or self._trajectory.index == "rebuild":
+            return None
+        try:
+            stored = json.loads(read_regular(self._place(part), "verdict", _MOST_BYTES))
+            if stored["identity"] != self._identities[part]:
+                return None
+            verdict = stored["verdict"]
+            damaged = tuple(DamagedBytes(**one) for one in verdict["damaged"])
+            return Verdict(verdict["start"], verdict["stop"], damaged, tuple(verdict["not_finite"]))
+        except (Error, ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,103 @@
+"""`TrajectorySnapshot`: headers, indices and HDF5 structures of a trajectory's files, as bytes for other processes.
+
+With it they open the same trajectory and touch no file but the parts that they read.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+
+__all__ = ["TrajectorySnapshot"]
+
+
+class _CachedDescriptions:
+    """The function that describes HDF5 files, with the descriptions that are known already."""
+
+    def __init__(self, describe: Callable[[str], Any], known: dict[str, Any]) -> None:
+        self._describe = describe
+        self._known = known
+
+    def __call__(self, path: str | os.PathLike[str]) -> Any:
+        known = self._known.get(os.fspath(path))
+        return self._describe(os.fspath(path)) if known is None else known
+
+
+@dataclass(frozen=True)
+class TrajectorySnapshot:
+    """What every worker is sent of a trajectory: its recipe, and the sizes of the two runs of bytes."""
+
+    recipe: dict[str, Any]
+    core_bytes: int
+    described_bytes: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that each node is sent once."""
+        return self.core_bytes + self.described_bytes
+
+    @classmethod
+    def of(
+        cls, trajectory: _core.Trajectory, change: Callable[[Any], Any] | None = None, *, absolute: bool = False
+    ) -> tuple[TrajectorySnapshot, NDArray[np.uint8]]:
+        """The snapshot and its bytes; `change` replaces descriptions of HDF5 files by others.
+
+        `absolute`: with whole paths, for processes that have another working folder.
+        """
+        packed = trajectory.snapshot()
+        recipe = trajectory.recipe()
+        if absolute:
+            recipe["paths"] = [os.path.abspath(path) for path in recipe["paths"]]
+        hdf5 = [
+            path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["format"] == "H5MD"
+        ]
+        descriptions = _descriptions(hdf5, recipe["describe"], change)
+        described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)
+        return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
+
+    def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
+        """The description of each HDF5 file, by its path."""
+        descriptions: dict[str, Any] = pickle.loads(
+            data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes()
+        )
+        return descriptions
+
+    def open(self, data: NDArray[np.uint8], descriptions: dict[str, Any] | None = None) -> _core.Trajectory:
+        """The trajectory, opened with the bytes of this node; no file is touched.
+
+        `descriptions`: instead of those that the bytes hold.
+        """
+        recipe = dict(self.recipe)
+        if descriptions is None:
+            descriptions = self.descriptions(data)
+        if descriptions:
+            recipe["describe"] = _CachedDescriptions(recipe["describe"], descriptions)
+        return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes])
+
+
+def _descriptions(
+    paths: Iterable[str], describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
+) -> dict[str, Any]:
+    """The description of each HDF5 file that can be pickled; workers describe the others themselves."""
+    descriptions: dict[str, Any] = {}
+    if describe is None:
+        return descriptions
+    for path in paths:
+        description = describe(path)
+        if change is not None:
+            description = change(description)
+        try:
+            pickle.dumps(description)
+        except Exception:
+            # pickle raises errors of any class
+            continue
+        descriptions[path] = description
+    return descriptions

@@ -1,0 +1,156 @@
+"""The design of a scaling experiment: what it varies, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from kinema import _core
+from kinema.choices import GATHER, SCHEDULE
+from kinema.errors import ArgumentError
+from kinema.resources import parse_memory
+from kinema.runners.access import access_method
+from kinema.runners.registry import options_of
+
+__all__ = ["FORMATS", "PAGE_CACHES", "SOURCES", "Design", "Setting"]
+
+PAGE_CACHES = ("warm", "drop", "copy")
+SOURCES = ("file", "synthetic")
+# what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, the others as
+# MDAnalysis does; "subfiles": as many files as workers; "chain": as many as the most workers, whatever their number
+FORMATS = (
+    "as is", "xtc", "dcd", "trr", "nc", "h5md", "h5md-automatic", "h5md-frame", "h5md-contiguous", "h5md-gzip1",
+    "h5md-gzip9", "subfiles", "chain",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One series of runs: everything but the number of workers and the repeat."""
+
+    format: str
+    source: str
+    workload: int
+    gather: str
+    access: str
+    oversubscribe: int = 0
+
+    @property
+    def as_given(self) -> bool:
+        """Whether the files are read that the user has named."""
+        return self.source == "file" and self.format == "as is"
+
+
+@dataclass(frozen=True)
+class Design:
+    """An experiment.
+
+    Attributes
+    ----------
+    files, topology, particles, units, dt, t0 : as `kinema.open`
+    select, start, stop, step : as `Trajectory.select` and `Analysis.run`
+    workers : numbers of workers
+    runner : as `Analysis.run`, by name
+    repeats : runs of each kind
+    workloads : how many times the RMSD is computed for each frame that is read: R_comp/IO grows with it
+    sources : "file"; "synthetic": as many atoms and frames of a random walk, in memory: the control without I/O
+    formats : of FORMATS; written from the files before the runs, with the selected frames
+    oversubscribes : pieces of work that a worker gets at the least, of runners that schedule work; 0 for their own
+    gathers : of the runner with MPI: "collective", "one-sided"; "" for the runner's own
+    schedule : "dynamic" or "static", for runners that schedule work; "" for the runner's own
+    accesses : ways to read, of `kinema.runners.access`
+    memory : limit of working memory of a run, as `Analysis.run` has it; "in-memory" needs what the frames take
+    page_cache : "warm": files are read once before each run; "drop": the system is asked to forget them; "copy": each
+        run reads a fresh copy, which is forgotten as well
+    ranks_per_node : of the runner with MPI
+    """
+
+    files: tuple[str, ...]
+    topology: str | None = None
+    select: str | None = None
+    start: int | None = None
+    stop: int | None = None
+    step: int | None = None
+    workers: tuple[int, ...] = (1, 2)
+    runner: str = "threads"
+    repeats: int = 5
+    workloads: tuple[int, ...] = (1,)
+    sources: tuple[str, ...] = ("file",)
+    formats: tuple[str, ...] = ("as is",)
+    gathers: tuple[str, ...] = ("",)
+    oversubscribes: tuple[int, ...] = (0,)
+    accesses: tuple[str, ...] = ("direct",)
+    memory: str | None = None
+    schedule: str = ""
+    page_cache: str = "warm"
+    ranks_per_node: int | None = None
+    particles: str | None = None
+    units: Mapping[str, str] | None = None
+    dt: float | None = None
+    t0: float | None = None
+
+    def __post_init__(self) -> None:
+        pieces = next(filter(None, self.oversubscribes), None)
+        gather = next(filter(None, self.gathers), None)
+        options_of(self.runner, {"schedule": self.schedule or None, "oversubscribe": pieces, "gather": gather})
+        _among("page_cache", (self.page_cache,), PAGE_CACHES)
+        _among("source", self.sources, SOURCES)
+        _among("formats", self.formats, FORMATS)
+        _among("gather", self.gathers, ("", *GATHER))
+        _among("schedule", (self.schedule,), ("", *SCHEDULE))
+        if not self.accesses:
+            raise ArgumentError("an experiment needs a way to read: access is empty")
+        for access in self.accesses:
+            access_method(access).check(self.runner)
+        if self.memory is not None:
+            parse_memory(self.memory)
+        counted = {"workers": self.workers, "workload": self.workloads, "repeats": (self.repeats,)}
+        if self.oversubscribes != (0,):
+            counted["oversubscribe"] = self.oversubscribes
+        for name, numbers in counted.items():
+            if not numbers or min(numbers) < 1:
+                raise ArgumentError(
+                    f"{name} must be whole numbers from 1 on, found {', '.join(map(str, numbers)) or 'none'}"
+                )
+        if not self.files:
+            raise ArgumentError("an experiment needs a trajectory")
+        if self.runner != "mpi" and self.ranks_per_node is not None:
+            raise ArgumentError(f"ranks per node are for the runner mpi, and this is {self.runner}")
+        if self.ranks_per_node is not None and self.ranks_per_node < 1:
+            raise ArgumentError(f"ranks per node must be at least 1, found {self.ranks_per_node}")
+        if self.runner == "serial" and self.workers != (1,):
+            raise ArgumentError("the serial runner has one worker")
+        if len(self.unreadable) == len(self.formats):
+            raise ArgumentError(f"not read yet: {', '.join(self.unreadable)}; name another format")
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Arguments of `kinema.open` that say of the files what they do not say themselves."""
+        return {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Those of `formats` that Kinema does not read yet, and that are left out."""
+        read = {known["name"] for known in _core.formats() if known["reads"]}
+        # of the publications' formats; NetCDF-4 is read as HDF5, AMBER's NetCDF-3 is not
+        names = {"trr": "TRR", "nc": "NetCDF"}
+        return tuple(one for one in self.formats if one in names and names[one] not in read)
+
+    def settings(self) -> Iterator[Setting]:
+        """All series, of what Kinema reads. Synthetic data have one format: there is nothing to store."""
+        stored = [format for format in self.formats if format not in self.unreadable]
+        for source in self.sources:
+            formats = ["as is"] if source == "synthetic" else stored
+            varied = product(formats, [source], self.workloads, self.gathers, self.accesses, self.oversubscribes)
+            for values in varied:
+                yield Setting(*values)
+
+
+def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:
+    if not values:
+        raise ArgumentError(f"{name} must be of {', '.join(map(repr, filter(None, allowed)))}, found none")
+    for value in values:
+        if value not in allowed:
+            raise ArgumentError(f"{name} must be of {', '.join(map(repr, filter(None, allowed)))}, found {value!r}")

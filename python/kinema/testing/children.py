@@ -1,0 +1,75 @@
+"""Child processes of tests: bounded in seconds, CPU time and file size, and killed when the test ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import IO, Any
+
+__all__ = ["end_children", "restore_sigint", "start_child"]
+
+# far above what any test needs: a child of tests that were killed themselves ends by these alone
+_CPU_SECONDS = 600
+_FILE_BYTES = 8 << 30
+
+_started: list[tuple[subprocess.Popen[Any], threading.Timer]] = []
+
+
+def restore_sigint() -> None:
+    """Gives SIGINT Python's action where it is ignored, as in jobs that a shell starts in the background.
+
+    What is ignored stays ignored in child processes; tests that send SIGINT to one would wait for its end in vain.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start_child(
+    words: Sequence[str | os.PathLike[str]],
+    *,
+    seconds: float = 200,
+    text: bool = True,
+    stdin: int | IO[Any] | None = subprocess.DEVNULL,
+    stdout: int | IO[Any] | None = subprocess.PIPE,
+    stderr: int | IO[Any] | None = subprocess.PIPE,
+    **options: Any,
+) -> subprocess.Popen[Any]:
+    """A process in a session of its own, killed with its process group after so many seconds or by `end_children`.
+
+    `options` are those of `subprocess.Popen`.
+    """
+    process: subprocess.Popen[Any] = subprocess.Popen(
+        words, text=text, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, **options
+    )
+    timer = threading.Timer(seconds, _kill, [process])
+    timer.daemon = True
+    timer.start()
+    _started.append((process, timer))
+    if sys.platform == "linux":
+        for kind, limit in ((resource.RLIMIT_CPU, _CPU_SECONDS), (resource.RLIMIT_FSIZE, _FILE_BYTES)):
+            _, hard = resource.prlimit(process.pid, kind)
+            soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.prlimit(process.pid, kind, (soft, hard))
+    return process
+
+
+def end_children() -> None:
+    """Kills what `start_child` has started and still runs, and closes its pipes."""
+    while _started:
+        process, timer = _started.pop()
+        timer.cancel()
+        _kill(process)
+        process.wait(30)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,127 @@
+"""Writers of small DCD, XTC and H5MD files for tests.
+
+The DCD writer is plain Python from the format's description and shares no code with the reader that it tests. All
+hold the whole file in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.testing.synthetic import Synthetic
+
+__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_xtc"]
+
+# CHARMM's unit of time in ps
+AKMA = 0.04888821
+
+
+def write_h5md(path: str | os.PathLike[str], made: Synthetic, **storage: Any) -> None:
+    """Writes an H5MD file with plain h5py; `storage` (chunks, compression) goes to the vectors' `create_dataset`."""
+    import h5py
+
+    from kinema.testing.h5md_files import add_box, add_element, start_h5md
+
+    if "chunks" in storage:  # h5py refuses those that are longer than the data
+        storage["chunks"] = tuple(np.minimum(storage["chunks"], made.positions.shape))
+    periodic = bool(made.cells.any())
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        box = add_box(group, (("periodic",) if periodic else ("none",)) * 3)
+        clock: dict[str, Any] = {"steps": made.steps, "times": made.times}
+        element = add_element(group, "position", made.positions, unit="angstrom", **clock, **storage)
+        clock = {"steps": element["step"], "times": element["time"]}
+        if made.velocities is not None:
+            add_element(group, "velocity", made.velocities, unit="angstrom ps-1", **clock, **storage)
+        if periodic:
+            add_element(box, "edges", made.cells, unit="angstrom", **clock)
+
+
+def dcd_bytes(
+    positions: NDArray[np.float32],
+    *,
+    first_step: int = 0,
+    stride: int = 1,
+    dt: float = 1.0,
+    cell: tuple[float, float, float] | NDArray[np.float32] | None = None,
+    byte_order: str = "<",
+) -> bytes:
+    """A DCD file of CHARMM's kind. `dt` in ps between frames.
+
+    `cell`: the lengths of an orthorhombic box in angstrom, or (frames, 3, 3) row vectors, a along x, b in the xy plane.
+
+    Source: the description of VMD's plug-in and CHARMM's documentation: Fortran records "CORD" with 20 integers, a
+    title, the number of atoms; for each frame the cell as six float64 (A, gamma, B, beta, alpha, C) and x, y, z.
+    """
+
+    def record(data: bytes) -> bytes:
+        length = struct.pack(byte_order + "i", len(data))
+        return length + data + length
+
+    control = [len(positions), first_step, stride, len(positions) * stride, 0, 0, 0, 0, 0]
+    head = b"CORD" + struct.pack(byte_order + "9i", *control)
+    head += struct.pack(byte_order + "f", dt / stride / AKMA)
+    head += struct.pack(byte_order + "10i", int(cell is not None), 0, 0, 0, 0, 0, 0, 0, 0, 24)
+    title = struct.pack(byte_order + "i", 1) + b"MADE FOR A TEST".ljust(80)
+    parts = [record(head), record(title), record(struct.pack(byte_order + "i", positions.shape[1]))]
+    planes = positions.astype(byte_order + "f4")
+    for number, frame in enumerate(planes):
+        if cell is not None:
+            a, b, c, alpha, beta, gamma = _lengths_and_angles(cell, number)
+            parts.append(record(struct.pack(byte_order + "6d", a, gamma, b, beta, alpha, c)))
+        parts += [record(frame[:, axis].tobytes()) for axis in range(3)]
+    return b"".join(parts)
+
+
+def _lengths_and_angles(cell: tuple[float, float, float] | NDArray[np.float32], frame: int) -> tuple[float, ...]:
+    """a, b, c in angstrom, alpha, beta, gamma in degrees."""
+    if isinstance(cell, tuple):
+        return (*cell, 90.0, 90.0, 90.0)
+    vectors = cell[frame].astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1)
+    angles = [
+        float(np.degrees(np.arccos(vectors[i] @ vectors[j] / (lengths[i] * lengths[j]))))
+        for i, j in ((1, 2), (0, 2), (0, 1))
+    ]
+    return (*(float(length) for length in lengths), *angles)
+
+
+def write_dcd(
+    path: str | os.PathLike[str],
+    positions: NDArray[np.float32],
+    *,
+    first_step: int = 0,
+    dt: float = 1.0,
+    cell: tuple[float, float, float] | NDArray[np.float32] | None = None,
+    byte_order: str = "<",
+) -> None:
+    """Writes `dcd_bytes` to a file."""
+    with open(path, "wb") as file:
+        file.write(dcd_bytes(positions, first_step=first_step, dt=dt, cell=cell, byte_order=byte_order))
+
+
+def write_xtc(
+    path: str | os.PathLike[str],
+    positions: NDArray[np.float32],
+    *,
+    first_step: int = 0,
+    dt: float = 1.0,
+    cell: tuple[float, float, float] | NDArray[np.float32] = (60.0, 60.0, 60.0),
+) -> None:
+    """Writes an XTC file through MDAnalysis: frame i has step `first_step + i` and its time is the step times `dt`.
+
+    `cell`: lengths of an orthorhombic box, or (frames, 3, 3) row vectors, angstrom.
+    """
+    from MDAnalysis.lib.formats.libmdaxdr import XTCFile
+
+    cells = np.diag(cell)[None].repeat(len(positions), axis=0) if isinstance(cell, tuple) else cell
+    boxes = cells.astype(np.float32) / 10.0
+    with XTCFile(os.fspath(path), "w") as file:
+        for i, frame in enumerate(positions):
+            step = first_step + i
+            file.write((frame / 10.0).astype(np.float32), boxes[i], step, step * dt, 1000.0)

@@ -1,0 +1,436 @@
+"""Output files: written under a temporary name beside their own, synced and renamed when whole.
+
+This is the only place that names temporary files of outputs: `NAME.part-HOST-BOOT-PID.EXT` for `NAME.EXT`.
+
+- HOST and PID are those of the process that writes; PID.2, PID.3, ... where a name is taken.
+- BOOT are eight hexadecimal digits, other ones for each boot of the machine and each namespace of processes. Behind a
+  `k` (keep) the file is never removed by a later run: it holds frames of a `kinema.Writer`, or rows that a checkpoint
+  relies on. It gets the `k` when it has them (`protect`). Files without it can be made again.
+
+By its name a later run decides what becomes of a file: one whose process can be seen alive makes a second run with the
+same output an error; one of a process of this host and boot that is gone is removed; all others are noted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import shutil
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from types import TracebackType
+from typing import IO
+
+from kinema.errors import ArgumentError, Error, from_os
+from kinema.notes import collected, emit
+from kinema.writing.output_checks import check_target, is_stream
+
+__all__ = [
+    "OutputFile",
+    "publish",
+    "remove_leftovers",
+    "reservations",
+    "reserve",
+    "temporary_folder",
+    "write_index",
+    "write_whole",
+]
+
+# bytes of NAME and EXT; file systems take 255 for the whole
+_LONGEST_NAME = 180
+_HOST_LENGTH = 32
+# a process that began so many seconds after a file was last changed has not written it
+_CLOCK_SLACK = 5.0
+# seconds to wait, at random below this, where two runs begin at the same moment
+_BACK_OFF = 0.02
+
+# temporary files and folders that this process writes; they are not those of its parent after a fork
+_open: set[str] = set()
+# files held from before a run until `write_whole` writes them, by the name of the output
+_reserved: dict[str, OutputFile] = {}
+
+
+class OutputFile:
+    """A file under a temporary name in the folder of `path`, until `commit` gives it its own.
+
+    Whatever else happens (an error, Ctrl-C, the object is forgotten, the interpreter ends) removes it, but after
+    `keep`; only a killed process leaves it. Its mode is that of any new file, by the umask. As a context manager it
+    commits at the end of the block, and removes the file where the block raises.
+
+    Attributes
+    ----------
+    path : str
+    temporary : str
+    protected_name : str
+        What `temporary` is after `protect`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        alone: bool = False,
+        resumed: str | None = None,
+    ) -> None:
+        """Creates the empty file, and removes or notes what earlier runs have left.
+
+        Parameters
+        ----------
+        path : path
+        alone : bool
+            ArgumentError where another run that can be seen alive writes the same output: to be asked for before
+            anything is computed.
+        resumed : str, optional
+            A temporary file that this run goes on with: it is not noted.
+
+        Raises
+        ------
+        ArgumentError, FileNotFound, FileAccessError, FileIOError
+        """
+        self.path = os.fspath(path)
+        remove_leftovers(self.path, but=resumed)
+        number = _created(self.path, _create_file, alone=alone)
+        self.temporary = _temporary_name(self.path, number)
+        self.protected_name = _temporary_name(self.path, number, protected=True)
+        self._absolute = os.path.abspath(self.temporary)
+        self._discard = weakref.finalize(self, _remove, self._absolute, os.getpid())
+
+    def commit(self) -> None:
+        """Syncs and renames the file, which all writers have closed; removes it where that fails."""
+        try:
+            publish(self.temporary, self.path)
+        except BaseException:
+            self.discard()
+            raise
+        self.keep()
+        self.end()
+
+    def protect(self) -> None:
+        """Gives the file a temporary name under which no later run removes it, should this process be killed.
+
+        Raises FileNotFound, FileAccessError or FileIOError.
+        """
+        name = self.protected_name
+        try:
+            os.rename(self.temporary, name)
+        except OSError as error:
+            raise from_os("cannot write", error, path=self.temporary) from None
+        _open.add(os.path.abspath(name))
+        _open.discard(self._absolute)
+        self._discard.detach()
+        self.temporary, self._absolute = name, os.path.abspath(name)
+        self._discard = weakref.finalize(self, _remove, self._absolute, os.getpid())
+
+    def keep(self) -> None:
+        """Leaves the file under its temporary name when this process goes on or ends, until `commit` or `end`."""
+        self._discard.detach()
+
+    def end(self) -> None:
+        """Nobody writes the file any more."""
+        _open.discard(self._absolute)
+
+    def discard(self) -> None:
+        """Removes the file; nothing happens after `commit` and `keep`, or the second time."""
+        self._discard()
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit()
+            return
+        self.discard()
+        if isinstance(error, OSError) and not isinstance(error, Error):
+            raise from_os("cannot write", error, path=self.path) from None
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Calls `write(file)` for a file that appears as `path` when it is whole, and leaves nothing where it raises.
+
+    Streams (`is_stream`) are written into. Raises FileNotFound, FileAccessError and FileIOError in place of OSError.
+    """
+    name = os.fspath(path)
+    if is_stream(name):
+        _write_stream(name, write)
+        return
+    reserved = _reserved.pop(os.path.abspath(name), None)
+    with reserved or OutputFile(name) as output, open(output.temporary, "wb") as file:
+        write(file)
+
+
+def write_index(path: str, data: bytes) -> str | None:
+    """Writes the index of a trajectory file, never into a stream. Returns what is to be noted: it runs in threads."""
+    with collected() as notes, OutputFile(path) as output, open(output.temporary, "wb") as file:
+        file.write(data)
+    return "; ".join(notes) or None
+
+
+def reserve(path: str | os.PathLike[str]) -> None:
+    """Makes the temporary file that `write_whole` will write: other runs see from now on that `path` is being written.
+
+    It is removed at the end of the `reservations` block. ArgumentError where another run writes `path`; also what
+    `check_target` raises. Nothing happens for streams.
+    """
+    name = os.fspath(path)
+    if is_stream(name):
+        return
+    check_target(name)
+    _reserved[os.path.abspath(name)] = OutputFile(name, alone=True)
+
+
+@contextmanager
+def reservations() -> Iterator[None]:
+    """Files that are reserved within the block and not written are removed at its end."""
+    before = set(_reserved)
+    try:
+        yield
+    finally:
+        for name in set(_reserved) - before:
+            _reserved.pop(name).discard()
+
+
+def publish(temporary: str, path: str) -> None:
+    """Syncs a finished file and renames it to `path`. Raises FileNotFound, FileAccessError or FileIOError."""
+    try:
+        handle = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise from_os("cannot write", error, path=path) from None
+
+
+@contextmanager
+def temporary_folder(path: str | os.PathLike[str], *, alone: bool = True) -> Iterator[str]:
+    """A folder of this user alone under a temporary name beside `path`, removed with its content after the block.
+
+    ArgumentError where another run writes `path`; without `alone` each run has its own.
+    """
+    remove_leftovers(path)
+    name = _temporary_name(os.fspath(path), _created(os.fspath(path), _create_folder, alone=alone))
+    try:
+        yield name
+    finally:
+        shutil.rmtree(name, ignore_errors=True)
+        _open.discard(os.path.abspath(name))
+
+
+def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) -> None:
+    """Removes temporary files of `path` whose processes were killed on this host since its boot, and which can be made
+    again; notes all others that no living process of this host writes, except `but`."""
+    name = os.fspath(path)
+    known = None if but is None else os.path.abspath(but)
+    for found in _temporaries(name):
+        if found.path == known:
+            continue
+        if found.is_disposable:
+            _remove_any(found.path)
+        elif not found.is_alive:
+            _note(found, name)
+
+
+@dataclass(frozen=True)
+class _Temporary:
+    """A temporary file of an output, as its name describes it."""
+
+    path: str
+    host: str
+    kept: bool
+    boot: str
+    pid: int
+
+    @property
+    def is_near(self) -> bool:
+        """Whether its process can be seen from here, if it is there."""
+        return (self.host, self.boot) == _machine() and self.boot != _UNKNOWN_BOOT
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process that writes it can be seen. One of the same number that began later is another one."""
+        if not self.is_near:
+            return False
+        if self.pid == os.getpid():
+            return self.path in _open
+        began = _start_of(self.pid)
+        with suppress(OSError):
+            return began is not None and began < os.stat(self.path).st_mtime + _CLOCK_SLACK
+        return False
+
+    @property
+    def is_disposable(self) -> bool:
+        """Whether nobody writes it, for certain, and a command makes it again."""
+        if self.kept or not self.is_near:
+            return False
+        return self.path not in _open if self.pid == os.getpid() else _start_of(self.pid) is None
+
+
+_UNKNOWN_BOOT = "0" * 8
+
+
+@cache
+def _machine() -> tuple[str, str]:
+    """HOST and BOOT of this process. Containers may share the name of their host, and have their own processes."""
+    host = re.sub(r"[^\w.-]", "_", os.uname().nodename, flags=re.ASCII)[:_HOST_LENGTH] or "host"
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            identity = file.read() + os.readlink("/proc/self/ns/pid").encode()
+    except OSError:
+        return host, _UNKNOWN_BOOT
+    return host, blake2b(identity, digest_size=4).hexdigest()
+
+
+def _start_of(pid: int) -> float | None:
+    """When a process of this host began, in seconds since 1970; None where there is none, or one that has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        pass  # of another user
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # the name of the program, in brackets, may hold anything
+            fields = file.read().rpartition(b")")[2].split()
+        with open("/proc/uptime", "rb") as file:
+            uptime = float(file.read().split()[0])
+    except OSError:
+        return 0.0  # it is there, and shows no more of itself
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _stem_and_suffix(path: str) -> tuple[str, str]:
+    """NAME and EXT of an output; a name that is too long for file systems is cut."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    if len(os.fsencode(stem + suffix)) <= _LONGEST_NAME:
+        return stem, suffix
+    digest = blake2b(os.fsencode(stem + suffix), digest_size=8).hexdigest()
+    suffix = suffix if len(os.fsencode(suffix)) < 20 else ""
+    return os.fsdecode(os.fsencode(stem)[:100]) + digest, suffix
+
+
+def _temporary_name(path: str, number: int, *, protected: bool = False) -> str:
+    stem, suffix = _stem_and_suffix(path)
+    host, boot = _machine()
+    count = f".{number}" if number > 1 else ""
+    name = f"{stem}.part-{host}-{'k' if protected else ''}{boot}-{os.getpid()}{count}{suffix}"
+    return os.path.join(os.path.dirname(path), name)
+
+
+def _temporaries(path: str) -> list[_Temporary]:
+    """All temporary files of an output, in the order of their names."""
+    stem, suffix = _stem_and_suffix(path)
+    begin = f"{stem}.part-"
+    pattern = re.compile(rf"([\w.-]+)-(k?)([0-9a-f]{{8}})-(\d+)(?:\.\d+)?{re.escape(suffix)}", re.ASCII)
+    folder = os.path.dirname(os.path.abspath(path))
+    found = []
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder)):
+            match = pattern.fullmatch(name, len(begin)) if name.startswith(begin) else None
+            if match:
+                host, kept, boot, pid = match.groups()
+                found.append(_Temporary(os.path.join(folder, name), host, bool(kept), boot, int(pid)))
+    return found
+
+
+def _created(path: str, create: Callable[[str], None], *, alone: bool) -> int:
+    """The number of a temporary name of `path`, under which `create` has made something that was not there."""
+    while True:
+        if alone:
+            _refuse_second(path)
+        number = _created_anywhere(path, create)
+        own = os.path.abspath(_temporary_name(path, number))
+        if not alone or not any(found.is_alive and found.path != own for found in _temporaries(path)):
+            return number
+        # Another run came between the two looks. Whoever sees the other steps back, and comes second if it must.
+        _remove(own, os.getpid())
+        time.sleep(random.uniform(0, _BACK_OFF))
+
+
+def _created_anywhere(path: str, create: Callable[[str], None]) -> int:
+    for number in itertools.count(1):
+        name = _temporary_name(path, number)
+        if os.path.lexists(_temporary_name(path, number, protected=True)):
+            continue
+        try:
+            create(name)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise from_os("cannot write", error, path=path) from None
+        _open.add(os.path.abspath(name))
+        return number
+    raise AssertionError  # there is always another number
+
+
+def _refuse_second(path: str) -> None:
+    for found in _temporaries(path):
+        if found.is_alive:
+            who = "this process" if found.pid == os.getpid() else f"process {found.pid}"
+            raise ArgumentError(
+                f"{path}: is being written by {who}, as {os.path.basename(found.path)} shows; give every run an output "
+                "of its own",
+                path=path,
+            )
+
+
+@cache
+def _note(found: _Temporary, path: str) -> None:
+    """Notes once what another run has left, or may be writing."""
+    if found.kept:
+        what = "holds what a run has left that was ended; it can be read as it is, and is never removed by a later run"
+    else:
+        what = f"was left by process {found.pid} on {found.host}, or is being written by it; remove it if it is not"
+    emit([f"{found.path}: {what} (it is not yet {os.path.basename(path)})"])
+
+
+def _create_file(name: str) -> None:
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+
+
+def _create_folder(name: str) -> None:
+    os.mkdir(name, 0o700)
+
+
+def _remove(name: str, owner: int) -> None:
+    if os.getpid() == owner:  # not in a process that was forked
+        _open.discard(name)
+        _remove_any(name)
+
+
+def _remove_any(name: str) -> None:
+    with suppress(FileNotFoundError):
+        if os.path.isdir(name) and not os.path.islink(name):
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            os.unlink(name)
+
+
+def _write_stream(name: str, write: Callable[[IO[bytes]], object]) -> None:
+    try:
+        if name in ("-", "/dev/stdout"):
+            sys.stdout.flush()
+            # not closed here: it is the process's own
+            write(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return
+        with open(name, "wb") as file:
+            write(file)
+    except OSError as error:
+        if isinstance(error, Error):
+            raise
+        raise from_os("cannot write", error, path=name) from None

@@ -1,0 +1,243 @@
+"""Tables of results as files: .csv, .xvg, .npy, .parquet, .dat, with their provenance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
+from kinema.errors import UnsupportedFormatError, missing_package
+from kinema.printable import printable
+from kinema.provenance import Provenance
+from kinema.writing.output_checks import check_target, is_stream
+from kinema.writing.output_file import write_whole
+
+__all__ = ["NO_UNIT", "PER_UNIT", "SUFFIXES", "Column", "Table", "check_writable", "table_files", "write_table"]
+
+# of a quantity whose unit is not known
+NO_UNIT = "1"
+# how much of a unit one of another is; dividing by it is exact to the last digit
+PER_UNIT = {("angstrom", "nm"): 10.0, ("ps", "ns"): 1000.0}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one).
+
+    Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of these.
+    """
+
+    name: str
+    values: NDArray[Any]
+    unit: str = ""
+    single: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name with unit: "time (ps)"."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    def in_unit(self, unit: str) -> Column:
+        """The column in another unit; itself where that is "" or its own."""
+        if unit in ("", self.unit):
+            return self
+        # 0.1 ps stored as float32 is 0.0001 ns, not the ns of all the digits that it has as float64
+        values = np.array(_text(self), dtype=np.float64) if self.single else self.values
+        return replace(self, values=values / PER_UNIT[self.unit, unit], unit=unit)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one length, with a title.
+
+    `x` is the column that the others depend on; `names` a column of words for its values, for pictures.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    x: str = "time"
+    names: str | None = None
+
+    def curves(self) -> tuple[Column, list[Column]]:
+        """The column `x`, and those to be drawn over it: the quantities, which have a unit."""
+        x = next(column for column in self.columns if column.name == self.x)
+        return x, [column for column in self.columns if column.unit and column is not x and column.name != "time"]
+
+    def label(self, columns: Sequence[Column]) -> str:
+        """Title of these columns with their unit, "RMSD (nm)"; without one where they have several."""
+        units = {column.unit for column in columns}
+        unit = units.pop() if len(units) == 1 else NO_UNIT
+        return self.title if unit == NO_UNIT else f"{self.title} ({unit})"
+
+    def in_units(self, output_unit: str, output_time_unit: str) -> Table:
+        """The table with its columns in angstrom and ps in other units: "angstrom" or "nm", "ps" or "ns".
+
+        Raises ArgumentError for another unit.
+        """
+        check_choice("output_unit", output_unit, OUTPUT_UNIT)
+        check_choice("output_time_unit", output_time_unit, OUTPUT_TIME_UNIT)
+        wanted = {"angstrom": output_unit, "ps": output_time_unit}
+        return replace(self, columns=tuple(column.in_unit(wanted.get(column.unit, "")) for column in self.columns))
+
+    def numbers(self) -> NDArray[np.float64]:
+        """All columns that are numbers, (rows, columns)."""
+        numeric = [column.values for column in self.columns if column.values.dtype.kind != "U"]
+        return np.column_stack([values.astype(np.float64) for values in numeric])
+
+
+def write_table(
+    path: str | os.PathLike[str], table: Table, provenance: Provenance, *, format: str | None = None
+) -> None:
+    """Writes a table; the suffix decides how, or `format` ("csv", "xvg", "dat"). A stream without either gets "csv".
+
+    ====== ==================================================================================================
+    .csv   comma-separated, provenance in lines that begin with #, then the columns' names
+    .xvg   as GROMACS writes and Grace reads: # comments, @ labels, the column that the others depend on first
+    .dat   columns between spaces below one line of names, as cpptraj writes them
+    .npy   (rows, columns) float64; names and provenance in a JSON file of the same name + ".json"
+    .parquet  one column each, provenance as the file's metadata; needs pyarrow
+    ====== ==================================================================================================
+
+    Raises UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or FileIOError for the folder.
+    """
+    name = os.fspath(path)
+    check_writable(name, format)
+    suffix = _suffix(name, format)
+    for sidecar in table_files(name, format)[1:]:
+        # first, so that there is no array without it
+        write_whole(sidecar, lambda file: file.write(_sidecar(table, provenance).encode()))
+    write = _WRITERS[suffix]
+    write_whole(name, lambda file: write(file, table, provenance))
+
+
+def table_files(path: str | os.PathLike[str], format: str | None = None) -> list[str]:
+    """The files that `write_table` writes: the one that is named, and the JSON file beside an array."""
+    name = os.fspath(path)
+    return [name, name + ".json"] if _suffix(name, format) == ".npy" else [name]
+
+
+def check_writable(path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Raises what writing a table to `path` would raise for its suffix or folder; to be asked before a run."""
+    name = os.fspath(path)
+    if format is not None:
+        check_choice("format", format, TABLE_FORMATS)
+    suffix = _suffix(name, format)
+    if suffix not in _WRITERS:
+        raise UnsupportedFormatError(
+            f"{name}: results are not written as {suffix or 'a file without suffix'}, choose one of "
+            f"{', '.join(SUFFIXES)}",
+            path=name,
+        )
+    if suffix == ".parquet":
+        _pyarrow(name)
+    check_target(name)
+
+
+def _suffix(name: str, format: str | None) -> str:
+    suffix = os.path.splitext(name)[1].lower()
+    if format is not None:
+        return f".{format}"
+    return ".csv" if not suffix and is_stream(name) else suffix
+
+
+def _text(column: Column) -> list[str]:
+    if column.values.dtype.kind == "U":
+        return [printable(value) for value in column.values]
+    if column.values.dtype.kind in "iu":
+        return [str(int(value)) for value in column.values]
+    # the shortest text that reads back as the same number of its type
+    if column.single:
+        return [str(value) for value in column.values.astype(np.float32)]
+    return [repr(float(value)) for value in column.values]
+
+
+def _write_csv(file: IO[bytes], table: Table, provenance: Provenance) -> None:
+    lines = [f"# {line}" for line in provenance.lines()]
+    lines.append(",".join(_quoted(printable(column.label)) for column in table.columns))
+    rows = zip(*(map(_quoted, _text(column)) for column in table.columns), strict=True)
+    lines += [",".join(row) for row in rows]
+    file.write(("\n".join(lines) + "\n").encode())
+
+
+def _quoted(text: str) -> str:
+    if any(character in text for character in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _write_xvg(file: IO[bytes], table: Table, provenance: Provenance) -> None:
+    x, others = table.curves()
+    lines = [f"# {line}" for line in provenance.lines()]
+    lines += [f'@    title "{_grace(table.title)}"']
+    lines += [
+        f'@    xaxis  label "{_grace(x.label)}"',
+        f'@    yaxis  label "{_grace(table.label(others))}"',
+        "@TYPE xy",
+    ]
+    lines += [f'@ s{number} legend "{_grace(column.name)}"' for number, column in enumerate(others)]
+    rows = zip(*(_text(column) for column in (x, *others)), strict=True)
+    lines += ["  ".join(f"{value:>14}" for value in row) for row in rows]
+    file.write(("\n".join(lines) + "\n").encode())
+
+
+def _grace(text: str) -> str:
+    # a quotation mark would end the label
+    return printable(text).replace('"', "'")
+
+
+def _write_dat(file: IO[bytes], table: Table, provenance: Provenance) -> None:
+    names = ["_".join(printable(column.name).split()) for column in table.columns]
+    # cells with blanks, which would look like two
+    cells = [["_".join(text.split()) or "-" for text in _text(column)] for column in table.columns]
+    lines = [f"# {line}" for line in provenance.lines()]
+    lines.append("#" + " ".join(f"{name:>18}" for name in names)[1:])
+    lines += [" ".join(f"{value:>18}" for value in row) for row in zip(*cells, strict=True)]
+    file.write(("\n".join(lines) + "\n").encode())
+
+
+def _write_npy(file: IO[bytes], table: Table, provenance: Provenance) -> None:
+    np.save(file, table.numbers(), allow_pickle=False)
+
+
+def _sidecar(table: Table, provenance: Provenance) -> str:
+    import json
+
+    numeric = [column for column in table.columns if column.values.dtype.kind != "U"]
+    columns = [{"name": column.name, "unit": column.unit} for column in numeric]
+    return json.dumps({"title": table.title, "columns": columns, "provenance": json.loads(provenance.json())}, indent=2)
+
+
+def _write_parquet(file: IO[bytes], table: Table, provenance: Provenance) -> None:
+    pyarrow = _pyarrow("")
+    from pyarrow import parquet
+
+    arrays = [pyarrow.array(column.values) for column in table.columns]
+    fields = [
+        pyarrow.field(column.name, array.type, metadata={"unit": column.unit})
+        for column, array in zip(table.columns, arrays, strict=True)
+    ]
+    schema = pyarrow.schema(fields, metadata={"title": table.title, "kinema": provenance.json()})
+    parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), file)
+
+
+def _pyarrow(name: str) -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise missing_package("a parquet file", "pyarrow", "parquet", error, name) from None
+    return pyarrow
+
+
+_WRITERS: dict[str, Callable[[IO[bytes], Table, Provenance], None]] = {
+    ".csv": _write_csv,
+    ".xvg": _write_xvg,
+    ".npy": _write_npy,
+    ".parquet": _write_parquet,
+    ".dat": _write_dat,
+}
+SUFFIXES: tuple[str, ...] = tuple(_WRITERS)

@@ -1,0 +1,563 @@
+"""`Writer`: trajectories as H5MD, in new files, which appear whole or not at all, and in files that grow.
+
+A file that grows survives a killed process. The elements of a file are in `kinema.formats.h5md.write`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinema._core import __version__
+from kinema.choices import renamed
+from kinema.errors import ArgumentError, Error, FileNotFound
+from kinema.formats.h5md.write.append import ExistingFile
+from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
+from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
+from kinema.formats.h5md.write.observables import ObservableWriter, create_fixed_observable, open_observable
+from kinema.formats.h5md.write.options import (
+    FileOptions,
+    bound_of,
+    boundary_of,
+    field_names,
+    fixed_cell,
+    float_type,
+    group_name,
+    whole_number,
+)
+from kinema.formats.h5md.write.particles import particles as constant_elements
+from kinema.formats.h5md.write.particles_group import TrajectoryGroup
+from kinema.formats.h5md.write.units import FileUnits
+from kinema.formats.hdf5.filters import Compression
+from kinema.formats.hdf5.output import GrowingFile, NewFile, damaged_file_errors, hdf5_errors
+from kinema.formats.hdf5.rounding import NOT_COMPRESSED
+from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.frame import Block, Frame
+from kinema.notes import emit
+from kinema.resources import worker_count
+from kinema.selection.topology import Topology, is_atom_group, is_universe
+from kinema.writing.output_checks import check_format, check_not_input, check_target
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """Writes frames into an H5MD file (specification 1.1).
+
+        with kn.Writer("out.h5md", n_atoms=3341) as out:
+            for block in traj.blocks():
+                out.write(block)
+
+    Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). With the default units of the file
+    they are stored as they are, bit for bit (float64 is rounded to float32 unless dtype="float64").
+
+    With mode="w" the file appears under its name when it is closed, whole; until then it is
+    `NAME.part-HOST-BOOT-PID.h5md` beside it. An exception inside `with` leaves this file with the frames taken so far,
+    and names it; so does a killed process with the frames up to the last `flush()`. No later Writer removes it.
+    With mode="a" the frames up to the last `flush()` are in the file whatever happens to the process afterwards, and
+    a later Writer goes on behind them. (A power cut is another matter.)
+
+    Parameters
+    ----------
+    path : file name
+        With a suffix of H5MD: .h5md, .h5, .hdf5.
+    n_atoms : int
+        May be left out where mode="a" finds a file.
+    mode : {"w", "a"}
+        "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
+        compression and topology; `fields`, `dtype`, units, `max_error` and `cell` must agree with it where given.
+    overwrite : bool
+        Let mode="w" replace an existing file.
+    keep_partial : bool
+        Whether a new file that an exception has ended stays, under its temporary name.
+    fields : names out of "positions", "velocities", "forces"
+        Which each frame has; by default those of the first.
+    particles : str
+        Name below `particles`; "trajectory" by default.
+    layout : {"frames", "atoms", "contiguous"} or (frames, atoms, components)
+        Chunks of whole frames, of few atoms over many frames, none at all (needs `n_frames`), or of this shape.
+    n_frames : int
+        How many frames will be written, where that is known.
+    chunk_bytes : int
+        About how large chunks are; 1 MiB.
+    align : int
+        Chunks begin at multiples of this many bytes: the stripe of a parallel file system, or a page.
+    compression : None, "gzip", "zstd", "lz4", "bitshuffle-lz4" or "bitshuffle-zstd"
+        Only files with gzip (or none) are read by every HDF5; the others need its plugins (package hdf5plugin).
+    level : int
+        Of gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3).
+    max_error : float
+        Round positions so that none moves by more than this, in `unit`; they compress better then.
+    unit : {"angstrom", "nm", "pm"}
+    dtype : {"float32", "float64"}
+    length_unit : {"angstrom", "nm", "pm"}
+    time_unit : {"ps", "fs", "ns"}
+        Units of the file.
+    cell : (3,) or (3, 3), angstrom
+        A box that does not change; otherwise each frame brings its own, or none does.
+    boundary : "periodic", "none", or three of these
+        By default periodic where there is a cell.
+    topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
+        Where masses, charges, species (elements, or else types) and bonds are taken from.
+    masses, charges, species, ids, bonds : arrays
+        (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
+    author, author_email, creator, creator_version : str
+    dialect : {"h5md", "mdanalysis"}
+        "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
+        variable length. Also steps and boxes are then stored one by one where they could be stored once.
+    workers : int
+        Threads that encode chunks; by default as many as the process may use.
+
+    Raises
+    ------
+    ArgumentError, FileNotFound, FileAccessError, FileIOError
+        From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
+    """
+
+    @renamed(group="particles")
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        fields: Sequence[str] | None = None,
+        particles: str | None = None,
+        layout: str | Sequence[int] = "frames",
+        n_frames: int | None = None,
+        chunk_bytes: int = CHUNK_BYTES,
+        align: int | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        max_error: float | None = None,
+        unit: str = "angstrom",
+        dtype: DTypeLike | None = None,
+        length_unit: str | None = None,
+        time_unit: str | None = None,
+        cell: ArrayLike | None = None,
+        boundary: str | Sequence[str] | None = None,
+        topology: Any = None,
+        masses: ArrayLike | None = None,
+        charges: ArrayLike | None = None,
+        species: ArrayLike | Sequence[str] | None = None,
+        ids: ArrayLike | None = None,
+        bonds: ArrayLike | None = None,
+        author: str = "N/A",
+        author_email: str | None = None,
+        creator: str = "Kinema",
+        creator_version: str = __version__,
+        dialect: str = "h5md",
+        workers: int | None = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self._closed, self._broken = True, False  # until all is well
+        self._file: NewFile | GrowingFile
+        # with mode="w" a file that grows under its temporary name, from the first `flush` on
+        self._new: NewFile | None = None
+        self._keep_partial = keep_partial
+        self._group: TrajectoryGroup | None = None
+        self._observables: dict[str, ObservableWriter] = {}
+        self._n_flushed = 0
+        self._not_finite_noted = False
+        self._workers = worker_count(workers)
+        if mode not in ("w", "a"):
+            raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
+        self._mode = mode
+        check_format(self.path, "H5MD")
+        named = field_names(fields)
+        kind = None if dtype is None else float_type(dtype)
+        if mode == "a" and overwrite:
+            raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
+        if mode == "a" and os.path.exists(self.path):
+            given = {
+                "n_atoms": n_atoms,
+                "fields": named,
+                "dtype": kind,
+                "length_unit": length_unit,
+                "time_unit": time_unit,
+                "max_error": None if max_error is None else (max_error, unit),
+            }
+            self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
+            self._closed = False
+            return
+        if n_atoms is None:
+            raise ArgumentError("n_atoms is needed to make a file")
+        units = FileUnits(length_unit or "angstrom", time_unit or "ps")
+        self._options = FileOptions(
+            n_atoms=whole_number("n_atoms", n_atoms),
+            group=group_name(particles),
+            fields=named,
+            dtype=kind or np.dtype("<f4"),
+            layout=Layout(layout, Compression(compression, level), whole_number("chunk_bytes", chunk_bytes)),
+            n_frames=None if n_frames is None else whole_number("n_frames", n_frames),
+            align=None if align is None else whole_number("align", align),
+            bound=None if max_error is None else bound_of(max_error, unit, units),
+            units=units,
+            cell=None if cell is None else fixed_cell(cell),
+            boundary=boundary_of(boundary),
+            particles=constant_elements(
+                n_atoms,
+                atoms=None if topology is None else _atoms(topology),
+                masses=masses,
+                charges=charges,
+                species=species,
+                ids=ids,
+                bonds=bonds,
+            ),
+            origin=Origin(author, author_email, creator, creator_version),
+            dialect=Dialect(dialect),
+            workers=self._workers,
+            grows=mode == "a",
+        )
+        self.n_atoms = self._options.n_atoms
+        self._units, self._dialect = units, self._options.dialect
+        if isinstance(topology, (str, os.PathLike)):
+            check_not_input(self.path, topology)
+        check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
+        self._file = NewFile(self.path, overwrite=overwrite, align=align)
+        self._h5 = self._file.h5
+        self._closed = False
+        with self._all_or_nothing():
+            write_head(self._h5, self._options.origin, self._dialect)
+        if max_error is not None and compression is None:
+            emit([f"{self.path}: {NOT_COMPRESSED}"])
+
+    @classmethod
+    def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
+        """`Writer(path, n_atoms, mode="a", ...)` for a file that must exist."""
+        if not os.path.exists(path):
+            name = os.fspath(path)
+            raise FileNotFound(f"{name}: no such file to append to; mode='a' makes it", path=name)
+        return cls(path, n_atoms, mode="a", **options)
+
+    @property
+    def n_frames(self) -> int:
+        """Frames taken so far, with those that the file had."""
+        return 0 if self._group is None else self._group.rows
+
+    @property
+    def n_flushed(self) -> int:
+        """Frames that are in the file whatever happens to this process; a new one may have its temporary name."""
+        return self._n_flushed
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """Fields of each frame; None before the first frame, which decides."""
+        return self._options.fields if self._group is None else tuple(self._group.fields)
+
+    def write(
+        self,
+        positions: ArrayLike | Frame | Block | None = None,
+        *,
+        velocities: ArrayLike | None = None,
+        forces: ArrayLike | None = None,
+        cell: ArrayLike | None = None,
+        step: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> None:
+        """Takes one frame, or a block of frames.
+
+        Parameters
+        ----------
+        positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all that it has
+        velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
+        cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
+            Box vectors as rows in angstrom, or edge lengths.
+        step : whole number, or (frames,); by default counted on from the last frame by 1, from 0
+        time : ps, or (frames,); the first frame decides whether the file has times
+
+        Positions that are NaN or infinite are written; a note names the first frame that has some.
+
+        Nothing is taken where it raises ArgumentError: for other shapes and types, steps that do not rise, times that
+        fall, a field, cell or time that the file has and this frame has not (or the other way round).
+        """
+        self._require_open()
+        if isinstance(positions, (Frame, Block)):
+            given = (velocities, forces, cell, step, time)
+            if any(value is not None for value in given):
+                raise ArgumentError(
+                    f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
+                )
+            velocities, forces = positions.velocities, positions.forces
+            if isinstance(positions, Frame):
+                cell, step, time = positions.cell, positions.step, positions.time
+            else:
+                cell, step, time = positions.cells, positions.steps, positions.times
+            cell = cell if np.any(cell) else None  # zeros: no box
+            positions = positions.positions
+        values = {"positions": positions, "velocities": velocities, "forces": forces}
+        frames = frame_arrays(self.n_atoms, values, cell, step, time)
+        if not len(frames):
+            return
+        self._begin(frames)
+        assert self._group is not None
+        self._group.check(frames)
+        if isinstance(self._file, NewFile):
+            self._options.check_announced(self.n_frames + len(frames), complete=False)
+        first = None if self._not_finite_noted else frames.first_not_finite
+        if first is not None:
+            self._not_finite_noted = True
+            emit([f"{self.path}: frame {self.n_frames + first} has positions that are no numbers (NaN or infinite)"])
+        with self._all_or_nothing():
+            self._group.extend(frames)
+
+    def add_observable(
+        self,
+        name: str,
+        value: ArrayLike | None = None,
+        *,
+        shape: tuple[int, ...] = (),
+        dtype: DTypeLike | None = None,
+        unit: str | None = None,
+    ) -> None:
+        """Makes an observable, "potential_energy" or "group/name": one with steps of its own, or a fixed `value`.
+
+        `shape` and `dtype` (float64) are those of the value of one step, `unit` its text, "kJ mol-1". In a file that
+        is appended to, an observable that is there is continued where shape and unit agree.
+        """
+        self._require_open()
+        if not name or any(part in ("", ".", "..") for part in name.split("/")):
+            raise ArgumentError(f"name of an observable is a word, or several between '/', found {name!r}")
+        if name in self._observables:
+            raise ArgumentError(f"observable {name} was added already")
+        with self._all_or_nothing(unless=ArgumentError):
+            if value is not None:
+                create_fixed_observable(self._h5, name, value, unit, self._dialect)
+                return
+            self._observables[name] = self._open_observable(name, tuple(shape), dtype, unit)
+
+    def write_observable(
+        self, name: str, value: ArrayLike, *, step: ArrayLike | None = None, time: ArrayLike | None = None
+    ) -> None:
+        """Takes the value of an observable at a step, or (rows, ...) values at `step` (rows,) and `time` (rows,).
+
+        Without `step` it is that of the last frame, with the frame's time.
+        """
+        self._require_open()
+        if name not in self._observables:
+            raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
+        if step is None:
+            if self._group is None or self._group.last_step is None:
+                raise ArgumentError("step is needed, as no frame was written whose step could be meant")
+            step = self._group.last_step
+            time = self._group.last_time if time is None else time
+        values, steps, times = self._observables[name].frame_arrays(value, step, time)
+        with self._all_or_nothing():
+            self._observables[name].extend(values, steps, times)
+
+    def flush(self) -> None:
+        """Brings all frames taken so far into the file.
+
+        They are there when it returns, and stay there when the process is killed at any later moment. A new file
+        (mode="w") has its temporary name until it is closed; from the first call on it has a row of `step` and `time`
+        for each frame. With layout "contiguous" a new file has its frames only when it is closed.
+        """
+        self._require_open()
+        if self._mode == "a":
+            self._begin(None)
+        with self._all_or_nothing():
+            if isinstance(self._file, NewFile):
+                if not self._can_grow:
+                    if self.n_frames:
+                        self._file.flush()
+                    return
+                self._new = self._file
+                self._grow(self._file.keep)
+            else:
+                for part in self._parts():
+                    part.flush()
+                self._file.commit()
+        self._n_flushed = self.n_frames
+
+    def close(self) -> None:
+        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
+
+        Where that fails, a new file stays with the frames that are in it, under its temporary name.
+        """
+        if self._closed:
+            return
+        try:
+            if self._broken:
+                raise ArgumentError(
+                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
+                )
+            self._begin(None)
+            if isinstance(self._file, GrowingFile):
+                self.flush()
+                self._file.finish()
+            else:
+                self._options.check_announced(self.n_frames, complete=True)
+                with hdf5_errors(self.path):
+                    for part in self._parts():
+                        part.finish()
+                self._new = self._file
+                self._new.keep()
+            self._n_flushed = self.n_frames
+            if self._new is not None:
+                self._new.publish()
+        except BaseException as error:
+            self._stop(error)
+            raise
+        self._closed = True
+
+    def abort(self) -> None:
+        """Closes without writing more: the file stays as it was last flushed, a new one under its temporary name.
+
+        A new file that was not flushed is removed, and any new file with keep_partial=False.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._new is None:
+            self._file.discard()
+            return
+        if isinstance(self._file, GrowingFile):
+            self._file.discard()
+        self._new.end()
+        if not (self._keep_partial and self._n_flushed):
+            with suppress(FileNotFoundError):
+                os.unlink(self._new.temporary)
+
+    def __enter__(self) -> Writer:
+        self._require_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # the frames that were taken are whole, whatever stopped the caller
+        whole = not (self._closed or self._broken)
+        if whole and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow)):
+            try:
+                self.flush()
+            except Exception as second:
+                error.add_note(f"and what was not flushed is lost: {second}")
+        self._stop(error)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.abort()
+            left = (
+                f"of its file {self._n_flushed} frames are left{self._place}" if self._n_flushed else "its file is lost"
+            )
+            warnings.warn(f"{self.path}: the writer was not closed, {left}", ResourceWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<Writer of {self.path}: {self.n_frames} frames, {state}>"
+
+    # how
+
+    @property
+    def _can_grow(self) -> bool:
+        """Whether the frames of a new file can be committed one after the other."""
+        return self._group is not None and not self._options.layout.contiguous
+
+    @property
+    def _place(self) -> str:
+        return "" if self._new is None else f" in {self._new.temporary}"
+
+    def _stop(self, error: BaseException) -> None:
+        """Closes after an error, which names the file that stays."""
+        if self._closed:
+            return
+        self.abort()
+        if self._new is not None and self._keep_partial and self._n_flushed:
+            error.add_note(f"{self._n_flushed} frames are{self._place}, which can be read and renamed")
+
+    def _open_existing(
+        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None
+    ) -> None:
+        """Opens the file behind its last whole frame; what was given must agree with it."""
+        growing = GrowingFile(path or self.path)
+        try:
+            with damaged_file_errors(self.path):
+                existing = ExistingFile(growing.h5, self.path, group)
+                existing.check(given)
+                self._group = existing.open_group(self._workers, growing.commit)
+                self._group.set_cell(cell)
+        except BaseException:
+            growing.discard()
+            raise
+        self._file, self._h5 = growing, growing.h5
+        self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
+        self._n_flushed = self._group.rows
+
+    def _begin(self, first: FrameArrays | None) -> None:
+        """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
+        if self._group is not None:
+            return
+        grows = self._mode == "a"
+        TrajectoryGroup.check_first(self._options, first)
+        with self._all_or_nothing():
+            group = TrajectoryGroup.create(self._h5, self._options, first, explicit=grows)
+        if not grows:
+            self._group = group
+            return
+        with self._all_or_nothing():
+            group.flush()
+            assert isinstance(self._file, NewFile)  # one that grows has its group
+            self._grow(self._file.finish)
+
+    def _grow(self, close: Callable[[], str]) -> None:
+        """Goes on in a new file as one that grows, after `close` has closed it under the name that it returns."""
+        for part in self._parts():
+            part.flush()
+        names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
+        self._open_existing(self._options.group, {}, self._options.cell, close())
+        for name, (shape, unit) in names.items():
+            self._observables[name] = self._open_observable(name, shape, None, unit)
+
+    def _open_observable(
+        self, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, unit: str | None
+    ) -> ObservableWriter:
+        return open_observable(
+            self._h5,
+            name,
+            shape,
+            dtype,
+            unit,
+            dialect=self._dialect,
+            units=self._units,
+            explicit=self._mode == "a",
+        )
+
+    def _parts(self) -> list[TrajectoryGroup | ObservableWriter]:
+        return [*([] if self._group is None else [self._group]), *self._observables.values()]
+
+    @contextmanager
+    def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
+        """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
+        try:
+            with hdf5_errors(self.path):
+                yield
+        except BaseException as error:
+            self._broken = unless is None or not isinstance(error, unless)
+            raise
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
+        if self._broken:
+            raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
+
+
+def _atoms(topology: Any) -> Any:
+    """The AtomGroup of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    if is_atom_group(topology):
+        return topology
+    if is_universe(topology):
+        return topology.atoms
+    return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms

@@ -1,0 +1,72 @@
+"""Analyses as objects: what they print as, and that they pickle, before and after a run."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import kinema as kn
+
+
+def restored(analysis):
+    return pickle.loads(pickle.dumps(analysis))
+
+
+class Sum(kn.analysis.PythonKernel):
+    """The sum of all coordinates."""
+
+    def empty(self):
+        return 0.0
+
+    def accumulate(self, partial, block):
+        return partial + float(block.positions.sum(dtype=np.float64))
+
+    def merge(self, left, right):
+        return left + right
+
+    def finish(self, partial):
+        return {"sum": partial}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda traj: kn.analysis.RMSD(traj, select=[0, 1, 2], groups=[[3, 4]]),
+        lambda traj: kn.analysis.RMSD(traj, reference=traj[3].positions),
+        lambda traj: kn.analysis.RMSF(traj, align="average"),
+        lambda traj: kn.analysis.RadiusOfGyration(traj, weights=None, axes=True),
+        lambda traj: kn.analysis.from_function(lambda frame: frame.positions.sum(), traj),
+        lambda traj: kn.analysis.Custom(traj, Sum()),
+    ],
+    ids=["rmsd", "rmsd-reference", "rmsf", "rgyr", "function", "custom"],
+)
+def test_analyses_pickle(small, make):
+    expected = make(small).run()
+    before, after = restored(make(small)).run(), restored(expected)
+    for name in expected.results:
+        np.testing.assert_array_equal(before.results[name], expected.results[name])
+        np.testing.assert_array_equal(after.results[name], expected.results[name])
+    assert repr(after) == repr(expected)
+    assert after.timings.frames == 20
+    assert after.notes == expected.notes
+    assert after.provenance().json() == expected.provenance().json()
+    assert len(after.run(step=5).record.frames) == 4
+    assert not restored(make(small)).results
+
+
+def test_repr(small):
+    rmsd = kn.analysis.RMSD(small)
+    assert repr(rmsd).startswith("<RMSD of all 15 atoms (select='all', ref_frame=0, ")
+    assert repr(rmsd).endswith("): not run yet>")
+    assert repr(rmsd.run(step=2)).endswith("): 10 frames>")
+    assert repr(kn.analysis.RMSF(small, select=[1])) == "<RMSF of 1 atom (select='1 indices', align=None): not run yet>"
+
+
+@pytest.mark.parametrize("given", ["a.dcd", None, [1.0]])
+def test_what_is_no_trajectory(given):
+    makers = [kn.analysis.RMSD, kn.analysis.RMSF, kn.analysis.RadiusOfGyration]
+    for make in (*makers, lambda one: kn.analysis.from_function(len, one)):
+        with pytest.raises(
+            kn.ArgumentError, match=f"takes a Trajectory first, found {type(given).__name__}; kinema.open"
+        ):
+            make(given)

@@ -1,0 +1,167 @@
+"""Atoms of reference structures: compared by masses, names or number, and what is noted on it; notes on masses."""
+
+import warnings
+
+import MDAnalysis
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.testing import random_walk, write_dcd
+
+NAMES = ["N", "CA", "C", "O", "N", "CA", "C", "O"]
+MASSES = {"N": 14.007, "CA": 12.011, "C": 12.011, "O": 15.999}
+
+
+def universe_of(names, masses=True, residues=("ALA", "GLY"), **attributes):
+    """Two residues of four atoms each, with coordinates."""
+    universe = MDAnalysis.Universe.empty(8, n_residues=2, atom_resindex=[0] * 4 + [1] * 4, trajectory=True)
+    if names is not None:
+        universe.add_TopologyAttr("names", names)
+        universe.add_TopologyAttr("resnames", list(residues))
+        universe.add_TopologyAttr("resids", [1, 2])
+        if masses:
+            universe.add_TopologyAttr("masses", [MASSES.get(name, 0.0) for name in names])
+    for name, values in attributes.items():
+        universe.add_TopologyAttr(name, values)
+    universe.atoms.positions = random_walk(1, 8)[0]
+    return universe
+
+
+@pytest.fixture
+def traj(tmp_path):
+    path = tmp_path / "eight.dcd"
+    write_dcd(path, random_walk(6, 8))
+    return kn.open(path, topology=universe_of(NAMES), index="memory")
+
+
+SHUFFLED = [*NAMES[:2], "O", "C", *NAMES[4:]]
+
+
+def analyses(traj, **arguments):
+    """Each analysis that takes a reference structure."""
+    yield lambda: kn.analysis.RMSD(traj, **arguments).run()
+    yield lambda: kn.analysis.RMSD(traj, select=[0, 1], groups=[[2, 3]], **arguments).run()
+    yield lambda: kn.analysis.RMSF(traj, select=[0], align="reference", align_select="all", **arguments).run()
+
+
+def test_another_order_is_refused(traj):
+    universe = universe_of(SHUFFLED)
+    for reference in (universe, universe.atoms, universe.atoms[[0, 1, 2, 3, 4, 5, 6, 7]]):
+        for make in analyses(traj, reference=reference):
+            with pytest.raises(
+                kn.ArgumentError,
+                match=r"atom 3 of .* \(C ALA 1 mass 12\.011\) is atom 3 of .* \(O ALA 1 mass 15\.999\), the first of "
+                r"\d that differ.*match='order'",
+            ):
+                make()
+        for make in analyses(traj, reference=reference, match="order"):
+            assert len(make().results.values)
+
+
+def test_names_see_what_masses_do_not(traj):
+    swapped = ["N", "C", "CA", "O", *NAMES[4:]]
+    reference = universe_of(swapped)
+    assert len(kn.analysis.RMSD(traj, reference=reference).run().results.values) == 6
+    with pytest.raises(kn.ArgumentError, match=r"atom 2 of .* \(CA ALA 1 .* is atom 2 of .* \(C ALA 1"):
+        kn.analysis.RMSD(traj, reference=reference, match="names")
+    other_residues = universe_of(NAMES, residues=("ALA", "SER"))
+    with pytest.raises(kn.ArgumentError, match=r"\(N GLY 2 .* \(N SER 2"):
+        kn.analysis.RMSD(traj, reference=other_residues, match="names")
+
+
+def test_masses_agree_within_a_tolerance(traj):
+    reference = universe_of(NAMES)
+    reference.atoms[5].mass += 0.09
+    kn.analysis.RMSD(traj, reference=reference)
+    with pytest.raises(kn.ArgumentError, match="atom 6"):
+        kn.analysis.RMSD(traj, reference=reference, tol_mass=0.05)
+    reference.atoms[5].mass += 1.0
+    with pytest.raises(kn.ArgumentError, match="match='names' compares names alone"):
+        kn.analysis.RMSD(traj, reference=reference)
+    kn.analysis.RMSD(traj, reference=reference, match="names")
+    with pytest.raises(kn.ArgumentError, match="match must be one of"):
+        kn.analysis.RMSD(traj, match="types")
+    with pytest.raises(kn.ArgumentError, match="tol_mass"):
+        kn.analysis.RMSD(traj, tol_mass=np.nan)
+
+
+def test_without_masses_names_are_compared(traj):
+    with pytest.warns(kn.Note, match="compared by names: .* has no masses"):
+        analysis = kn.analysis.RMSD(traj, reference=universe_of(NAMES, masses=False))
+    assert any("compared by names" in note for note in analysis.notes)
+    with pytest.raises(kn.ArgumentError, match="atom 3"):
+        kn.analysis.RMSD(traj, reference=universe_of(SHUFFLED, masses=False))
+
+
+def test_without_masses_and_names_the_number_is_noted(traj):
+    bare = kn.open(traj.paths[0], index="memory")
+    for own, reference in (
+        (traj, universe_of(None)),
+        (bare, universe_of(NAMES)),
+        (traj, traj.paths[0]),
+        (bare, bare.paths[0]),
+    ):
+        with pytest.warns(kn.Note, match="only the number of atoms was compared"):
+            analysis = kn.analysis.RMSD(own, reference=reference)
+        assert "only the number of atoms" in analysis.provenance().json()
+    with pytest.raises(kn.ArgumentError, match=r"match='names' needs atom names, .*eight\.dcd has none"):
+        kn.analysis.RMSD(bare, reference=universe_of(NAMES), match="names")
+
+
+def test_frames_of_the_trajectory_and_arrays_are_not_compared(traj):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kn.Note)
+        for reference in (None, traj, traj[2:], traj[1].positions):
+            assert kn.analysis.RMSD(traj, reference=reference).run().notes == traj.notes
+        # the same topology
+        kn.analysis.RMSD(traj, reference=kn.open(traj.paths[0], topology=traj.topology.universe, index="memory"))
+
+
+def test_atoms_without_mass_are_compared_by_names(traj, tmp_path):
+    beads = ["BB", "SC1", "SC2", "W", "BB", "SC1", "SC2", "W"]
+    own = kn.open(traj.paths[0], topology=universe_of(beads), index="memory")
+    with pytest.warns(kn.Note) as given:
+        kn.analysis.RMSD(own, reference=universe_of(beads))
+    texts = [str(one.message) for one in given]
+    assert any("masses of 8 atoms are zero, names BB, SC1, SC2, W" in text for text in texts), texts
+    assert any("8 atoms of the reference" in text and "by their names" in text for text in texts), texts
+    with pytest.raises(kn.ArgumentError, match=r"atom 1 of .* \(BB ALA 1 mass 0\) is atom 1 of .* \(SC1 "):
+        kn.analysis.RMSD(own, reference=universe_of([beads[1], beads[0], *beads[2:]]))
+
+
+def test_guessed_and_zero_masses_are_noted(golden, tmp_path, traj):
+    guessed = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
+    text = r"ca\.pdb: masses of 214 atoms were guessed by MDAnalysis, type C"
+    for make in (
+        lambda: kn.analysis.RadiusOfGyration(guessed),
+        lambda: kn.analysis.RMSD(guessed, weights="mass"),
+        lambda: kn.analysis.RMSF(guessed, align="average", align_weights="mass"),
+    ):
+        with pytest.warns(kn.Note, match=text):
+            analysis = make()
+        assert any("guessed" in note for note in analysis.notes)
+        assert "guessed" in analysis.provenance().json()
+    some = universe_of([*NAMES[:6], "X1", "X2"], types=[*"NCCONC", "X", "X"])
+    own = kn.open(traj.paths[0], topology=some, index="memory")
+    with pytest.warns(kn.Note, match="masses of 2 atoms are zero, type X$"):
+        kn.analysis.RadiusOfGyration(own)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kn.Note)
+        kn.analysis.RadiusOfGyration(own, select=range(6))
+        kn.analysis.RadiusOfGyration(own, weights=None)
+
+
+def test_rmsf_notes_that_nothing_was_superposed(traj):
+    with pytest.warns(kn.Note, match="nothing was superposed"):
+        analysis = kn.analysis.RMSF(traj)
+    assert any("nothing was superposed" in note for note in analysis.run().notes)
+    assert not any("superposed" in note for note in kn.analysis.RMSF(traj, align="average").notes)
+
+
+def test_an_atom_of_a_reference_is_counted_from_1(tmp_path):
+    walk = random_walk(3, 6)
+    walk[1, 4, 2] = np.nan
+    write_dcd(tmp_path / "nan.dcd", walk)
+    with pytest.raises(kn.ArgumentError, match=r"reference's atom 5 \(counted from 1\) is not a number"):
+        kn.analysis.RMSD(kn.open(tmp_path / "nan.dcd"), select=[2, 4, 5], ref_frame=1).run(progress=False)

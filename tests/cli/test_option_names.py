@@ -1,0 +1,108 @@
+"""Errors of commands speak of options; those of the package of arguments."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from MDAnalysisTests.datafiles import LAMMPSdcd2
+
+from kinema.cli import main
+from kinema.cli.option_names import in_options, option_names
+from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
+from kinema.testing.synthetic import synthetic
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["repack", "a.h5md", "b.h5md", "--layout", "odd"], "kinema: --layout is one of"),
+        (["repack", "a.h5md", "b.h5md", "--max-error", "0"], "--max-error"),
+        (["join", "a.h5md", "a.h5md", "--overlap", "all", "-o", "taken.h5md"], "; --force replaces it"),
+        (["info", "cut.xtc", "--on-truncated", "error"], "; --on-truncated drop uses the 4 complete frames"),
+        (["rmsf", "-f", "a.dcd", "--align", "average", "--align-select", "name CA"], "--topology"),
+        (["rgyr", "-f", "a.dcd", "--weights", "none", "--runner", "serial", "-j", "2"], "--runner threads"),
+        (["split", "a.dcd"], "--frames-per-part"),
+        (["join", "a.h5md", "-o", "taken.h5md"], "--force replaces it\n"),
+        (["rmsd", "-f", "a.dcd", "-n", "a.ndx", "--select", "name CA"], "--select and --index-file cannot be combined"),
+        (
+            ["rmsd", "-f", "a.dcd", "--rmsd-select", "name CA"],
+            "selection 'name CA' needs a topology: give one with --top",
+        ),
+        (["rgyr", "-f", "a.dcd", "--select", " "], "the selection is an empty text"),
+        (["rgyr", "-f", "a.dcd", "--weights", "none", "--step", "0"], "--step must not be 0"),
+        (["rgyr", "-f", "a.dcd", "--weights", "none", "-b", "1000"], "no frame from 1000 ps on, its times are"),
+        (["rmsd", "-f", "a.dcd", "-o", "x.csv", "--report", "./x.csv"], "is named by --output and --report"),
+        (["repack", "a.h5md", "b.h5md", "--unit", "furlong"], "--unit is that of --max-error; give both"),
+        (["rmsd"], "no trajectory is named; give its files as arguments or with -f"),
+        (["info", "a.dcd", "-f", "a.h5md"], "found both: a.dcd and a.h5md"),
+        (["split", "a.dcd", "a.dcd", "--parts", "2"], "takes one trajectory file, found 2"),
+    ],
+)
+def test_errors_name_options(
+    words: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd("a.dcd", random_walk(5, 4))
+    write_h5md("a.h5md", synthetic(5, 4))
+    (tmp_path / "taken.h5md").write_text("taken")
+    write_xtc("cut.xtc", random_walk(5, 40))
+    (tmp_path / "cut.xtc").write_bytes((tmp_path / "cut.xtc").read_bytes()[:-20])
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert expected in capsys.readouterr().err
+
+
+def test_paths_and_other_words_stay() -> None:
+    options = option_names(["rmsd"])
+    for message in ("a/ref_frame.dcd: no such file", "ref_frame.dcd: bad", "the group has no access", "x_select=3"):
+        assert in_options(message, options) == message
+    assert in_options("weights=None, or topology=", options) == "--weights none, or --topology"
+    assert in_options("ref_frame must be 1", options) == "--ref-frame must be 1"
+    assert option_names(["nothing"]) == option_names([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["rmsf", "-f", "a.dcd"], "as well; --align average or --align reference superposes"),
+        (["repack", "a.h5md", "b.h5md", "--max-error", "0.1"], "without compression --max-error saves nothing"),
+        (["info", "lammps.dcd"], "(units real); others are stated with --input-units time=ps\n"),
+        (
+            ["rgyr", "-f", "a.dcd", "--weights", "none", "--dt", "0.3"],
+            "2 frames are used where one every 0.3 ps",
+        ),
+    ],
+)
+def test_notes_name_options(
+    words: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd("a.dcd", random_walk(5, 4))
+    shutil.copy(LAMMPSdcd2, "lammps.dcd")
+    write_h5md("a.h5md", synthetic(5, 4))
+    with pytest.raises(SystemExit, match="0"):
+        main(words)
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["info"], ["check"], ["index"], ["rmsd"], ["rmsf"], ["rgyr", "--weights", "none"], ["join", "-o", "all.dcd"]],
+    ids=lambda words: words[0],
+)
+def test_trajectories_are_arguments_or_follow_f(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd("a.dcd", random_walk(5, 4))
+    write_dcd("b.dcd", random_walk(5, 4), first_step=5)
+    printed = []
+    for files in (["a.dcd", "b.dcd"], ["-f", "a.dcd", "b.dcd"]):
+        with pytest.raises(SystemExit, match="0"):
+            main([words[0], *files, *words[1:], *(["--force"] if words[0] == "join" else [])])
+        # not the speed
+        printed.append([line for line in capsys.readouterr().out.splitlines() if "frames/s" not in line])
+    assert printed[0] == printed[1] != []

@@ -1,0 +1,227 @@
+"""Checks the structure of the Python package `kinema`: layers, circles of imports, class names, sizes of folders.
+
+Imports inside functions count as those at the top do; those for type checkers alone do not. A module that calls
+`import_module` is taken to import each module that one of its strings names. Tests and benchmarks are not checked.
+The tables below are the architecture; a module without a room is an error: a new one is placed on purpose.
+"""
+
+import ast
+import functools
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PACKAGE = "kinema"
+
+# Rooms from the bottom up: modules or folders below `kinema`; the longest name that fits a module is its room.
+# `X.__init__` is the module of folder X that collects its public names, where it is not in the room of the folder.
+# A room may import rooms of lower layers only, and none beside it in its own layer.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("_core", "printable"),
+    ("errors",),
+    # what is asked of the machine, and nouns of one purpose
+    ("choices", "files", "notes", "prefetch", "progress", "provenance", "resources", "snapshot"),
+    ("writing.output_checks",),
+    ("writing.output_file",),
+    # frames and atoms
+    ("frame",),
+    ("selection",),
+    # storage of HDF5 files; then what H5MD means by what is stored
+    ("formats.hdf5",),
+    ("formats.h5md",),
+    ("formats.h5md.read", "formats.h5md.write"),
+    ("formats.h5md.__init__",),
+    ("trajectory",),
+    ("opening", "selection.time_range"),
+    ("checking",),
+    # files that are written
+    ("writing",),
+    ("formats",),
+    ("formats.h5md.edit",),
+    # who computes, and what a run is
+    ("runners",),
+    ("runners.local",),
+    ("runners.dask", "runners.mpi"),
+    ("runners.__init__",),
+    ("execution.computation",),
+    ("execution.checkpoint",),
+    ("execution",),
+    ("profile",),
+    ("analysis",),
+    ("studies",),
+    ("__init__",),
+    # what is built on the public names
+    ("interop", "testing"),
+    ("demo",),
+    ("cli",),
+    ("__main__",),
+)
+
+# Folders may have so many modules besides `__init__`; one with more stands here with the reason for it.
+MODULES_OF_A_FOLDER = 15
+LARGER_FOLDERS: dict[str, str] = {}
+
+
+def modules_of(root: Path) -> dict[str, tuple[Path, ast.Module]]:
+    """File and syntax tree of each module below the package, by dotted name; `__init__` is part of the name."""
+    source = root / "python" / PACKAGE
+    names = {".".join(file.relative_to(source).with_suffix("").parts): file for file in sorted(source.rglob("*.py"))}
+    return {name: (file, _parsed(file.read_text())) for name, file in names.items()}
+
+
+@functools.cache
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree of a module; each check asks for those of all modules."""
+    return ast.parse(text)
+
+
+@functools.cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a syntax tree: most of the time of a check is to walk the trees."""
+    return tuple(ast.walk(tree))
+
+
+def imports_of(tree: ast.Module, module: str, known: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Line and name of every module of `known` (and `_core`) that `module` imports, at the top or inside functions."""
+    known = {*known, "_core"}
+    found = {(line, _module_of(name, known)) for line, name in _dotted_imports(tree, module)}
+    yield from sorted((line, target) for line, target in found if target is not None and target != module)
+
+
+@functools.cache
+def _dotted_imports(tree: ast.Module, module: str) -> list[tuple[int, list[str]]]:
+    """Line and split name of every import: `from a.b import c` gives a.b.c, which may be a module or a name."""
+    for_types = {
+        child
+        for node in _nodes(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for statement in node.body
+        for child in ast.walk(statement)
+    }
+    by_name = any(isinstance(node, ast.Name) and node.id == "import_module" for node in _nodes(tree))
+    found: list[tuple[int, list[str]]] = []
+    for node in _nodes(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found.append((node.lineno, alias.name.split(".")))
+        elif isinstance(node, ast.ImportFrom):
+            folder = [PACKAGE, *module.split(".")[:-1]]
+            start = folder[: len(folder) - node.level + 1] if node.level else []
+            for alias in node.names:
+                found.append((node.lineno, [*start, *(node.module.split(".") if node.module else []), alias.name]))
+        elif by_name and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append((node.lineno, [*node.value.split("."), ""]))
+    return found
+
+
+def _module_of(name: list[str], known: set[str]) -> str | None:
+    """The module that a dotted name is, or that holds it; None for other packages."""
+    if name[0] != PACKAGE:
+        return None
+    for parts in (name[1:], name[1:-1]):
+        for candidate in (".".join(parts), ".".join([*parts, "__init__"])):
+            if candidate in known:
+                return candidate
+    return None
+
+
+def room_of(module: str) -> tuple[int, str] | None:
+    """Layer and name of the room of a module; None where it has none."""
+    layers = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+    parts = module.split(".")
+    folder = parts[:-1] if parts[-1] == "__init__" else parts
+    for name in (module, *(".".join(folder[:length]) for length in range(len(folder), 0, -1))):
+        if name in layers:
+            return layers[name], name
+    return None
+
+
+def check_layers(root: Path) -> Iterator[str]:
+    """Imports of a room that is not below the importing one, and modules without a room."""
+    modules = modules_of(root)
+    for module, (file, tree) in modules.items():
+        place = file.relative_to(root)
+        here = room_of(module)
+        if here is None:
+            yield f"{place}: {module} has no room in tools/check_package.py"
+            continue
+        for line, target in imports_of(tree, module, modules):
+            there = room_of(target)
+            if there is not None and there != here and there[0] >= here[0]:
+                yield f"{place}:{line}: {here[1]} may not import {there[1]} ({target})"
+
+
+def check_circles(root: Path) -> Iterator[str]:
+    """Modules that import each other, directly or through others."""
+    modules = modules_of(root)
+    graph = {name: {target for _, target in imports_of(tree, name, modules)} for name, (_, tree) in modules.items()}
+    for circle in circles(graph):
+        yield f"circle of imports: {' -> '.join([*circle, circle[0]])}"
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """One shortest circle through the first module, by name, of each set of modules that all reach each other."""
+    found: list[list[str]] = []
+    seen: set[str] = set()
+    for start in sorted(graph):
+        if start in seen:
+            continue
+        before = _paths_from(start, graph)
+        if start in before:
+            way = [start]
+            while before[way[0]] != start:
+                way.insert(0, before[way[0]])
+            found.append([start, *way[:-1]])
+            seen |= {other for other in before if start in _paths_from(other, graph)}
+    return found
+
+
+def _paths_from(start: str, graph: dict[str, set[str]]) -> dict[str, str]:
+    """Of each module that `start` reaches in at least one step, the one before it on a shortest way."""
+    before: dict[str, str] = {}
+    edge = [start]
+    while edge:
+        following = []
+        for module in edge:
+            for target in sorted(graph.get(module, ())):
+                if target not in before:
+                    before[target] = module
+                    following.append(target)
+        edge = following
+    return before
+
+
+def check_class_names(root: Path) -> Iterator[str]:
+    """Names that two classes of the package have; leading underscores do not make a name another one."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for file, tree in modules_of(root).values():
+        for node in _nodes(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(f"{file.relative_to(root)}:{node.lineno}")
+    for name, where in sorted(places.items()):
+        if len(where) > 1:
+            yield f"class name {name} is used {len(where)} times: {', '.join(where)}"
+
+
+def check_folders(root: Path) -> Iterator[str]:
+    """Folders with too many modules to find one's way in."""
+    sizes: dict[str, int] = defaultdict(int)
+    for file, _ in modules_of(root).values():
+        sizes[str(file.parent.relative_to(root))] += file.name != "__init__.py"
+    for folder, size in sorted(sizes.items()):
+        if size > MODULES_OF_A_FOLDER and folder not in LARGER_FOLDERS:
+            yield f"{folder}: {size} modules, expected at most {MODULES_OF_A_FOLDER}; split it, or give a reason here"
+
+
+def check(root: Path) -> list[str]:
+    """All that is wrong with the package in `root`, one line each."""
+    return [*check_layers(root), *check_circles(root), *check_class_names(root), *check_folders(root)]
+
+
+if __name__ == "__main__":
+    wrong = check(Path(__file__).resolve().parent.parent)
+    print("\n".join(wrong) or "package: layers, imports, class names and folders are in order")
+    sys.exit(1 if wrong else 0)
