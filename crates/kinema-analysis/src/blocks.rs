@@ -22,8 +22,8 @@ pub(crate) fn check(id: &str, block: &BlockView<'_>, maps: &[AtomMap], sets: &[&
     if block.positions.len() != size {
         return Err(internal(id, "number of coordinates in the block", size, block.positions.len()));
     }
-    if block.times.len() != block.rows() {
-        return Err(internal(id, "number of times in the block", block.rows(), block.times.len()));
+    if block.stamps.len() != block.rows() {
+        return Err(internal(id, "number of times in the block", block.rows(), block.stamps.len()));
     }
     check_maps(id, maps, sets)
 }

@@ -16,22 +16,6 @@ fn broken(id: &str, law: &str) -> Error {
     Error::new(ErrorKind::Internal, format!("{id} breaks a law: {law}"))
 }
 
-/// The rows `range` of a block; `range` must lie within it.
-fn part<'a>(block: &BlockView<'a>, range: Range<usize>) -> BlockView<'a> {
-    let width = block.n_selected * 3;
-    let coordinates = |all: &'a [f32]| if all.is_empty() { all } else { &all[range.start * width..range.end * width] };
-    BlockView {
-        n_selected: block.n_selected,
-        frames: &block.frames[range.clone()],
-        positions: coordinates(block.positions),
-        velocities: coordinates(block.velocities),
-        forces: coordinates(block.forces),
-        cells: &block.cells[range.clone()],
-        steps: &block.steps[range.clone()],
-        times: &block.times[range],
-    }
-}
-
 /// Checks the laws of `kernel` on a block of `atoms` with at least two rows.
 ///
 /// `empty` is neutral on both sides of `merge`; a leaf split into blocks gives the same bits as in one; bytes make the
@@ -46,7 +30,7 @@ pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection
         let mut buffers = Buffers::default();
         let mut partial = kernel.empty();
         for range in parts {
-            kernel.accumulate(&mut partial, &part(block, range.clone()), &maps, &mut buffers)?;
+            kernel.accumulate(&mut partial, &block.rows_in(range.clone()), &maps, &mut buffers)?;
         }
         Ok(partial)
     };

@@ -68,6 +68,18 @@ pub struct RunTimings {
     pub blocks: Vec<BlockTiming>,
 }
 
+impl RunTimings {
+    /// Of workers that were there from the start to the end: one that was done earlier has waited since.
+    pub(crate) fn of_workers(wall: Duration, workers: Vec<WorkerTiming>) -> Self {
+        let until_the_end = |mut worker: WorkerTiming| {
+            worker.wait += wall.saturating_sub(worker.total);
+            worker.total = wall;
+            worker
+        };
+        Self { wall, workers: workers.into_iter().map(until_the_end).collect(), blocks: Vec::new() }
+    }
+}
+
 /// CPU time that the calling thread has used so far.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -132,10 +132,10 @@ impl Kernel for Rgyr {
         blocks::check(ID, block, maps, &[&self.atoms])?;
         let rows = partial.open(block.rows(), self.width());
         for map in maps {
-            for (row, (frame, time)) in block.frames.iter().zip(block.times).enumerate() {
+            for (row, (frame, stamp)) in block.frames.iter().zip(block.stamps).enumerate() {
                 self.add_row(block.positions_of(row), map, buffers, &mut rows.values)
                     .map_err(|error| error.at_frame(*frame))?;
-                rows.times.push(*time);
+                rows.times.push(stamp.time);
             }
         }
         Ok(())

@@ -113,10 +113,10 @@ impl Kernel for Rmsd {
         let sets: Vec<_> = std::iter::once(&self.fitted).chain(&self.groups).map(|group| group.atoms()).collect();
         blocks::check(ID, block, maps, &sets)?;
         let rows = partial.open(block.rows(), self.width());
-        for (row, (frame, time)) in block.frames.iter().zip(block.times).enumerate() {
+        for (row, (frame, stamp)) in block.frames.iter().zip(block.stamps).enumerate() {
             self.add_row(block.positions_of(row), maps, buffers, &mut rows.values)
                 .map_err(|error| error.at_frame(*frame))?;
-            rows.times.push(*time);
+            rows.times.push(stamp.time);
         }
         Ok(())
     }

@@ -176,6 +176,8 @@ pub struct Scratch {
     pub ints: Vec<i32>,
     /// 32-bit floats.
     pub floats: Vec<f32>,
+    /// 64-bit floats.
+    pub doubles: Vec<f64>,
     /// A decoded chunk.
     pub bytes: Vec<u8>,
     /// Between the filters of a chunk.
@@ -254,11 +256,6 @@ pub trait Decoder: Send + Sync {
     fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
         let _ = (before, after, fields);
         0
-    }
-
-    /// Whether [`BlockMut::wide`] is written where it is given: by decoders of files that may hold float64.
-    fn wide(&self) -> bool {
-        false
     }
 
     /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.

@@ -1,37 +1,52 @@
 //! Blocks of frames: row-major buffers that decoders fill and kernels read.
 
-use super::{Cell, Fields};
+use super::{Fields, Rows, Stamp, Vectors};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where a decoder puts the frames of one block: row-major `rows x atoms x 3` buffers of the caller.
+/// Where a decoder puts the frames of one block: rows of the caller, `n_selected x 3` values each.
 ///
 /// Every row must be written by a decoder that returns success.
 #[derive(Debug)]
 pub struct BlockMut<'a> {
-    /// Number of selected atoms (the middle dimension).
+    /// Number of selected atoms; rows may have room for more.
     pub n_selected: usize,
-    /// Positions, `rows * n_selected * 3` values; empty when not wanted.
-    pub positions: &'a mut [f32],
-    /// Velocities, likewise.
-    pub velocities: &'a mut [f32],
-    /// Forces, likewise.
-    pub forces: &'a mut [f32],
-    /// Positions, velocities, forces in float64, instead of those above, from decoders that say they are
-    /// [`wide`](crate::format::Decoder::wide); empty where not wanted.
-    pub wide: [&'a mut [f64]; 3],
-    /// One cell a row.
-    pub cells: &'a mut [Cell],
-    /// One step a row.
-    pub steps: &'a mut [i64],
-    /// One time a row.
-    pub times: &'a mut [f64],
+    /// Positions, velocities, forces.
+    pub vectors: [Vectors<'a>; 3],
+    /// One stamp a row.
+    pub stamps: Rows<'a, Stamp>,
 }
 
-impl BlockMut<'_> {
-    /// The positions of row `row`: `n_selected * 3` values.
-    pub fn positions_of(&mut self, row: usize) -> &mut [f32] {
-        let width = self.n_selected * 3;
-        &mut self.positions[row * width..(row + 1) * width]
+impl<'a> BlockMut<'a> {
+    /// The stamp of a row.
+    ///
+    /// # Errors
+    /// `Internal` where there is no such row.
+    pub fn stamp(&mut self, row: usize) -> Result<&mut Stamp> {
+        Ok(&mut self.stamps.row(row, 1)?[0])
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.stamps.len()
+    }
+
+    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    #[must_use]
+    pub fn into_order(self, order: &[usize]) -> Self {
+        let vectors = self.vectors.map(|vectors| vectors.into_order(order));
+        Self { vectors, stamps: self.stamps.into_order(order), ..self }
+    }
+
+    /// Blocks of so many rows each, which are all rows of this one.
+    pub fn split(self, lengths: &[usize]) -> Vec<Self> {
+        let [positions, velocities, forces] = self.vectors.map(|vectors| vectors.split(lengths));
+        let vectors = positions.into_iter().zip(velocities).zip(forces);
+        let blocks = vectors.zip(self.stamps.split(lengths)).map(|(((positions, velocities), forces), stamps)| Self {
+            n_selected: self.n_selected,
+            vectors: [positions, velocities, forces],
+            stamps,
+        });
+        blocks.collect()
     }
 }
 
@@ -48,11 +63,7 @@ pub struct Block {
     /// `rows * n_selected * 3`, or empty
     pub forces: Vec<f32>,
     /// one a row
-    pub cells: Vec<Cell>,
-    /// one a row
-    pub steps: Vec<i64>,
-    /// one a row
-    pub times: Vec<f64>,
+    pub stamps: Vec<Stamp>,
 }
 
 impl Block {
@@ -66,9 +77,7 @@ impl Block {
         self.positions.resize(size(Fields::POSITIONS), 0.0);
         self.velocities.resize(size(Fields::VELOCITIES), 0.0);
         self.forces.resize(size(Fields::FORCES), 0.0);
-        self.cells.resize(rows, [[0.0; 3]; 3]);
-        self.steps.resize(rows, 0);
-        self.times.resize(rows, 0.0);
+        self.stamps.resize(rows, Stamp::default());
     }
 
     /// Room for so many frames at once.
@@ -98,15 +107,11 @@ impl Block {
 
     /// The block as a decoder sees it.
     pub fn as_mut(&mut self) -> BlockMut<'_> {
+        let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
         BlockMut {
             n_selected: self.n_selected,
-            positions: &mut self.positions,
-            velocities: &mut self.velocities,
-            forces: &mut self.forces,
-            wide: [&mut [], &mut [], &mut []],
-            cells: &mut self.cells,
-            steps: &mut self.steps,
-            times: &mut self.times,
+            vectors: vectors.map(|values| Vectors::of_f32(values, 3 * self.n_selected)),
+            stamps: Rows::Adjacent(&mut self.stamps, 1),
         }
     }
 
@@ -118,9 +123,7 @@ impl Block {
             positions: &self.positions,
             velocities: &self.velocities,
             forces: &self.forces,
-            cells: &self.cells,
-            steps: &self.steps,
-            times: &self.times,
+            stamps: &self.stamps,
         }
     }
 }
@@ -138,12 +141,8 @@ pub struct BlockView<'a> {
     pub velocities: &'a [f32],
     /// Forces or empty.
     pub forces: &'a [f32],
-    /// Cells, one a row.
-    pub cells: &'a [Cell],
-    /// Steps, one a row.
-    pub steps: &'a [i64],
-    /// Times, one a row, ps.
-    pub times: &'a [f64],
+    /// Cells, steps, times (ps), one a row.
+    pub stamps: &'a [Stamp],
 }
 
 impl<'a> BlockView<'a> {
@@ -165,9 +164,7 @@ impl<'a> BlockView<'a> {
             positions: vectors(self.positions),
             velocities: vectors(self.velocities),
             forces: vectors(self.forces),
-            cells: &self.cells[rows.clone()],
-            steps: &self.steps[rows.clone()],
-            times: &self.times[rows],
+            stamps: &self.stamps[rows],
         }
     }
     /// The positions of one row: `n_selected * 3` values.

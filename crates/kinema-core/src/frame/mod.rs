@@ -4,11 +4,15 @@
 
 mod atom_gather;
 mod block;
+mod real;
+mod rows;
 
 use std::ops::{BitOr, Sub};
 
 pub use self::atom_gather::AtomGather;
 pub use self::block::{Block, BlockMut, BlockView};
+pub use self::real::Real;
+pub use self::rows::{Rows, Vectors};
 use crate::named::Named;
 
 /// A set of the fields that a frame may hold.
@@ -33,6 +37,8 @@ impl Fields {
 
     /// All fields.
     pub const ALL: Self = Self(63);
+    /// The fields of a 3-vector an atom, in the order in which blocks hold them.
+    pub const VECTORS: [Self; 3] = [Self::POSITIONS, Self::VELOCITIES, Self::FORCES];
 
     const NAMES: [(Self, &'static str); 6] = [
         (Self::POSITIONS, "positions"),
@@ -93,18 +99,40 @@ impl Named for Precision {
     const ALL: &'static [(&'static str, Self)] = &[("float32", Self::Float32), ("float64", Self::Float64)];
 }
 
-/// A periodic cell as three row vectors; all zero means "no cell", as XTC has it.
-pub type Cell = [[f32; 3]; 3];
+/// A periodic cell as three row vectors; all zero where there is none.
+pub type Cell = [[f64; 3]; 3];
+
+/// The cell of a frame that has none.
+pub const NO_CELL: Cell = [[0.0; 3]; 3];
+
+/// What a frame says of itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stamp {
+    /// Its cell.
+    pub cell: Cell,
+    /// Its step.
+    pub step: i64,
+    /// Its time; NaN where the file has none.
+    pub time: f64,
+    /// The vectors and cells that it has, of those requested: a file may have others in other frames.
+    pub present: Fields,
+}
+
+impl Default for Stamp {
+    fn default() -> Self {
+        Self { cell: NO_CELL, step: 0, time: f64::NAN, present: Fields::NONE }
+    }
+}
 
 /// Factors from the file's units to those wanted; 1 keeps the file's values bit for bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scales {
     /// For positions and cells.
-    pub length: f32,
+    pub length: f64,
     /// For velocities.
-    pub velocity: f32,
+    pub velocity: f64,
     /// For forces.
-    pub force: f32,
+    pub force: f64,
     /// For times.
     pub time: f64,
 }

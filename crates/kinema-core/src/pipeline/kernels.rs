@@ -66,14 +66,8 @@ pub fn run_into(
     let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver };
     let records = pool.run(plan.workers, |number| shared.work(number))?;
     let wall = start.elapsed();
-    let mut timings = RunTimings { wall, ..RunTimings::default() };
-    for (mut worker, blocks) in records {
-        worker.wait += wall.saturating_sub(worker.total);
-        worker.total = wall;
-        timings.workers.push(worker);
-        timings.blocks.extend(blocks);
-    }
-    Ok(timings)
+    let (workers, blocks): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+    Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(wall, workers) })
 }
 
 /// State shared by the workers of a run.

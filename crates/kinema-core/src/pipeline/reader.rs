@@ -119,8 +119,8 @@ impl<'a> Reader<'a> {
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
             if !self.native && !self.scanned.has_stored_times() {
                 for wanted in &self.wanted {
-                    let time = &mut out.times[wanted.row as usize];
-                    *time = self.scanned.time_of(number, wanted.frame, *time);
+                    let stamp = out.stamp(wanted.row as usize)?;
+                    stamp.time = self.scanned.time_of(number, wanted.frame, stamp.time);
                 }
             }
             rest = later;

@@ -22,15 +22,11 @@ pub struct StatedUnits {
 impl StatedUnits {
     /// The factors in place of a format's own `scales`; `time_unit`: the decoder has multiplied times by it.
     pub(super) fn replace(&self, scales: Scales, time_unit: f64) -> Scales {
-        let length = self.length.map_or(1.0, |length| length / f64::from(scales.length));
+        let length = self.length.map_or(1.0, |length| length / scales.length);
         let time = self.time.map_or(1.0, |time| time / (time_unit * scales.time));
-        let derived = |stated: Option<f64>, own: f32, change: f64| match stated {
-            Some(factor) => factor as f32,
-            None if change == 1.0 => own,
-            None => (f64::from(own) * change) as f32,
-        };
+        let derived = |stated: Option<f64>, own: f64, change: f64| stated.unwrap_or(own * change);
         Scales {
-            length: self.length.map_or(scales.length, |length| length as f32),
+            length: self.length.unwrap_or(scales.length),
             velocity: derived(self.velocity, scales.velocity, length / time),
             force: derived(self.force, scales.force, 1.0 / length),
             time: self.time.map_or(scales.time, |time| time / time_unit),

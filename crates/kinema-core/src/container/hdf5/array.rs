@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use super::filters::{FilterScratch, Pipeline, StoredFilter};
-use super::number::{Number, Real, with_loader};
+use super::number::{Number, with_loader};
 use crate::error::{Error, ErrorKind, Result};
+use crate::frame::Real;
 use crate::source::{Extent, Gather, MultiFileSource, Source};
 
 /// The address of a chunk that was never written: it reads as the fill value.

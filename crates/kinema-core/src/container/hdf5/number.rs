@@ -75,41 +75,6 @@ impl Number {
     }
 }
 
-/// What numbers are read into.
-pub trait Real: Copy {
-    /// `value * factor`, rounded once.
-    fn scaled(value: f64, factor: f64) -> Self;
-    /// The same for a value that float32 holds.
-    fn scaled_f32(value: f32, factor: f64) -> Self;
-    /// The same for a factor that float32 holds as well; the same bits, but no detour over float64.
-    fn scaled_narrow(value: f32, factor: f32) -> Self;
-}
-
-impl Real for f32 {
-    fn scaled(value: f64, factor: f64) -> Self {
-        (value * factor) as f32
-    }
-    fn scaled_f32(value: f32, factor: f64) -> Self {
-        // the product of two float32 is exact in float64, so it is rounded once here as well
-        (f64::from(value) * factor) as f32
-    }
-    fn scaled_narrow(value: f32, factor: f32) -> Self {
-        value * factor
-    }
-}
-
-impl Real for f64 {
-    fn scaled(value: f64, factor: f64) -> Self {
-        value * factor
-    }
-    fn scaled_f32(value: f32, factor: f64) -> Self {
-        f64::from(value) * factor
-    }
-    fn scaled_narrow(value: f32, factor: f32) -> Self {
-        f64::from(value) * f64::from(factor)
-    }
-}
-
 /// IEEE 754 binary16, for which Rust has no stable type.
 pub fn half(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };

@@ -1,6 +1,6 @@
 //! DCD unit cells, in the three conventions that programs write.
 
-use crate::frame::Cell;
+use crate::frame::{Cell, NO_CELL};
 
 /// CHARMM's version from which on the six numbers are a symmetric shape matrix.
 const SHAPE_MATRIX_SINCE: i32 = 25;
@@ -21,14 +21,14 @@ pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
         return None;
     }
     if a == 0.0 || b == 0.0 || c == 0.0 {
-        return Some([[0.0; 3]; 3]);
+        return Some(NO_CELL);
     }
     let angles = [alpha, beta, gamma];
     let cosines = angles.iter().all(|angle| (-1.0..=1.0).contains(angle));
     let degrees = angles.iter().all(|angle| (0.0..=180.0).contains(angle));
     let claimed = version >= SHAPE_MATRIX_SINCE && angles != [90.0; 3];
     if (claimed || !(cosines || degrees)) && positive_definite(numbers) {
-        let [xx, xy, yy, xz, yz, zz] = numbers.map(|value| value as f32);
+        let [xx, xy, yy, xz, yz, zz] = numbers;
         return finite([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]);
     }
     if !(cosines || degrees) || a < 0.0 || b < 0.0 || c < 0.0 {
@@ -67,12 +67,12 @@ fn from_lengths([a, b, c]: [f64; 3], [cos_alpha, cos_beta, cos_gamma]: [f64; 3])
     if cz.is_nan() || cz <= FLAT * c {
         return None;
     }
-    finite([[a as f32, 0.0, 0.0], [bx as f32, by as f32, 0.0], [cx as f32, cy as f32, cz as f32]])
+    finite([[a, 0.0, 0.0], [bx, by, 0.0], [cx, cy, cz]])
 }
 
-/// `None` for a cell beyond single precision.
+/// `None` for a cell beyond single precision, in which positions are.
 fn finite(cell: Cell) -> Option<Cell> {
-    cell.iter().flatten().all(|value| value.is_finite()).then_some(cell)
+    cell.iter().flatten().all(|value| (*value as f32).is_finite()).then_some(cell)
 }
 
 #[cfg(test)]
@@ -94,8 +94,8 @@ mod tests {
         let numbers = [30.84183587, 14.5786346, 31.78008804, 9.6263226, -2.60815015, 32.67009034];
         for version in [36, 24] {
             let rows = cell(numbers, version).unwrap();
-            let length = |row: [f32; 3]| row.iter().map(|v| v * v).sum::<f32>().sqrt();
-            for (row, expected) in rows.into_iter().zip([35.446037_f32, 35.06156, 34.158504]) {
+            let length = |row: [f64; 3]| row.iter().map(|v| v * v).sum::<f64>().sqrt();
+            for (row, expected) in rows.into_iter().zip([35.446037_f64, 35.06156, 34.158504]) {
                 assert!((length(row) - expected).abs() < 1e-4);
             }
         }
@@ -131,7 +131,7 @@ mod tests {
     fn a_small_shear_is_a_cosine_only_before_the_version_that_writes_matrices() {
         let numbers = [50.0, 0.5, 50.0, 0.0, 0.0, 50.0];
         assert_eq!(cell(numbers, 36), Some([[50.0, 0.5, 0.0], [0.5, 50.0, 0.0], [0.0, 0.0, 50.0]]));
-        assert_eq!(cell(numbers, 24), Some([[50.0, 0.0, 0.0], [25.0, 43.301_27, 0.0], [0.0, 0.0, 50.0]]));
+        assert_eq!(cell(numbers, 24), Some([[50.0, 0.0, 0.0], [25.0, 43.301_270_189_221_93, 0.0], [0.0, 0.0, 50.0]]));
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         for [alpha, beta, gamma] in [[75.0, 80.0, 85.0], [75.0, 80.0, 85.0].map(cosine)] {
             let found = cell([81.1, gamma, 82.2, beta, alpha, 83.3], 24).unwrap();
             for (a, b) in found.iter().flatten().zip(expected.iter().flatten()) {
-                assert!((a - b).abs() <= 1e-5_f32, "{found:?}");
+                assert!((a - b).abs() <= 1e-5_f64, "{found:?}");
             }
         }
     }

@@ -13,7 +13,7 @@ use self::header::{Kind, shown};
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, NO_CELL, Real, Rows, Scales, Stamp, Vectors};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, MAX_GAP, Source};
 
@@ -27,7 +27,7 @@ static INFO: FormatInfo = FormatInfo {
     length_unit: "angstrom",
     time_unit: "ps (the header's time step is in AKMA units, 0.04888821 ps; where LAMMPS wrote it taken as fs)",
     // velocities are in angstrom per AKMA unit of time
-    scales: Scales { length: 1.0, velocity: (1.0 / header::AKMA_PS) as f32, force: 1.0, time: 1.0 },
+    scales: Scales { length: 1.0, velocity: 1.0 / header::AKMA_PS, force: 1.0, time: 1.0 },
     reference: "CHARMM source, dynio; NAMD dcdlib",
 };
 
@@ -174,16 +174,13 @@ impl Decoder for DcdDecoder {
         match segment.part {
             part::FRAME => {
                 frame.head(request, out, row)?;
-                let planes = frame.planes()?;
-                if let Some((scale, values)) = self.target(request, out, row) {
-                    self.gather(planes, one.frame, request, scale, values);
-                }
+                let planes = Planes::Whole(frame.planes()?, one.frame);
+                self.vectors(&planes, request, out, row)?;
             }
             part::HEAD => frame.head(request, out, row)?,
             axis => {
-                if let Some((scale, values)) = self.target(request, out, row) {
-                    gather_run(self.dcd.layout, bytes, (axis - part::X) as usize, segment, request, scale, values);
-                }
+                let planes = Planes::Run(bytes.as_chunks::<4>().0, (axis - part::X) as usize, segment);
+                self.vectors(&planes, request, out, row)?;
             }
         }
         Ok(Decoded::Done)
@@ -196,15 +193,42 @@ impl DcdDecoder {
         if self.dcd.velocities { Fields::VELOCITIES } else { Fields::POSITIONS }
     }
 
-    /// Where the planes go, and their factor; nothing when they are not wanted.
-    fn target<'b>(&self, request: &Request, out: &'b mut BlockMut<'_>, row: usize) -> Option<(f32, &'b mut [f32])> {
-        let width = 3 * out.n_selected;
-        let (scale, values) = if self.dcd.velocities {
-            (request.scales.velocity, &mut *out.velocities)
+    /// The requested vectors of a row from bytes of the planes.
+    fn vectors(&self, planes: &Planes<'_>, request: &Request, out: &mut BlockMut<'_>, row: usize) -> Result<()> {
+        let (number, factor) =
+            if self.dcd.velocities { (1, request.scales.velocity) } else { (0, request.scales.length) };
+        let len = 3 * out.n_selected;
+        match &mut out.vectors[number] {
+            Vectors::Absent => Ok(()),
+            Vectors::F32(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
+            Vectors::F64(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
+        }
+    }
+
+    fn fill<R: Real>(&self, planes: &Planes<'_>, request: &Request, factor: f64, values: &mut [[R; 3]]) -> Result<()> {
+        let narrow = factor as f32;
+        if f64::from(narrow) == factor {
+            self.fill_with(planes, request, values, |value| R::scaled_narrow(value, narrow))
         } else {
-            (request.scales.length, &mut *out.positions)
-        };
-        request.fields.contains(self.field()).then(|| (scale, &mut values[row * width..(row + 1) * width]))
+            self.fill_with(planes, request, values, |value| R::scaled_f32(value, factor))
+        }
+    }
+
+    #[inline(always)]
+    fn fill_with<R: Real>(
+        &self,
+        planes: &Planes<'_>,
+        request: &Request,
+        values: &mut [[R; 3]],
+        scaled: impl Fn(f32) -> R,
+    ) -> Result<()> {
+        match *planes {
+            Planes::Whole(planes, frame) => self.gather(planes, frame, request, values, scaled),
+            Planes::Run(plane, axis, segment) => {
+                gather_run(self.dcd.layout, plane, axis, segment, request, values, scaled);
+            }
+        }
+        Ok(())
     }
 
     /// Frame 0, and where the atoms that move are in later frames.
@@ -229,34 +253,59 @@ impl DcdDecoder {
     }
 
     /// The selected atoms of a whole frame, side by side.
-    fn gather(&self, planes: [&[[u8; 4]]; 3], frame: u64, request: &Request, scale: f32, values: &mut [f32]) {
+    #[inline(always)]
+    fn gather<R: Real>(
+        &self,
+        planes: [&[[u8; 4]]; 3],
+        frame: u64,
+        request: &Request,
+        values: &mut [[R; 3]],
+        scaled: impl Fn(f32) -> R,
+    ) {
         let atoms = &request.atoms;
         match (&self.fixed, frame) {
             (Some(fixed), 1..) => {
                 let float = |bytes: [u8; 4]| self.dcd.layout.float(bytes);
-                for (out, atom) in values.as_chunks_mut::<3>().0.iter_mut().zip(atoms.iter()) {
+                for (out, atom) in values.iter_mut().zip(atoms.iter()) {
                     let slot = fixed.slots[atom as usize];
                     let position = if slot == u32::MAX {
                         fixed.positions[atom as usize]
                     } else {
                         planes.map(|plane| float(plane[slot as usize]))
                     };
-                    *out = position.map(|value| value * scale);
+                    *out = position.map(&scaled);
                 }
             }
             _ if self.dcd.layout.big_endian => {
-                interleave(planes, atoms.indices(), values, |bytes| f32::from_be_bytes(bytes) * scale);
+                interleave(planes, atoms.indices(), values, |bytes| scaled(f32::from_be_bytes(bytes)));
             }
-            _ => interleave(planes, atoms.indices(), values, |bytes| f32::from_le_bytes(bytes) * scale),
+            _ => interleave(planes, atoms.indices(), values, |bytes| scaled(f32::from_le_bytes(bytes))),
         }
     }
 }
 
+/// Bytes of the planes of a frame.
+enum Planes<'a> {
+    /// x, y and z of all atoms, and the frame.
+    Whole([&'a [[u8; 4]]; 3], u64),
+    /// Some atoms of one plane: their numbers, which plane, and the segment that says which atoms.
+    Run(&'a [[u8; 4]], usize, &'a Segment),
+}
+
+fn row_of<'b, R>(rows: &'b mut Rows<'_, R>, row: usize, len: usize) -> Result<&'b mut [[R; 3]]> {
+    Ok(rows.row(row, len)?.as_chunks_mut::<3>().0)
+}
+
 /// Three planes into x, y, z, x, y, z, ...: all atoms, or those in `indices`.
 #[inline(always)]
-fn interleave(planes: [&[[u8; 4]]; 3], indices: Option<&[u32]>, values: &mut [f32], float: impl Fn([u8; 4]) -> f32) {
+fn interleave<R>(
+    planes: [&[[u8; 4]]; 3],
+    indices: Option<&[u32]>,
+    values: &mut [[R; 3]],
+    float: impl Fn([u8; 4]) -> R,
+) {
     let [x, y, z] = planes;
-    let out = values.as_chunks_mut::<3>().0.iter_mut();
+    let out = values.iter_mut();
     match indices {
         None => {
             for (((out, x), y), z) in out.zip(x).zip(y).zip(z) {
@@ -276,22 +325,22 @@ fn interleave(planes: [&[[u8; 4]]; 3], indices: Option<&[u32]>, values: &mut [f3
 }
 
 /// One coordinate of the selected atoms in a run of one plane.
-fn gather_run(
+#[inline(always)]
+fn gather_run<R>(
     layout: Layout,
-    bytes: &[u8],
+    plane: &[[u8; 4]],
     axis: usize,
     segment: &Segment,
     request: &Request,
-    scale: f32,
-    values: &mut [f32],
+    values: &mut [[R; 3]],
+    scaled: impl Fn(f32) -> R,
 ) {
-    let plane = bytes.as_chunks::<4>().0;
     let first = segment.atoms.start;
     let indices = request.atoms.indices().unwrap_or_default();
     let from = indices.partition_point(|&atom| atom < first);
-    let columns = values.as_chunks_mut::<3>().0.iter_mut().zip(indices).skip(from);
+    let columns = values.iter_mut().zip(indices).skip(from);
     for (out, &atom) in columns.take_while(|(_, atom)| **atom < segment.atoms.end) {
-        out[axis] = layout.float(plane[(atom - first) as usize]) * scale;
+        out[axis] = scaled(layout.float(plane[(atom - first) as usize]));
     }
 }
 
@@ -317,7 +366,7 @@ impl<'a> FrameBytes<'a> {
     /// Checks the head and writes cell, step and time.
     fn head(&self, request: &Request, out: &mut BlockMut<'_>, row: usize) -> Result<()> {
         let dcd = &self.decoder.dcd;
-        let mut cell = [[0.0; 3]; 3];
+        let mut cell = NO_CELL;
         if dcd.has_cell {
             self.check(0, 48, "unit cell")?;
             let at = dcd.layout.marker_len();
@@ -333,9 +382,12 @@ impl<'a> FrameBytes<'a> {
             cell.iter_mut().flatten().for_each(|value| *value *= request.scales.length);
         }
         self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;
-        out.cells[row] = cell;
-        out.steps[row] = dcd.spacing.step(self.frame);
-        out.times[row] = dcd.spacing.time(self.frame).unwrap_or(f64::NAN) * request.scales.time;
+        *out.stamp(row)? = Stamp {
+            cell,
+            step: dcd.spacing.step(self.frame),
+            time: dcd.spacing.time(self.frame).unwrap_or(f64::NAN) * request.scales.time,
+            present: if cell == NO_CELL { self.decoder.field() } else { self.decoder.field() | Fields::CELL },
+        };
         Ok(())
     }
 

@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use super::{CELL, Field, H5mdDecoder, row_of, vectors_of};
-use crate::container::hdf5::number::Real;
+use super::{CELL, Field, H5mdDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ExternalIo, Wanted};
-use crate::frame::BlockMut;
+use crate::frame::{BlockMut, Real, Vectors};
 use crate::selection::AtomSelection;
 
 /// Gives rows that Rust does not read, or that must be rearranged: h5py, called from a worker.
@@ -95,17 +94,18 @@ fn put<'a, V: Into<f64> + Copy>(
     for (one, values) in frames.zip(values.chunks_exact((n_atoms * 3).max(1))) {
         let row = one.row as usize;
         if row_request.number == CELL {
-            let cell = &mut out.cells[row];
+            let cell = &mut out.stamp(row)?.cell;
             cell.iter_mut()
                 .flatten()
                 .zip(values)
-                .for_each(|(out, &value)| *out = f32::scaled(value.into(), row_request.factor));
+                .for_each(|(out, &value)| *out = f64::scaled(value.into(), row_request.factor));
             continue;
         }
-        let width = 3 * out.n_selected;
-        match vectors_of(out, row_request.number as usize) {
-            (narrow, []) => copy_atoms(values, row_request.atoms, row_request.factor, row_of(narrow, row, width)?),
-            (_, wide) => copy_atoms(values, row_request.atoms, row_request.factor, row_of(wide, row, width)?),
+        let (len, atoms, factor) = (3 * out.n_selected, row_request.atoms, row_request.factor);
+        match &mut out.vectors[row_request.number as usize] {
+            Vectors::Absent => {}
+            Vectors::F32(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
+            Vectors::F64(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
         }
     }
     Ok(())

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::external_rows::ReadRows;
 use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
 use crate::container::hdf5::filters::FilterScratch;
-use crate::container::hdf5::number::Real;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameCoupling, Segment, Wanted};
+use crate::frame::{self, Real};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP};
 
@@ -187,11 +187,11 @@ impl Field {
         Ok(())
     }
 
-    /// Puts the rows of a segment into `out`, which has `width` numbers a row.
+    /// Puts the rows of a segment into `out`, `len` numbers each.
     ///
     /// # Errors
     /// Of the filters; `Internal` for a segment that does not fit.
-    pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut [R], width: usize) -> Result<()> {
+    pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut frame::Rows<'_, R>, len: usize) -> Result<()> {
         let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
         let Some(first) = frames.first() else { return Ok(()) };
@@ -220,7 +220,7 @@ impl Field {
                 Some(source) => Some(source.get(from as usize..).ok_or_else(unfit)?),
             };
             let source = source.map(|source| &source[..source.len().min(array.row_bytes() as usize)]);
-            let out = out.get_mut(one.row as usize * width..).and_then(|out| out.get_mut(..width)).ok_or_else(unfit)?;
+            let out = out.row(one.row as usize, len)?;
             array.scatter(&chunk, source, base_unit, &columns, factor, out).map_err(place)?;
         }
         Ok(())

@@ -18,7 +18,7 @@ use super::{
     Segment, Wanted,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Cell, Fields, Scales};
+use crate::frame::{BlockMut, Cell, Fields, Rows as FieldRows, Scales, Stamp, Vectors};
 use crate::index::{ChunkedIndex, Index};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
@@ -94,7 +94,8 @@ pub struct H5mdDescription {
     pub warnings: Vec<String>,
 }
 
-const VECTORS: [Fields; 3] = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
+/// Fields by their numbers: vectors as blocks have them, then the cell.
+const KINDS: [Fields; 4] = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES, Fields::CELL];
 /// The number of the cell among the fields; positions, velocities and forces come before it.
 const CELL: u32 = 3;
 /// A segment without bytes, for all that the file says once or Python reads.
@@ -117,7 +118,7 @@ impl H5mdDecoder {
     /// `Corrupt` where a field has another number of atoms, or fewer rows than its frames need.
     pub fn new(description: H5mdDescription) -> Result<Self> {
         let mut fields = Fields::NONE;
-        for (field, kind) in description.vectors.iter().zip(VECTORS) {
+        for (field, kind) in description.vectors.iter().zip(KINDS) {
             if let Some(field) = field {
                 check_rows(field, description.n_frames)?;
                 check_units(field, u64::from(description.n_atoms))?;
@@ -175,7 +176,7 @@ impl H5mdDecoder {
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
-        let vectors = self.vectors.iter().zip(VECTORS).enumerate();
+        let vectors = self.vectors.iter().zip(KINDS).enumerate();
         let vectors = vectors.filter(move |(_, (_, kind))| fields.contains(*kind));
         let vectors = vectors.filter_map(|(number, (field, _))| Some((number as u32, field.as_ref()?)));
         let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
@@ -237,7 +238,7 @@ impl Decoder for H5mdDecoder {
         let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
         let [positions, velocity, force] = self.vectors.each_ref().map(scale);
         let length = if self.vectors[0].is_some() { positions } else { scale(&self.cell) };
-        Some(Scales { length: length as f32, velocity: velocity as f32, force: force as f32, time: self.time_scale })
+        Some(Scales { length, velocity, force, time: self.time_scale })
     }
 
     fn has_stated_units(&self) -> bool {
@@ -255,10 +256,6 @@ impl Decoder for H5mdDecoder {
         let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
         let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
         shared.div_ceil(all.max(1))
-    }
-
-    fn wide(&self) -> bool {
-        true
     }
 
     fn other_files(&self) -> &[PathBuf] {
@@ -311,29 +308,20 @@ impl Decoder for H5mdDecoder {
                 let Some(Some(field)) = self.vectors.get(number as usize) else {
                     return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
                 };
-                let width = 3 * out.n_selected;
+                let len = 3 * out.n_selected;
                 let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
                 let factor = if native { 1.0 } else { field.scale };
                 let atoms = &request.atoms;
                 let work = Work { segment, bytes, wanted, atoms, factor, decoded, scratch };
-                match vectors_of(out, number as usize) {
-                    (narrow, []) => field.decode(work, narrow, width)?,
-                    (_, wide) => field.decode(work, wide, width)?,
+                match &mut out.vectors[number as usize] {
+                    Vectors::Absent => {}
+                    Vectors::F32(rows) => field.decode(work, rows, len)?,
+                    Vectors::F64(rows) => field.decode(work, rows, len)?,
                 }
             }
         }
         Ok(Decoded::Done)
     }
-}
-
-/// The buffers of a vector field: float32, and float64 where that is wanted.
-fn vectors_of<'b>(out: &'b mut BlockMut<'_>, number: usize) -> (&'b mut [f32], &'b mut [f64]) {
-    let narrow: &mut [f32] = match number {
-        0 => out.positions,
-        1 => out.velocities,
-        _ => out.forces,
-    };
-    (narrow, &mut *out.wide[number])
 }
 
 impl H5mdDecoder {
@@ -347,28 +335,23 @@ impl H5mdDecoder {
         scratch: &mut Scratch,
     ) -> Result<()> {
         for one in wanted {
-            let row = one.row as usize;
             let at = one.frame as usize;
-            out.cells[row] = [[0.0; 3]; 3];
-            out.steps[row] =
-                self.index.steps.as_ref().and_then(|steps| steps.get(at)).copied().unwrap_or(one.frame as i64);
+            let step = self.index.steps.as_ref().and_then(|steps| steps.get(at)).copied().unwrap_or(one.frame as i64);
             let time = self.index.times.as_ref().and_then(|times| times.get(at)).copied();
-            out.times[row] = time.map_or(f64::NAN, |time| if native { time } else { time * self.time_scale });
+            let time = time.map_or(f64::NAN, |time| if native { time } else { time * self.time_scale });
+            *out.stamp(one.row as usize)? = Stamp { step, time, ..Stamp::default() };
         }
         for (number, field) in self.present(request.fields) {
-            let width = 3 * out.n_selected;
+            let (kind, len) = (KINDS[number as usize], 3 * out.n_selected);
             for one in wanted {
-                if !field.absent(one.frame)? {
-                    continue;
-                }
                 let row = one.row as usize;
-                if number == CELL {
-                    out.cells[row] = [[f32::NAN; 3]; 3];
-                    continue;
-                }
-                match vectors_of(out, number as usize) {
-                    (narrow, []) => fill_row(narrow, row, width, f32::NAN)?,
-                    (_, wide) => fill_row(wide, row, width, f64::NAN)?,
+                if !field.absent(one.frame)? {
+                    let stamp = out.stamp(row)?;
+                    stamp.present = stamp.present | kind;
+                } else if number == CELL {
+                    out.stamp(row)?.cell = [[f64::NAN; 3]; 3];
+                } else {
+                    out.vectors[number as usize].set_absent(row, len)?;
                 }
             }
             if let Rows::External(reader, _) = &field.rows {
@@ -401,22 +384,22 @@ impl H5mdDecoder {
         let dense: Vec<Wanted> = frames.iter().zip(0..).map(|(one, row)| Wanted { frame: one.frame, row }).collect();
         let here = Segment { wanted: 0..dense.len() as u32, ..segment.clone() };
         let width = 3 * units;
-        let Scratch { floats, bytes: decoded, filters: scratch, .. } = scratch;
-        floats.clear();
+        let Scratch { doubles, bytes: decoded, filters: scratch, .. } = scratch;
+        doubles.clear();
         // a segment may hold some of the components only: the others stay as they are
         for one in frames {
-            let cell = &out.cells[one.row as usize];
+            let cell = out.stamp(one.row as usize)?.cell;
             match units {
-                1 => floats.extend([cell[0][0], cell[1][1], cell[2][2]]),
-                _ => floats.extend(cell.iter().flatten()),
+                1 => doubles.extend([cell[0][0], cell[1][1], cell[2][2]]),
+                _ => doubles.extend(cell.iter().flatten()),
             }
         }
         let atoms = AtomSelection::all(units as u32);
         let work = Work { segment: &here, bytes, wanted: &dense, atoms: &atoms, factor, decoded, scratch };
-        field.decode(work, floats, width)?;
-        for (one, values) in frames.iter().zip(floats.chunks_exact(width)) {
+        field.decode(work, &mut FieldRows::Adjacent(doubles, width), width)?;
+        for (one, values) in frames.iter().zip(doubles.chunks_exact(width)) {
             if field.row(one.frame) >= 0 {
-                put_cell(&mut out.cells[one.row as usize], values);
+                put_cell(&mut out.stamp(one.row as usize)?.cell, values);
             }
         }
         Ok(())
@@ -424,18 +407,9 @@ impl H5mdDecoder {
 }
 
 /// Edges of a cuboid or rows of a matrix into a cell.
-fn put_cell(cell: &mut Cell, values: &[f32]) {
+fn put_cell(cell: &mut Cell, values: &[f64]) {
     match values {
         [x, y, z] => *cell = [[*x, 0.0, 0.0], [0.0, *y, 0.0], [0.0, 0.0, *z]],
         values => cell.iter_mut().flatten().zip(values).for_each(|(out, value)| *out = *value),
     }
-}
-
-fn row_of<T>(values: &mut [T], row: usize, width: usize) -> Result<&mut [T]> {
-    let unfit = || Error::new(ErrorKind::Internal, "the block is smaller than planned");
-    values.get_mut(row * width..).and_then(|values| values.get_mut(..width)).ok_or_else(unfit)
-}
-
-fn fill_row<T: Copy>(values: &mut [T], row: usize, width: usize, value: T) -> Result<()> {
-    row_of(values, row, width).map(|row| row.fill(value))
 }

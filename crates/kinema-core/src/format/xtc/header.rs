@@ -2,7 +2,6 @@
 
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::Cell;
 
 /// First word of a frame whose bit stream is counted in 4 bytes.
 pub(super) const MAGIC_CLASSIC: i32 = 1995;
@@ -26,7 +25,7 @@ pub(super) struct FrameHeader {
     /// ps
     pub time: f32,
     /// Row vectors, nm.
-    pub cell: Cell,
+    pub cell: [[f32; 3]; 3],
     /// `None` where the coordinates are plain floats.
     pub packing: Option<Packing>,
 }

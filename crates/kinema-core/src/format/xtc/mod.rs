@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, NO_CELL, Real, Rows, Scales, Stamp, Vectors};
 use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
 
@@ -163,12 +163,12 @@ impl Decoder for XtcDecoder {
         wanted: &[Wanted],
         request: &Request,
         out: &mut BlockMut<'_>,
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<Decoded> {
         let Some(&one) = wanted.get(segment.wanted.start as usize) else {
             return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
         };
-        self.frame(segment, bytes, one.row as usize, request, out)
+        self.frame(segment, bytes, one.row as usize, request, out, scratch)
             .map_err(|error| error.at_frame(one.frame).in_format(NAME))
     }
 }
@@ -199,6 +199,7 @@ impl XtcDecoder {
         row: usize,
         request: &Request,
         out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
     ) -> Result<Decoded> {
         let start = segment.whole.offset;
         let header = match FrameHeader::parse(bytes, start, Some(self.header.n_atoms)) {
@@ -216,22 +217,22 @@ impl XtcDecoder {
             packing.check(start)?;
         }
         if request.fields.contains(Fields::POSITIONS) {
-            let decoded = self.positions(segment, &header, bytes, row, request, out)?;
+            let decoded = self.positions(segment, &header, bytes, row, request, out, &mut scratch.floats)?;
             if decoded != Decoded::Done {
                 return Ok(decoded);
             }
         }
-        let (Some(cell), Some(step), Some(time)) =
-            (out.cells.get_mut(row), out.steps.get_mut(row), out.times.get_mut(row))
-        else {
-            return Err(no_such_row(row));
+        let cell = header.cell.map(|vector| vector.map(|value| f64::scaled_f32(value, request.scales.length)));
+        *out.stamp(row)? = Stamp {
+            cell,
+            step: i64::from(header.step),
+            time: f64::from(header.time) * request.scales.time,
+            present: if cell == NO_CELL { Fields::POSITIONS } else { Fields::POSITIONS | Fields::CELL },
         };
-        *cell = header.cell.map(|vector| vector.map(|value| scaled(value, request.scales.length)));
-        *step = i64::from(header.step);
-        *time = f64::from(header.time) * request.scales.time;
         Ok(Decoded::Done)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a step of `frame`, which has them all")]
     fn positions(
         &self,
         segment: &Segment,
@@ -240,25 +241,50 @@ impl XtcDecoder {
         row: usize,
         request: &Request,
         out: &mut BlockMut<'_>,
+        room: &mut Vec<f32>,
     ) -> Result<Decoded> {
-        let (width, n_selected) = (out.n_selected * 3, request.atoms.len());
-        if n_selected != out.n_selected || request.atoms.n_atoms() != self.header.n_atoms {
+        let len = out.n_selected * 3;
+        if request.atoms.len() != out.n_selected || request.atoms.n_atoms() != self.header.n_atoms {
             return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));
         }
-        let places = row.checked_mul(width).and_then(|from| out.positions.get_mut(from..from.checked_add(width)?));
-        let places = places.ok_or_else(|| no_such_row(row))?.as_chunks_mut::<3>().0;
         let body = bytes.get(header.len()..).unwrap_or_default();
-        match header.packing {
-            None => Ok(plain(body, request, places).unwrap_or(Decoded::NeedsPrefix(segment.whole.len))),
-            Some(packing) => packed(segment, header, packing, body, request, places),
+        let decode = |factor: f32, places: &mut [f32]| {
+            let places = places.as_chunks_mut::<3>().0;
+            match header.packing {
+                None => Ok(plain(body, request, factor, places).unwrap_or(Decoded::NeedsPrefix(segment.whole.len))),
+                Some(packing) => packed(segment, header, packing, body, request, factor, places),
+            }
+        };
+        let factor = request.scales.length;
+        match &mut out.vectors[0] {
+            Vectors::F32(rows) if f64::from(factor as f32) == factor => decode(factor as f32, rows.row(row, len)?),
+            Vectors::Absent => Ok(Decoded::Done),
+            Vectors::F32(rows) => widened(rows, row, len, factor, room, decode),
+            Vectors::F64(rows) => widened(rows, row, len, factor, room, decode),
         }
     }
 }
 
+/// Decodes a row into `room` in the file's unit, and multiplies with a factor that float32 does not hold, or into float64.
+fn widened<R: Real>(
+    rows: &mut Rows<'_, R>,
+    row: usize,
+    len: usize,
+    factor: f64,
+    room: &mut Vec<f32>,
+    decode: impl FnOnce(f32, &mut [f32]) -> Result<Decoded>,
+) -> Result<Decoded> {
+    room.resize(len, 0.0);
+    let decoded = decode(1.0, room)?;
+    let places = rows.row(row, len)?;
+    places.iter_mut().zip(room).for_each(|(place, &mut value)| *place = R::scaled_f32(value, factor));
+    Ok(decoded)
+}
+
 /// Copies the selected ones of up to nine uncompressed atoms; `None` where the bytes do not reach that far.
-fn plain(body: &[u8], request: &Request, places: &mut [[f32; 3]]) -> Option<Decoded> {
+fn plain(body: &[u8], request: &Request, length: f32, places: &mut [[f32; 3]]) -> Option<Decoded> {
     for (atom, place) in request.atoms.iter().zip(places) {
-        *place = xdr::floats::<3>(body, atom as usize * 12)?.map(|value| scaled(value, request.scales.length));
+        *place = xdr::floats::<3>(body, atom as usize * 12)?.map(|value| scaled(value, length));
     }
     Some(Decoded::Done)
 }
@@ -269,6 +295,7 @@ fn packed(
     packing: Packing,
     body: &[u8],
     request: &Request,
+    length: f32,
     places: &mut [[f32; 3]],
 ) -> Result<Decoded> {
     let start = segment.whole.offset;
@@ -287,7 +314,7 @@ fn packed(
         n_atoms: header.n_atoms as usize,
         data,
         selected: request.atoms.indices(),
-        length: request.scales.length,
+        length,
     };
     let (stop, state) = coordinates::unpack(&job, places, Cpu::detect());
     if stop == Stop::Short && data.len() < whole {
@@ -341,8 +368,4 @@ fn scaled(value: f32, factor: f32) -> f32 {
 
 fn wrong_frame_len(offset: u64, expected: u64, found: u64) -> Error {
     Error::corrupt("wrong length of the frame", expected, found).at_byte(offset)
-}
-
-fn no_such_row(row: usize) -> Error {
-    Error::new(ErrorKind::Internal, format!("the block has no row {row}"))
 }

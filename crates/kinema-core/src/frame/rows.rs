@@ -1,0 +1,129 @@
+//! Rows that decoders fill: neighbours in one array of the caller, or anywhere in it.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Rows of the caller, all of one width.
+#[derive(Debug)]
+pub enum Rows<'a, T> {
+    /// One after the other, so many values each.
+    Adjacent(&'a mut [T], usize),
+    /// Each by itself.
+    Scattered(Vec<&'a mut [T]>),
+}
+
+impl<'a, T> Rows<'a, T> {
+    /// The first `len` values of a row.
+    ///
+    /// # Errors
+    /// `Internal` where there is no such row, or it is shorter.
+    pub fn row(&mut self, row: usize, len: usize) -> Result<&mut [T]> {
+        let values = match self {
+            Self::Adjacent(values, width) => row.checked_mul(*width).and_then(|from| values.get_mut(from..)),
+            Self::Scattered(rows) => rows.get_mut(row).map(|values| &mut **values),
+        };
+        let values = values.and_then(|values| values.get_mut(..len));
+        values.ok_or_else(|| Error::new(ErrorKind::Internal, format!("the block has no row {row} of {len} values")))
+    }
+
+    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    pub(super) fn into_order(self, order: &[usize]) -> Self {
+        let mut rows: Vec<&'a mut [T]> = match self {
+            Self::Adjacent(values, width) => values.chunks_exact_mut(width.max(1)).collect(),
+            Self::Scattered(rows) => rows,
+        };
+        let taken = |&row: &usize| rows.get_mut(row).map(std::mem::take).unwrap_or_default();
+        Self::Scattered(order.iter().map(taken).collect())
+    }
+
+    /// The rows in runs of these lengths.
+    pub(super) fn split(self, lengths: &[usize]) -> Vec<Self> {
+        match self {
+            Self::Adjacent(mut values, width) => {
+                let mut front = |&rows: &usize| {
+                    let (front, rest) = std::mem::take(&mut values).split_at_mut(rows * width);
+                    values = rest;
+                    Self::Adjacent(front, width)
+                };
+                lengths.iter().map(&mut front).collect()
+            }
+            Self::Scattered(rows) => {
+                let mut rows = rows.into_iter();
+                lengths.iter().map(|&length| Self::Scattered(rows.by_ref().take(length).collect())).collect()
+            }
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Adjacent(values, _) => values.len(),
+            Self::Scattered(rows) => rows.iter().map(|row| row.len()).sum(),
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Rows of 3-vectors, or nothing where the field is not wanted.
+#[derive(Debug, Default)]
+pub enum Vectors<'a> {
+    /// Not wanted.
+    #[default]
+    Absent,
+    /// As most formats have them.
+    F32(Rows<'a, f32>),
+    /// Widened before they are scaled.
+    F64(Rows<'a, f64>),
+}
+
+impl<'a> Vectors<'a> {
+    /// Rows of a float32 array; absent where it is empty.
+    pub fn of_f32(values: &'a mut [f32], width: usize) -> Self {
+        if values.is_empty() { Self::Absent } else { Self::F32(Rows::Adjacent(values, width)) }
+    }
+
+    pub(super) fn into_order(self, order: &[usize]) -> Self {
+        match self {
+            Self::Absent => Self::Absent,
+            Self::F32(rows) => Self::F32(rows.into_order(order)),
+            Self::F64(rows) => Self::F64(rows.into_order(order)),
+        }
+    }
+
+    pub(super) fn split(self, lengths: &[usize]) -> Vec<Self> {
+        match self {
+            Self::Absent => lengths.iter().map(|_| Self::Absent).collect(),
+            Self::F32(rows) => rows.split(lengths).into_iter().map(Self::F32).collect(),
+            Self::F64(rows) => rows.split(lengths).into_iter().map(Self::F64).collect(),
+        }
+    }
+
+    /// Number of values; `None` where they are not wanted.
+    pub fn len(&self) -> Option<usize> {
+        match self {
+            Self::Absent => None,
+            Self::F32(rows) => Some(rows.len()),
+            Self::F64(rows) => Some(rows.len()),
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len().is_none_or(|len| len == 0)
+    }
+
+    /// Fills the first `len` values of a row with NaN: the frame lacks the field.
+    ///
+    /// # Errors
+    /// Those of [`Rows::row`].
+    pub fn set_absent(&mut self, row: usize, len: usize) -> Result<()> {
+        match self {
+            Self::Absent => Ok(()),
+            Self::F32(rows) => rows.row(row, len).map(|values| values.fill(f32::NAN)),
+            Self::F64(rows) => rows.row(row, len).map(|values| values.fill(f64::NAN)),
+        }
+    }
+}
