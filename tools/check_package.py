@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "printable"),
     ("errors",),
     # what is asked of the machine, and nouns of one purpose
-    ("choices", "files", "notes", "prefetch", "progress", "provenance", "resources", "snapshot"),
+    ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
     ("writing.output_checks",),
     ("writing.output_file",),
     # frames and atoms

@@ -13,9 +13,9 @@ import pytest
 import kinema as kn
 from kinema.notes import collected, emit
 from kinema.printable import printable, printable_lines
-from kinema.provenance import Input, Provenance
 from kinema.testing import random_walk, write_dcd, write_h5md
 from kinema.testing.synthetic import synthetic
+from kinema.writing.provenance import Input, Provenance
 
 EVIL = "a\x1b[31m\n\u202e\udcff.dcd"
 SHOWN = r"a\x1b[31m\n\u202e\udcff.dcd"

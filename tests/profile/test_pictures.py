@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 
 from kinema.profile import Report, plotting, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
-from kinema.runners.timings import PHASES
+from kinema.timings import PHASES
 
 # seconds of each phase, all different, and two which no clock saw
 SECONDS = {name: float(number) for number, name in enumerate(PHASES, start=1)}

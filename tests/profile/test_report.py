@@ -29,9 +29,8 @@ from kinema.profile.quantities import quantities_of
 from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.profile.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
-from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
-from kinema.runners.timings import PHASES
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
+from kinema.timings import PHASES, TaskTimes, WorkerTaskTimes
 
 run_module = import_module("kinema.execution.run")
 ROOT = str(Path(kn.__file__).parent.parent)

@@ -18,8 +18,8 @@ from kinema.profile import Report
 from kinema.profile.scaling import label_of
 from kinema.runners import ProcessesRunner, Runner
 from kinema.runners.access import AccessMethod, access_method, access_names, register_access
-from kinema.runners.timings import block_column
 from kinema.testing import open_recorded, synthetic, write_dcd, write_h5md, write_xtc
+from kinema.timings import block_column
 
 N_FRAMES = 40
 # a frame of 108 kB: formats that can skip atoms do, as it would not be worth it in small frames

@@ -21,9 +21,9 @@ from kinema.analysis import Analysis
 from kinema.runners.dask import client as dask_client
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
-from kinema.runners.task_times import Transition, by_worker, processed_again
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runners import slow_corner
+from kinema.timings import Transition, by_worker, processed_again
 
 
 def setup_module() -> None:

@@ -20,11 +20,11 @@ from kinema.execution.run import CheckpointChoice, run
 from kinema.notes import emit
 from kinema.printable import are_float32
 from kinema.progress import ProgressChoice
-from kinema.provenance import Input, Provenance
 from kinema.runners import Runner, RunnerOptions
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.writing.output_checks import check_not_input, check_plot_path
 from kinema.writing.output_file import write_whole
+from kinema.writing.provenance import Input, Provenance
 from kinema.writing.tables import Column, Table, check_writable, write_table
 
 if TYPE_CHECKING:

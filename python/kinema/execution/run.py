@@ -29,9 +29,9 @@ from kinema.runners import (
 )
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
-from kinema.runners.timings import BLOCK_COLUMNS
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
+from kinema.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
     from kinema.execution.persistence import Persistence

@@ -1,6 +1,6 @@
 """Where the time of runs went: reports with every second accounted for, stragglers, advice, scaling, pictures.
 
-It measures nothing itself; runners and the Rust half do, and `kinema.runners.timings` holds what they found.
+It measures nothing itself; runners and the Rust half do, and `kinema.timings` holds what they found.
 """
 
 from kinema.profile.report import Report, report_of

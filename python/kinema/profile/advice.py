@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kinema.profile.quantities import Quantities
 from kinema.profile.stragglers import SlowFile, Straggler
-from kinema.runners.timings import Timings
+from kinema.timings import Timings
 
 __all__ = ["Circumstances", "advise"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.printable import counted
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.runners.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
+from kinema.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:

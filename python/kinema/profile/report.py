@@ -24,7 +24,7 @@ from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.resources import default_workers
-from kinema.runners.timings import Timings, format_seconds
+from kinema.timings import Timings, format_seconds
 from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
 from kinema.writing.output_file import write_whole
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kinema.errors import ArgumentError
 from kinema.printable import printable
 from kinema.profile.quantities import Quantities
-from kinema.runners.timings import digits_for
+from kinema.timings import digits_for
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report

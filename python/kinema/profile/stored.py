@@ -25,8 +25,16 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.profile.places import Place
 from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
-from kinema.runners.task_times import TaskTimes, WorkerTaskTimes
-from kinema.runners.timings import BLOCK_COLUMNS, BLOCK_PHASES, PassTimings, Timings, WorkerTimings, block_column
+from kinema.timings import (
+    BLOCK_COLUMNS,
+    BLOCK_PHASES,
+    PassTimings,
+    TaskTimes,
+    Timings,
+    WorkerTaskTimes,
+    WorkerTimings,
+    block_column,
+)
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.profile.places import Place, Places
-from kinema.runners.timings import PassTimings, WorkerTimings, block_column
+from kinema.timings import PassTimings, WorkerTimings, block_column
 
 __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
 

@@ -10,7 +10,7 @@ from kinema.runners.local.serial import SerialRunner
 from kinema.runners.local.threads import ThreadsRunner
 from kinema.runners.reduction import PieceLimit, Reduction
 from kinema.runners.registry import RunnerOptions, choose_runner
-from kinema.runners.timings import PassTimings, Timings, WorkerTimings
+from kinema.timings import PassTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
     from kinema.runners.dask.runner import Dask

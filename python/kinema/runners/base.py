@@ -16,8 +16,8 @@ from kinema.resources import worker_count
 from kinema.runners.access import access_method
 from kinema.runners.reduction import Reduction
 from kinema.runners.serialization import serialize
-from kinema.runners.timings import PassTimings
 from kinema.selection.frames import FrameSelection
+from kinema.timings import PassTimings
 
 __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 

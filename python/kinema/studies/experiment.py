@@ -21,9 +21,9 @@ from kinema.errors import ArgumentError, FileNotFound, WorkerError, from_os
 from kinema.opening import open as open_trajectory
 from kinema.printable import counted
 from kinema.profile import Report
-from kinema.runners.timings import format_seconds
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
+from kinema.timings import format_seconds
 from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import temporary_folder, write_whole

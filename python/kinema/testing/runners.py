@@ -22,9 +22,9 @@ from kinema.execution.checkpoint.file import load
 from kinema.execution.results_file import ResultArray, ResultTable
 from kinema.progress import Report
 from kinema.runners import Runner, choose_runner
-from kinema.runners.timings import block_column
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd, write_xtc
+from kinema.timings import block_column
 
 __all__ = ["RunnerTests"]
 

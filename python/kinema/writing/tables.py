@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
 from kinema.errors import UnsupportedFormatError, missing_package
 from kinema.printable import printable
-from kinema.provenance import Provenance
 from kinema.writing.output_checks import check_target, is_stream
 from kinema.writing.output_file import write_whole
+from kinema.writing.provenance import Provenance
 
 __all__ = ["NO_UNIT", "PER_UNIT", "SUFFIXES", "Column", "Table", "check_writable", "table_files", "write_table"]
 

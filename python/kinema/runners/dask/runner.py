@@ -24,10 +24,9 @@ from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_leaves, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
 from kinema.runners.serialization import serialize
-from kinema.runners.task_times import TaskTimes, by_worker, processed_again
-from kinema.runners.timings import PassTimings, block_column
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
 from kinema.snapshot import TrajectorySnapshot
+from kinema.timings import PassTimings, TaskTimes, block_column, by_worker, processed_again
 
 try:
     from distributed import Client

@@ -12,7 +12,7 @@ from typing import Any
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from kinema.runners.task_times import Transition
+from kinema.timings import Transition
 
 __all__ = ["Recording", "Transitions"]
 

@@ -7,7 +7,7 @@ from kinema.errors import ArgumentError
 from kinema.resources import default_memory, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.reduction import Reduction
-from kinema.runners.timings import PassTimings
+from kinema.timings import PassTimings
 
 __all__ = ["ThreadsRunner"]
 

@@ -25,8 +25,8 @@ from kinema.runners.local.interpreter import ignore_job_signals
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.scheduler import WorkPlan
 from kinema.runners.serialization import serialize, serialize_error
-from kinema.runners.timings import block_column
 from kinema.snapshot import TrajectorySnapshot
+from kinema.timings import block_column
 
 __all__ = [
     "Begin",

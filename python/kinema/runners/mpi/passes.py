@@ -22,9 +22,9 @@ from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import RunSnapshot
 from kinema.runners.reduction import Leaves, PieceLimit, SerializedNode, frames_in, serialize_nodes
 from kinema.runners.scheduler import RateEstimate, Scheduler, WorkPlan
-from kinema.runners.timings import block_column
 from kinema.runners.worker_timer import WorkerTimer
 from kinema.snapshot import TrajectorySnapshot
+from kinema.timings import block_column
 
 __all__ = [
     "PASS_END",
