@@ -186,9 +186,11 @@ class Trajectory:
         workers: int = 0,
         memory: int = 0,  # bytes of working memory besides the result; 0: default
         native: bool = False,  # the file's own units, unscaled
+        timings: list[RunTimings] | None = None,  # those of the call are appended
     ) -> dict[str, NDArray[Any]]:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
-        float32, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64."""
+        float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
+        a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.
@@ -217,8 +219,8 @@ class Kernel:
     def average(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
         """Results: mean_positions (n_selected, 3)."""
     @staticmethod
-    def python(n_atoms: int, atoms: NDArray[np.uint32], adapter: Any) -> Kernel:
-        """A kernel written in Python, which sees `atoms` in their order: `adapter` has empty, accumulate, merge, finish, to_bytes, from_bytes
+    def python(n_atoms: int, atoms: NDArray[np.uint32], fields: Sequence[str], adapter: Any) -> Kernel:
+        """A kernel written in Python, which sees `fields` of `atoms` in their order, and cells: `adapter` has empty, accumulate, merge, finish, to_bytes, from_bytes
         (kinema.analysis.custom). What it raises is raised where the run was started."""
     @property
     def id(self) -> str:

@@ -19,8 +19,8 @@ VECTOR_FIELDS = ("positions", "velocities", "forces")
 
 # the least that the core's reader works with, besides a frame
 WORKING_MEMORY = 3 << 20
-# cell (9 float32), step, time, number (8 bytes each)
-_STAMP_BYTES = 9 * 4 + 3 * 8
+# cell (9 float64), step, time, number (8 bytes each), what is present
+_STAMP_BYTES = 9 * 8 + 3 * 8 + 4
 
 
 def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
@@ -57,10 +57,10 @@ class Frame:
 
     Attributes
     ----------
-    positions : (atoms, 3) float32 in angstrom, or None where the file has none
+    positions : (atoms, 3) float32 in angstrom, or None where the frame has none
     velocities : (atoms, 3) in angstrom/ps, or None
     forces : (atoms, 3) in kJ/(mol angstrom), or None
-    cell : (3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    cell : (3, 3) float64, box vectors as rows in angstrom; zeros without a box
     step : int, number of the simulation's step
     time : float, ps
     frame : int, number in the whole trajectory
@@ -69,7 +69,7 @@ class Frame:
     positions: NDArray[Any] | None
     velocities: NDArray[Any] | None
     forces: NDArray[Any] | None
-    cell: NDArray[np.float32]
+    cell: NDArray[np.float64]
     step: int
     time: float
     frame: int
@@ -84,20 +84,23 @@ class Block:
 
     Attributes
     ----------
-    positions, velocities, forces : (frames, atoms, 3) or None where not requested
-    cells : (frames, 3, 3) float32, box vectors as rows in angstrom; zeros without a box
+    positions, velocities, forces : (frames, atoms, 3) or None where not requested; NaN in frames that have none
+    cells : (frames, 3, 3) float64, box vectors as rows in angstrom; zeros without a box
     steps : (frames,) int64
     times : (frames,) float64, ps
     frames : (frames,) uint64, numbers in the whole trajectory
+    present : (frames,) structured array
+        `present["velocities"]` says which frames have velocities; also of the other requested vectors, and "cells".
     """
 
     positions: NDArray[Any] | None
     velocities: NDArray[Any] | None
     forces: NDArray[Any] | None
-    cells: NDArray[np.float32]
+    cells: NDArray[np.float64]
     steps: NDArray[np.int64]
     times: NDArray[np.float64]
     frames: NDArray[np.uint64]
+    present: NDArray[np.void]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
@@ -109,6 +112,7 @@ class Block:
             steps=arrays["steps"],
             times=arrays["times"],
             frames=arrays["frames"],
+            present=arrays["present"],
         )
 
     def __len__(self) -> int:
@@ -117,13 +121,13 @@ class Block:
     def __getitem__(self, i: int) -> Frame:
         """Frame `i` of the block; its arrays are views."""
 
-        def of(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if values is None else values[i]
+        def of(name: str, values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None or not self.present[name][i] else values[i]
 
         return Frame(
-            positions=of(self.positions),
-            velocities=of(self.velocities),
-            forces=of(self.forces),
+            positions=of("positions", self.positions),
+            velocities=of("velocities", self.velocities),
+            forces=of("forces", self.forces),
             cell=self.cells[i],
             step=int(self.steps[i]),
             time=float(self.times[i]),

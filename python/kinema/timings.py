@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +42,8 @@ BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)
 PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
+# what adds up over calls
+_ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads")
 _WIDTH = 11  # of a column of seconds
 # seconds below which milliseconds are too coarse
 _SHORT = 0.1
@@ -92,6 +94,11 @@ class WorkerTimings:
     def unaccounted(self) -> float:
         """Seconds of `total` that no clock of a phase saw; below zero where clocks of threads overlap."""
         return self.total - sum(float(getattr(self, phase)) for phase in PHASES)
+
+    def and_then(self, other: WorkerTimings) -> WorkerTimings:
+        """What a worker did in this and in a later call."""
+        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        return replace(self, **added)
 
     @property
     def busy(self) -> float:
@@ -276,6 +283,18 @@ class Timings:
     runner: str = ""
     access: str = "direct"
     gather: str = ""
+
+    @classmethod
+    def of_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
+        """Of the core's reads of arrays, one after the other, as one pass: what each worker did in all of them."""
+        workers: dict[int, WorkerTimings] = {}
+        for one in (WorkerTimings(**worker) for read in reads for worker in read["workers"]):
+            before = workers.get(one.worker)
+            workers[one.worker] = one if before is None else before.and_then(one)
+        blocks = np.empty((0, len(BLOCK_COLUMNS)))
+        frames = sum(worker.frames for worker in workers.values())
+        whole = PassTimings(sum(read["wall"] for read in reads), frames, tuple(workers.values()), blocks)
+        return cls((whole,), opening=opening)
 
     @cached_property
     def workers(self) -> tuple[WorkerTimings, ...]:

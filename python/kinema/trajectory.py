@@ -30,6 +30,7 @@ from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolv
 from kinema.selection.gromacs_index import read_group
 from kinema.selection.topology import Topology, TopologySnapshot
 from kinema.snapshot import TrajectorySnapshot
+from kinema.timings import Timings
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
@@ -64,6 +65,7 @@ class Trajectory:
         self._core = core
         # shared by all views
         self._opening = {} if opening is None else opening
+        self._timings: Timings | None = None
         self._hdf5 = hdf5
         self._stated = {} if stated is None else dict(stated)
         self._topology = topology
@@ -296,6 +298,14 @@ class Trajectory:
         read = 0.0 if self._topology is None else self._topology.seconds
         return MappingProxyType({"topology": read, "trajectory": 0.0, "frames": 0.0} | self._opening)
 
+    @property
+    def timings(self) -> Timings | None:
+        """Where the time of the last `read`, or of the last loop over frames or `blocks` that has ended, went.
+
+        As the timings of a run; "compute" is putting atoms into the order asked for. None before the first.
+        """
+        return self._timings
+
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         known = self._view is not None or self._core.scanned
@@ -419,7 +429,8 @@ class Trajectory:
             Which atoms, in any order; None: all.
         fields : str or list of str
             "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
-            (frames, 3, 3), "steps", "times" and "frames" (frames,).
+            (frames, 3, 3) float64, "steps", "times" and "frames" (frames,), and "present" (frames,), a structured
+            array: `["present"]["velocities"]` says which frames have velocities. Rows of frames that lack them are NaN.
         dtype : float32 or float64
         out : array, optional
             C-contiguous, (frames, atoms, 3) of `dtype`; filled and returned for the first field.
@@ -437,13 +448,14 @@ class Trajectory:
         OutOfRangeError, ArgumentError, CorruptFileError, TruncatedFileError, MemoryLimitError
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
-        self._check_fields(names)
+        self.check_fields(names)
         chosen = self._frames(frames)
         atoms = self._atoms(select)
         kind = float_name(dtype)
         if out is not None:
             n_atoms = self.n_atoms if atoms is None else len(atoms)
             check_out(out, (len(chosen), n_atoms, 3), kind)
+        found: list[_core.RunTimings] = []
         arrays = self._core.read(
             chosen,
             atoms=atoms,
@@ -452,7 +464,9 @@ class Trajectory:
             out=out,
             workers=worker_count(workers),
             memory=0 if memory is None else parse_memory(memory),
+            timings=found,
         )
+        self._timings = Timings.of_reads(found, opening=self.opening)
         return arrays[fields] if isinstance(fields, str) else arrays
 
     def blocks(
@@ -472,7 +486,7 @@ class Trajectory:
         those of `read`. Raises MemoryLimitError where not even one frame fits.
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
-        self._check_fields(names)
+        self.check_fields(names)
         kind = float_name(dtype)
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
@@ -499,11 +513,18 @@ class Trajectory:
         workers: int,
         memory: int,
     ) -> Iterator[Block]:
+        found: list[_core.RunTimings] = []
+
         def read(run: FrameSelection) -> Block:
-            arrays = self._core.read(run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory)
+            arrays = self._core.read(
+                run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory, timings=found
+            )
             return Block.from_arrays(arrays, names)
 
-        yield from prefetched(read, chosen.split(length))
+        try:
+            yield from prefetched(read, chosen.split(length))
+        finally:
+            self._timings = Timings.of_reads(found, opening=self.opening)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -539,7 +560,8 @@ class Trajectory:
     def _vector_fields(self) -> tuple[str, ...]:
         return tuple(name for name in VECTOR_FIELDS if name in self._core.fields)
 
-    def _check_fields(self, names: tuple[str, ...]) -> None:
+    def check_fields(self, names: tuple[str, ...]) -> None:
+        """Raises ArgumentError unless all of `names` are vectors that the files hold."""
         if not names:
             raise ArgumentError("fields names nothing to read; give 'positions'")
         for name in names:

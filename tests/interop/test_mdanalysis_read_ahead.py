@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
 
 import kinema as kn
+from kinema.frame import frame_bytes
 from kinema.interop.mdanalysis.read_ahead import ReadAhead, dimensions
 from kinema.testing import random_walk, write_dcd
 
@@ -39,7 +40,7 @@ def ahead(tmp_path: Path) -> tuple[ReadAhead, Recorder, Any]:
     positions = random_walk(N_FRAMES, N_ATOMS)
     write_dcd(tmp_path / "walk.dcd", positions)
     core = Recorder(kn.open(tmp_path / "walk.dcd", index="memory").core)
-    limit = 80 * (N_ATOMS * 12 + 60)  # two blocks
+    limit = 80 * frame_bytes(N_ATOMS, 1, 4)  # two blocks
     made = ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=limit)  # type: ignore[arg-type]
     return made, core, positions
 

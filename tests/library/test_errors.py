@@ -101,6 +101,10 @@ def test_absurd_numbers_of_atoms(tmp_path, n_atoms):
     xtc = tmp_path / "absurd.xtc"
     xtc.write_bytes((1995).to_bytes(4, "big") + n_atoms.to_bytes(4, "big", signed=True) + bytes(200))
     for path in (dcd, xtc):
-        with pytest.raises(kn.Error) as caught:
-            kn.open(path, index="memory").read()
-        assert not isinstance(caught.value, kn.InternalError)
+        try:
+            found = kn.open(path, index="memory").read()
+        except kn.Error as error:
+            assert not isinstance(error, kn.InternalError)
+        else:
+            # a header that may be true, of a file that ends within its first frame
+            assert found.shape == (0, n_atoms, 3)

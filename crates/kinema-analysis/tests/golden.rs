@@ -30,7 +30,9 @@ fn trajectory() -> Block {
     for (x, bytes) in block.positions.iter_mut().zip(bytes.as_chunks::<4>().0) {
         *x = f32::from_le_bytes(*bytes);
     }
-    block.times.copy_from_slice(&OF_FRAMES.column("time"));
+    for (stamp, time) in block.stamps.iter_mut().zip(OF_FRAMES.column("time")) {
+        stamp.time = time;
+    }
     block
 }
 

@@ -16,7 +16,7 @@ fn block(rows: usize) -> Block {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *x = (state >> 40) as f32 / 4e5 + 50.0;
     }
-    for (i, time) in block.times.iter_mut().enumerate() {
+    for (i, time) in block.stamps.iter_mut().map(|stamp| &mut stamp.time).enumerate() {
         *time = i as f64 * 0.1;
     }
     block

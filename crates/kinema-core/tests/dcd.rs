@@ -46,12 +46,12 @@ fn every_variant_gives_the_values_written() {
                 let values = if builder.magic == b"VELD" { &got.velocities } else { &got.positions };
                 assert_eq!(*values, expected, "{name}");
                 for (row, &frame) in frames.iter().enumerate() {
-                    assert_eq!(got.steps[row], 100 + 10 * frame as i64);
+                    assert_eq!(got.stamps[row].step, 100 + 10 * frame as i64);
                     // MDAnalysis: (frame + istart / nsavc) * delta * nsavc * AKMA
                     let time = (frame as f64 + 10.0) * 0.5 * 10.0 * 0.048_888_21;
-                    assert!((got.times[row] - time).abs() < 1e-12 * time, "{name}");
+                    assert!((got.stamps[row].time - time).abs() < 1e-12 * time, "{name}");
                     let edge = if builder.cell.is_some() { 60.0 } else { 0.0 };
-                    assert_eq!(got.cells[row][1], [0.0, edge, 0.0], "{name}");
+                    assert_eq!(got.stamps[row].cell[1], [0.0, edge, 0.0], "{name}");
                 }
             }
         }
@@ -200,14 +200,15 @@ fn numbers_that_cannot_be_meant_are_told() {
     };
     let source = with(2, 0_i32.to_le_bytes());
     assert_eq!(Dcd.open(&source).unwrap().header().warnings, ["the header says 0 steps between frames, taken as 1"]);
-    assert_eq!(read(&Dcd, &source, None, None).unwrap().block.steps, [100, 101, 102, 103]);
+    let block = read(&Dcd, &source, None, None).unwrap().block;
+    assert!(block.stamps.iter().map(|stamp| stamp.step).eq(100..104));
     let source = with(9, f32::NAN.to_le_bytes());
     let decoder = Dcd.open(&source).unwrap();
     assert!(
         decoder.assumption().unwrap().starts_with("the header says a time step of NaN, so the frames have no times")
     );
     assert!(!decoder.header().fields.contains(Fields::TIME));
-    assert!(read(&Dcd, &source, None, None).unwrap().block.times.iter().all(|time| time.is_nan()));
+    assert!(read(&Dcd, &source, None, None).unwrap().block.stamps.iter().all(|stamp| stamp.time.is_nan()));
     // CHARMM's flags are "yes" with any number but 0
     let builder = Builder { cell: Some([50.0, 90.0, 60.0, 90.0, 90.0, 70.0]), ..Builder::new(7, 4) };
     let mut bytes = builder.build();
@@ -254,7 +255,8 @@ fn cells_alone_need_only_the_heads() {
             let mut scratch = Scratch::default();
             decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch).unwrap();
         }
-        assert_eq!(block.cells, [[[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]]; 3]);
+        let cell = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]];
+        assert!(block.stamps.iter().map(|stamp| stamp.cell).eq([cell; 3]));
     }
 }
 
@@ -333,7 +335,7 @@ fn the_program_that_wrote_a_file_decides_the_unit_of_its_time_step() {
         let block = read(&Dcd, &source, None, None).unwrap().block;
         for frame in 0..3 {
             let expected = between * (f64::from(first_step / stride) + frame as f64);
-            assert!((block.times[frame] - expected).abs() <= 1e-6 * expected, "{title}: {:?}", block.times);
+            assert!((block.stamps[frame].time - expected).abs() <= 1e-6 * expected, "{title}: {:?}", block.stamps);
         }
         assert_eq!(Dcd.open(&source).unwrap().assumption().is_some(), assumed, "{title}");
     }

@@ -23,7 +23,7 @@ fn crc32(bytes: impl IntoIterator<Item = u8>) -> u32 {
 
 /// Lengths, and angles alpha, beta, gamma in degrees.
 fn dimensions(cell: Cell) -> [f64; 6] {
-    let [a, b, c] = cell.map(|row| row.map(f64::from));
+    let [a, b, c] = cell;
     let dot = |u: [f64; 3], v: [f64; 3]| u.iter().zip(v).map(|(x, y)| x * y).sum::<f64>();
     let length = |u| dot(u, u).sqrt();
     if length(a) == 0.0 {
@@ -43,7 +43,7 @@ fn check_cell(name: &str, cell: Cell, expected: &[f64]) {
     // a shape matrix is kept in the frame of the coordinates, where MDAnalysis turns it
     if cell[0][1] == 0.0 && cell[0][2] == 0.0 {
         for (found, expected) in cell.iter().flatten().zip(vectors) {
-            assert!((f64::from(*found) - expected).abs() < 2e-5, "{name}: {cell:?} is not {vectors:?}");
+            assert!((*found - expected).abs() < 2e-5, "{name}: {cell:?} is not {vectors:?}");
         }
     }
 }
@@ -54,10 +54,10 @@ fn check(name: &str, block: &Block, n_atoms: usize, key: &str, values: &[f64]) {
     match key {
         "steps" => {
             let expected = (0..block.rows()).map(|i| frame as i64 + values[0] as i64 * i as i64);
-            assert!(block.steps.iter().copied().eq(expected), "{name}");
+            assert!(block.stamps.iter().map(|stamp| stamp.step).eq(expected), "{name}");
         }
-        "time" => assert!((block.times[row] - values[0]).abs() <= 1e-12 * values[0].abs(), "{name}"),
-        "cell" => check_cell(name, block.cells[row], values),
+        "time" => assert!((block.stamps[row].time - values[0]).abs() <= 1e-12 * values[0].abs(), "{name}"),
+        "cell" => check_cell(name, block.stamps[row].cell, values),
         "atoms" => {
             let xyz = &block.positions[row * n_atoms * 3..(row + 1) * n_atoms * 3];
             let found = xyz[..3].iter().chain(&xyz[xyz.len() - 3..]);

@@ -11,9 +11,9 @@ use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilte
 use kinema_core::container::hdf5::number::Number;
 use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
-use kinema_core::frame::{BlockView, Fields};
+use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, VectorsMut};
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
+use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Job, Plan};
 use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
@@ -177,8 +177,7 @@ const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 struct Found {
     narrow: Vec<f32>,
     wide: Vec<f64>,
-    steps: Vec<i64>,
-    times: Vec<f64>,
+    stamps: Vec<Stamp>,
 }
 
 /// Reads frames of some atoms, as float32 and as float64.
@@ -193,19 +192,17 @@ fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<
         workers: 2,
         memory: 0,
     };
-    let mut found = Found {
-        narrow: vec![0.0; rows * width],
-        wide: vec![0.0; rows * width],
-        steps: vec![0; rows],
-        times: vec![0.0; rows],
-    };
+    let mut found =
+        Found { narrow: vec![0.0; rows * width], wide: vec![0.0; rows * width], stamps: vec![Stamp::default(); rows] };
     for wide in [false, true] {
-        let vectors = if wide { Vectors::F64(&mut found.wide) } else { Vectors::F32(&mut found.narrow) };
-        let arrays = Arrays {
-            vectors: [vectors, Vectors::Absent, Vectors::Absent],
-            cells: &mut vec![Default::default(); rows],
-            steps: &mut found.steps,
-            times: &mut found.times,
+        let vectors = match wide {
+            true => VectorsMut::F64(RowsMut::Adjacent(&mut found.wide, width)),
+            false => VectorsMut::F32(RowsMut::Adjacent(&mut found.narrow, width)),
+        };
+        let arrays = BlockMut {
+            n_selected: atoms.len(),
+            vectors: [vectors, VectorsMut::Absent, VectorsMut::Absent],
+            stamps: RowsMut::Adjacent(&mut found.stamps, 1),
         };
         arrays::read(trajectory, &request, arrays, &Progress::default())?;
     }
@@ -270,8 +267,10 @@ fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
         let found = read(&trajectory, &frames, &atoms, columns.clone()).unwrap_or_else(|error| panic!("{error}"));
         let mut i = 0;
         for (k, &frame) in frames.iter().enumerate() {
-            assert_eq!((found.steps[k], found.times[k]), (frame as i64 * 10, frame as f64 * 2.0));
+            let stamp = found.stamps[k];
+            assert_eq!((stamp.step, stamp.time), (frame as i64 * 10, frame as f64 * 2.0));
             let row = row_of.as_ref().map_or(frame as i64, |rows| rows[frame as usize]);
+            assert_eq!(stamp.present.contains(Fields::POSITIONS), row >= 0);
             for column in 0..atoms.len() {
                 let atom = atoms[columns.as_ref().map_or(column, |columns| columns[column] as usize)];
                 for component in 0..3 {

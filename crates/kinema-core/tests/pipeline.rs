@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use common::dcd_builder::Builder;
 use common::folder;
-use kinema_core::frame::{BlockView, Fields};
+use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, VectorsMut};
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
+use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels::{self, Outcome};
 use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::reduce::{AnyKernel, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
@@ -342,15 +342,14 @@ fn bulk_reads_give_columns_in_the_callers_order_and_both_precisions() {
             memory: 0,
         };
         let mut wide = vec![0.0_f64; 5 * 4 * 3];
-        let mut cells = vec![[[0.0; 3]; 3]; 5];
-        let (mut steps, mut times) = (vec![0; 5], vec![0.0; 5]);
-        let arrays = Arrays {
-            vectors: [Vectors::F64(&mut wide), Vectors::Absent, Vectors::Absent],
-            cells: &mut cells,
-            steps: &mut steps,
-            times: &mut times,
+        let mut stamps = vec![Stamp::default(); 5];
+        let arrays = BlockMut {
+            n_selected: request.atoms.len(),
+            vectors: [VectorsMut::F64(RowsMut::Adjacent(&mut wide, 12)), VectorsMut::Absent, VectorsMut::Absent],
+            stamps: RowsMut::Adjacent(&mut stamps, 1),
         };
-        arrays::read(&trajectory, &request, arrays, &Progress::default()).unwrap();
+        let timings = arrays::read(&trajectory, &request, arrays, &Progress::default()).unwrap();
+        assert_eq!(timings.workers.iter().map(|worker| worker.frames).sum::<u64>(), 5);
         let mut expected = Vec::new();
         for &frame in &frames {
             for atom in columns {
@@ -358,7 +357,7 @@ fn bulk_reads_give_columns_in_the_callers_order_and_both_precisions() {
             }
         }
         assert_eq!(wide, expected);
-        assert_eq!(steps, [290, 100, 150, 150, 130]);
+        assert!(stamps.iter().map(|stamp| stamp.step).eq([290, 100, 150, 150, 130]));
     }
     std::fs::remove_dir_all(folder).unwrap();
 }

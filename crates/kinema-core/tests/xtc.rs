@@ -140,14 +140,14 @@ fn compare_with_golden(list: &str, path_of: impl Fn(&str) -> PathBuf) {
                 label.to_owned(),
                 i.to_string(),
                 decoder.header().n_atoms.to_string(),
-                block.steps[i].to_string(),
-                format!("{:08x}", (block.times[i] as f32).to_bits()),
-                format!("{:08x}", crc32(block.cells[i].into_iter().flatten())),
+                block.stamps[i].step.to_string(),
+                format!("{:08x}", (block.stamps[i].time as f32).to_bits()),
+                format!("{:08x}", crc32(block.stamps[i].cell.into_iter().flatten().map(|value| value as f32))),
                 format!("{:08x}", crc32(block.positions[i * width..][..width].iter().copied())),
             ];
             assert_eq!(line[..], found, "{label} frame {i}");
-            assert_eq!(scan.index.step(i as u64), Some(block.steps[i]));
-            assert_eq!(scan.index.time(i as u64), Some(block.times[i]));
+            assert_eq!(scan.index.step(i as u64), Some(block.stamps[i].step));
+            assert_eq!(scan.index.time(i as u64), Some(block.stamps[i].time));
         }
     }
 }
@@ -176,8 +176,10 @@ fn scales_multiply_once_and_in_single_precision() {
         let scaled = read(&*decoder, &source, &scan.index, &frames, &wanted).expect("a sound file");
         let by_ten: Vec<f32> = native.positions.iter().map(|x| x * 10.0).collect();
         assert_eq!(bits(&scaled.positions), bits(&by_ten), "{name}");
-        assert_eq!(scaled.times, native.times.iter().map(|t| t * 1000.0).collect::<Vec<_>>());
-        assert_eq!(scaled.cells[0][1][0], native.cells[0][1][0] * 10.0);
+        for (scaled, native) in scaled.stamps.iter().zip(&native.stamps) {
+            assert_eq!(scaled.time, native.time * 1000.0);
+            assert_eq!(scaled.cell[1][0], native.cell[1][0] * 10.0);
+        }
     }
 }
 
@@ -260,7 +262,8 @@ fn without_positions_only_headers_are_read() {
     let mut wanted = request(AtomSelection::all(decoder.header().n_atoms));
     wanted.fields = Fields::TIME | Fields::CELL;
     let block = read(&*decoder, &source, &scan.index, &[2, 3], &wanted).expect("a sound file");
-    assert_eq!(block.times, [f64::from(0.2_f32), f64::from(0.3_f32)].map(|t| t as f32 as f64));
+    let times = block.stamps.iter().map(|stamp| stamp.time);
+    assert!(times.eq([f64::from(0.2_f32), f64::from(0.3_f32)]));
     let reads = source.take();
     assert!(reads.len() == 2 && reads.iter().all(|extent| extent.len <= 96), "{reads:?}");
 }

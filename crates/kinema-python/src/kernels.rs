@@ -136,9 +136,16 @@ impl PyKernel {
     }
 
     #[staticmethod]
-    fn python<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>, adapter: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let kernel = PythonKernel::new(adapter.clone().unbind(), arguments::atoms(atoms, n_atoms)?);
-        let recipe = recipe(py, "python", (n_atoms, atoms, adapter))?;
+    fn python<'py>(
+        py: Python<'py>,
+        n_atoms: u32,
+        atoms: &Indices<'py>,
+        fields: Vec<String>,
+        adapter: &Bound<'py, PyAny>,
+    ) -> PyResult<Self> {
+        let needed = arguments::fields(&fields)?;
+        let kernel = PythonKernel::new(adapter.clone().unbind(), arguments::atoms(atoms, n_atoms)?, needed);
+        let recipe = recipe(py, "python", (n_atoms, atoms, fields, adapter))?;
         Ok(Self { adapter: Some(kernel.adapter()), ..Self::of(kernel, recipe) })
     }
 

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::callback::PythonCallback;
+use crate::trajectory::set_stamps;
 
 const ID: &str = "python/1";
 
@@ -22,17 +23,36 @@ const ID: &str = "python/1";
 pub struct PythonKernel {
     adapter: Arc<PythonCallback>,
     atoms: AtomSelection,
+    vectors: Fields,
 }
 
 impl PythonKernel {
-    /// A kernel over `atoms`, which it sees in their requested order.
-    pub fn new(object: Py<PyAny>, atoms: AtomSelection) -> Self {
-        Self { adapter: Arc::new(PythonCallback::new(object)), atoms }
+    /// A kernel over `atoms`, whose `vectors` it sees in their requested order, and the cells.
+    pub fn new(object: Py<PyAny>, atoms: AtomSelection, vectors: Fields) -> Self {
+        Self { adapter: Arc::new(PythonCallback::new(object)), atoms, vectors }
     }
 
     /// For the caller, who raises what Python raised.
     pub fn adapter(&self) -> Arc<PythonCallback> {
         self.adapter.clone()
+    }
+
+    /// The kernel's atoms in all rows of a field, in their requested order.
+    fn gather(&self, values: &[f32], block: &BlockView<'_>, maps: &[AtomMap], buffer: &mut Vec<f32>) -> Vec<f32> {
+        let mut gathered = Vec::with_capacity(block.rows() * self.atoms.n_requested() * 3);
+        for row in values.chunks_exact((3 * block.n_selected).max(1)) {
+            for map in maps {
+                let atoms = map.gather(row, buffer);
+                match self.atoms.columns() {
+                    None => gathered.extend_from_slice(atoms),
+                    Some(columns) => {
+                        let atoms = atoms.as_chunks::<3>().0;
+                        gathered.extend(columns.iter().flat_map(|&column| atoms[column as usize]));
+                    }
+                }
+            }
+        }
+        gathered
     }
 }
 
@@ -76,7 +96,7 @@ impl Kernel for PythonKernel {
     }
 
     fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+        Needs { fields: self.vectors | Fields::CELL, atom_sets: vec![self.atoms.clone()] }
     }
 
     fn empty(&self) -> PythonPartial {
@@ -90,30 +110,19 @@ impl Kernel for PythonKernel {
         maps: &[AtomMap],
         buffers: &mut Buffers,
     ) -> Result<()> {
-        let mut positions = Vec::with_capacity(block.rows() * self.atoms.n_requested() * 3);
-        for (row, map) in (0..block.rows()).flat_map(|row| maps.iter().map(move |map| (row, map))) {
-            let atoms = map.gather(block.positions_of(row), &mut buffers.first);
-            match self.atoms.columns() {
-                None => positions.extend_from_slice(atoms),
-                Some(columns) => {
-                    let atoms = atoms.as_chunks::<3>().0;
-                    positions.extend(columns.iter().flat_map(|&column| atoms[column as usize]));
-                }
-            }
-        }
-        let cells: Vec<f32> = block.cells.iter().flatten().flatten().copied().collect();
+        let needed = Fields::VECTORS.into_iter().zip([block.positions, block.velocities, block.forces]);
+        let needed = needed.filter(|(field, _)| self.vectors.contains(*field));
+        let vectors: Vec<(Fields, Vec<f32>)> =
+            needed.map(|(field, values)| (field, self.gather(values, block, maps, &mut buffers.first))).collect();
         let before = partial.gathered.take();
         let gathered = self.adapter.call(|py, object| {
-            let shaped = |values: Vec<f32>, n: usize| {
-                Array3::from_shape_vec((block.rows(), n, 3), values)
-                    .map(|array| array.into_pyarray(py))
-                    .map_err(|error| PyRuntimeError::new_err(error.to_string()))
-            };
             let arrays = PyDict::new(py);
-            arrays.set_item("positions", shaped(positions, self.atoms.n_requested())?)?;
-            arrays.set_item("cells", shaped(cells, 3)?)?;
-            arrays.set_item("steps", PyArray1::from_slice(py, block.steps))?;
-            arrays.set_item("times", PyArray1::from_slice(py, block.times))?;
+            for (field, values) in vectors {
+                let shaped = Array3::from_shape_vec((block.rows(), self.atoms.n_requested(), 3), values)
+                    .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+                arrays.set_item(field.names()[0], shaped.into_pyarray(py))?;
+            }
+            set_stamps(py, block.stamps, self.vectors, &arrays)?;
             arrays.set_item("frames", PyArray1::from_slice(py, block.frames))?;
             let before = match before {
                 Some(before) => before.into_bound(py),

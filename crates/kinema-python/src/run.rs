@@ -186,7 +186,7 @@ pub fn run_leaves<'py>(
     let outcome = or_raised(jobs.iter().filter_map(|(kernel, _)| kernel.adapter.as_deref()), outcome)?;
     let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
     let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
-    Ok((nodes, timings(py, &outcome.timings)?))
+    Ok((nodes, timings_dict(py, &outcome.timings)?))
 }
 
 /// Maps the leaves of some ranges of the plan and puts each of them into the tree as it is done.
@@ -212,7 +212,7 @@ pub fn run_into<'py>(
     let outcome = run_interruptible(py, progress, frames, |progress| {
         kernels::run_into(inner, plan, &work, &leaves, &deliver, progress)
     });
-    timings(py, &tree.or_raised(outcome)?)
+    timings_dict(py, &tree.or_raised(outcome)?)
 }
 
 /// The jobs, which must be those of the plan.
@@ -237,7 +237,8 @@ fn frames_of(plan: &Plan, leaves: &Range<u64>) -> PyResult<u64> {
     Ok(plan.leaf(end - 1).end - plan.leaf(start).start)
 }
 
-fn timings<'py>(py: Python<'py>, timings: &RunTimings) -> PyResult<Bound<'py, PyDict>> {
+/// Timings as Python gets them.
+pub(crate) fn timings_dict<'py>(py: Python<'py>, timings: &RunTimings) -> PyResult<Bound<'py, PyDict>> {
     let workers = PyList::empty(py);
     for (number, worker) in timings.workers.iter().enumerate() {
         let row = PyDict::new(py);

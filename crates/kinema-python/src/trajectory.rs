@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, ReadStructure};
-use kinema_core::frame::{Fields, Precision};
+use kinema_core::frame::{BlockMut, Fields, Precision, Real, RowsMut, Stamp, VectorsMut};
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
+use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::ReadLog;
 use kinema_core::trajectory::{OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
@@ -22,6 +22,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
+use crate::run::timings_dict;
 use crate::signals::{run_inline, run_interruptible};
 
 /// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
@@ -373,7 +374,7 @@ impl PyTrajectory {
 
     #[pyo3(signature = (
         frames, *, atoms=None, fields=vec!["positions".to_owned()], dtype="float32", out=None, workers=0, memory=0,
-        native=false
+        native=false, timings=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn read<'py>(
@@ -387,6 +388,7 @@ impl PyTrajectory {
         workers: usize,
         memory: u64,
         native: bool,
+        timings: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wide = named::<Precision>(dtype)? == Precision::Float64;
         self.scanned(py)?;
@@ -403,12 +405,8 @@ impl PyTrajectory {
         };
         request.frames.check(self.scanned(py)?.concatenation.n_frames).map_err(|error| to_python(&error))?;
         let asked = arguments::fields(&fields)?;
-        let fill = Fill { trajectory: &self.inner, request: &request, asked, out };
-        if wide {
-            fill.read::<f64>(py, |values| Vectors::F64(values))
-        } else {
-            fill.read::<f32>(py, |values| Vectors::F32(values))
-        }
+        let fill = Fill { trajectory: &self.inner, request: &request, asked, out, timings };
+        if wide { fill.read::<f64>(py) } else { fill.read::<f32>(py) }
     }
 }
 
@@ -441,19 +439,15 @@ struct Fill<'a, 'py> {
     request: &'a ArrayRequest,
     asked: Fields,
     out: Option<&'a Bound<'py, PyAny>>,
+    timings: Option<&'a Bound<'py, PyList>>,
 }
 
 impl<'py> Fill<'_, 'py> {
-    fn read<T: Element + Default>(
-        self,
-        py: Python<'py>,
-        wrap: for<'b> fn(&'b mut [T]) -> Vectors<'b>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    fn read<T: Element + Default + Real>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = usize::try_from(self.request.frames.len()).map_err(|_| invalid("too many frames"))?;
         let shape = [rows, self.request.atoms.n_requested(), 3];
-        let names = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES];
         let mut out = self.out;
-        let arrays: Vec<Option<Bound<'py, PyArray3<T>>>> = names
+        let arrays: Vec<Option<Bound<'py, PyArray3<T>>>> = Fields::VECTORS
             .iter()
             .map(|&field| match (self.asked.contains(field), out.take()) {
                 (false, given) => {
@@ -464,45 +458,58 @@ impl<'py> Fill<'_, 'py> {
                 (true, Some(given)) => callers_array(given, shape).map(Some),
             })
             .collect::<PyResult<_>>()?;
-        let mut cells = vec![[[0_f32; 3]; 3]; rows];
-        let mut steps = vec![0_i64; rows];
-        let mut times = vec![0_f64; rows];
+        let mut stamps = vec![Stamp::default(); rows];
         {
             let mut guards = arrays
                 .iter()
                 .map(|array| array.as_ref().map(|array| array.try_readwrite()).transpose())
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|error| invalid(format!("out cannot be written: {error}")))?;
-            let mut vectors = [Vectors::Absent, Vectors::Absent, Vectors::Absent];
+            let mut vectors = [VectorsMut::Absent, VectorsMut::Absent, VectorsMut::Absent];
             for (vectors, guard) in vectors.iter_mut().zip(&mut guards) {
                 if let Some(guard) = guard {
-                    *vectors = wrap(guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?);
+                    let values = guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
+                    *vectors = T::vectors(RowsMut::Adjacent(values, 3 * shape[1]));
                 }
             }
-            let arrays = Arrays { vectors, cells: &mut cells, steps: &mut steps, times: &mut times };
+            let n_selected = self.request.atoms.len();
+            let arrays = BlockMut { n_selected, vectors, stamps: RowsMut::Adjacent(&mut stamps, 1) };
             let (trajectory, request) = (self.trajectory, self.request);
             let work = move |progress: &Progress| arrays::read(trajectory, request, arrays, progress);
-            if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
-                run_inline(py, work)?;
+            let timings = if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
+                run_inline(py, work)?
             } else {
-                run_interruptible(py, None, rows as u64, work)?;
+                run_interruptible(py, None, rows as u64, work)?
+            };
+            if let Some(list) = self.timings {
+                list.append(timings_dict(py, &timings)?)?;
             }
         }
         let result = PyDict::new(py);
-        for (array, field) in arrays.into_iter().zip(names) {
+        for (array, field) in arrays.into_iter().zip(Fields::VECTORS) {
             if let Some(array) = array {
                 result.set_item(field.names()[0], array)?;
             }
         }
-        let cells: Vec<f32> = cells.into_iter().flatten().flatten().collect();
-        let cells = Array::from_shape_vec((rows, 3, 3), cells).map_err(|error| invalid(error.to_string()))?;
-        result.set_item("cells", cells.into_pyarray(py))?;
-        result.set_item("steps", steps.into_pyarray(py))?;
-        result.set_item("times", times.into_pyarray(py))?;
+        set_stamps(py, &stamps, self.asked, &result)?;
         let frames: Vec<u64> = (0..rows as u64).map(|row| self.request.frames.get(row)).collect();
         result.set_item("frames", frames.into_pyarray(py))?;
         Ok(result)
     }
+}
+
+/// Cells, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
+pub(crate) fn set_stamps(py: Python<'_>, stamps: &[Stamp], asked: Fields, result: &Bound<'_, PyDict>) -> PyResult<()> {
+    let cells: Vec<f64> = stamps.iter().flat_map(|stamp| stamp.cell).flatten().collect();
+    let cells = Array::from_shape_vec((stamps.len(), 3, 3), cells).map_err(|error| invalid(error.to_string()))?;
+    result.set_item("cells", cells.into_pyarray(py))?;
+    result.set_item("steps", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.step)))?;
+    result.set_item("times", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.time)))?;
+    let vectors = Fields::VECTORS.into_iter().filter(|&field| asked.contains(field));
+    let columns: Vec<_> = vectors.map(|field| (field.names()[0], field)).chain([("cells", Fields::CELL)]).collect();
+    let flags = stamps.iter().flat_map(|stamp| columns.iter().map(|(_, field)| stamp.present.contains(*field)));
+    let record: Vec<_> = columns.iter().map(|(name, _)| (*name, "?")).collect();
+    result.set_item("present", PyArray1::from_vec(py, flags.collect()).call_method1("view", (record,))?)
 }
 
 fn callers_array<'py, T: Element>(given: &Bound<'py, PyAny>, shape: [usize; 3]) -> PyResult<Bound<'py, PyArray3<T>>> {

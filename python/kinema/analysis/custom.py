@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -37,7 +37,11 @@ class PythonKernel(ABC):
     What is gathered, the partial, is any object that pickle can store. It must hold sums and counts, never means, so
     that merging partials is exact; then the results are the same for any number of workers. Several workers may use one
     kernel object at a time: methods must not change it.
+
+    `fields` names the vectors that `accumulate` gets: "positions", "velocities", "forces".
     """
+
+    fields: tuple[str, ...] = ("positions",)
 
     @abstractmethod
     def empty(self) -> Any:
@@ -47,7 +51,8 @@ class PythonKernel(ABC):
     def accumulate(self, partial: Any, block: Block) -> Any:
         """The partial with the frames of a block added, in order; it may be changed and returned.
 
-        `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection.
+        `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection; velocities and
+        forces are there if `fields` names them, cells always.
         """
 
     @abstractmethod
@@ -81,6 +86,7 @@ class Custom(Analysis):
         super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": describe(selection)})
         self._kernel = kernel
         selection.check_unique()
+        trajectory.check_fields(kernel.fields)
 
     def _passes(self, frames: FrameSelection) -> Passes:
         results: Mapping[str, Any] = yield self._pass()
@@ -94,7 +100,8 @@ class Custom(Analysis):
         self.__dict__.update(state | {"_kernel": state["_kernel"].kernel})
 
     def _pass(self) -> Pass:
-        return Pass(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices, Adapter(self._kernel)))
+        adapter = Adapter(self._kernel)
+        return Pass(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices, self._kernel.fields, adapter))
 
     def _table(self) -> Table:
         raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")
@@ -109,12 +116,15 @@ class FromFunction(Custom):
         trajectory: Trajectory,
         select: AtomChoice,
         over: Literal["frames", "blocks"],
+        fields: str | Sequence[str] = "positions",
     ) -> None:
         if not callable(function):
             raise ArgumentError(f"function must be callable, found {type(function).__name__}")
         if over not in ("frames", "blocks"):
             raise ArgumentError(f"over must be 'frames' or 'blocks', found {over!r}")
-        super().__init__(trajectory, _Applied(function, over), select)
+        super().__init__(
+            trajectory, _Applied(function, over, (fields,) if isinstance(fields, str) else tuple(fields)), select
+        )
         self.arguments = {
             "function": getattr(function, "__qualname__", repr(function)),
             "select": describe(self.selection),
@@ -147,6 +157,7 @@ def from_function(
     select: AtomChoice = None,
     *,
     over: Literal["frames", "blocks"] = "frames",
+    fields: str | Sequence[str] = "positions",
 ) -> FromFunction:
     """An analysis that applies a function to every frame, or to whole blocks of frames.
 
@@ -157,8 +168,10 @@ def from_function(
         returns an array with one row for each frame of the block; blocks differ in length.
     trajectory : Trajectory
     select : as `Trajectory.select`
-        Atoms in `positions`; None: all.
+        Atoms in the vectors; None: all.
     over : {"frames", "blocks"}
+    fields : str or list of str
+        What frames and blocks hold besides cells, steps and times: "positions", "velocities", "forces".
 
     Returns
     -------
@@ -171,15 +184,16 @@ def from_function(
     ...     lambda frame: np.linalg.norm(frame.positions[-1] - frame.positions[0]), traj, "name CA"
     ... ).run()
     """
-    return FromFunction(function, trajectory, select, over)
+    return FromFunction(function, trajectory, select, over, fields)
 
 
 class _Applied(PythonKernel):
     """Gathers times and what the function returned, row by row."""
 
-    def __init__(self, function: Callable[..., Any], over: str) -> None:
+    def __init__(self, function: Callable[..., Any], over: str, fields: tuple[str, ...]) -> None:
         self.function = function
         self.over = over
+        self.fields = fields
 
     def empty(self) -> tuple[list[NDArray[Any]], list[NDArray[np.float64]]]:
         return [], []
@@ -241,7 +255,7 @@ class Adapter:
 
     def accumulate(self, partial: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """See `PythonKernel`; an exception gets a note that names the frames."""
-        block = Block.from_arrays(arrays, ("positions",))
+        block = Block.from_arrays(arrays, self.kernel.fields)
         try:
             gathered = self.kernel.accumulate(partial, block)
         except Exception as error:

@@ -116,7 +116,7 @@ def _check_room(folder: Path, n_atoms: int, n_frames: int, share: float = 1.0) -
 def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
     random = np.random.default_rng(1)
     positions = random.uniform(-15.0, 15.0, (n_atoms, 3)).astype(np.float32)
-    cell = np.zeros((3, 3), dtype=np.float32)
+    cell = np.zeros((3, 3))
     for number in range(n_frames):
         positions = positions + random.normal(0.0, 0.3, (n_atoms, 3)).astype(np.float32)
         yield Frame(positions, None, None, cell, number, float(number), number)

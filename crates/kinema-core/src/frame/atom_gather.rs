@@ -44,7 +44,9 @@ mod tests {
         for (i, (position, force)) in block.positions.iter_mut().zip(&mut block.forces).enumerate() {
             (*position, *force) = (i as f32, -(i as f32));
         }
-        block.times = vec![0.5, 1.5];
+        for (stamp, time) in block.stamps.iter_mut().zip([0.5, 1.5]) {
+            stamp.time = time;
+        }
         let mut gather = AtomGather::new(vec![1, 3]);
         let view = gather.gather(block.view());
         let expected = [3.0, 4.0, 5.0, 9.0, 10.0, 11.0, 15.0, 16.0, 17.0, 21.0, 22.0, 23.0];
@@ -52,7 +54,8 @@ mod tests {
         assert_eq!(view.positions, expected);
         assert_eq!(view.forces, expected.map(|value| -value));
         assert!(view.velocities.is_empty());
-        assert_eq!(view.times, [0.5, 1.5]);
+        assert_eq!(view.stamps, block.stamps);
+        assert_eq!(view.stamps[1].time, 1.5);
         // buffers are used again: nothing of the last block remains
         let one = gather.gather(block.view().rows_in(1..2));
         assert_eq!((one.rows(), one.positions), (1, &expected[6..]));

@@ -1,6 +1,6 @@
 //! Blocks of frames: row-major buffers that decoders fill and kernels read.
 
-use super::{Fields, Rows, Stamp, Vectors};
+use super::{Fields, RowsMut, Stamp, VectorsMut};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a decoder puts the frames of one block: rows of the caller, `n_selected x 3` values each.
@@ -11,9 +11,9 @@ pub struct BlockMut<'a> {
     /// Number of selected atoms; rows may have room for more.
     pub n_selected: usize,
     /// Positions, velocities, forces.
-    pub vectors: [Vectors<'a>; 3],
+    pub vectors: [VectorsMut<'a>; 3],
     /// One stamp a row.
-    pub stamps: Rows<'a, Stamp>,
+    pub stamps: RowsMut<'a, Stamp>,
 }
 
 impl<'a> BlockMut<'a> {
@@ -110,8 +110,8 @@ impl Block {
         let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
         BlockMut {
             n_selected: self.n_selected,
-            vectors: vectors.map(|values| Vectors::of_f32(values, 3 * self.n_selected)),
-            stamps: Rows::Adjacent(&mut self.stamps, 1),
+            vectors: vectors.map(|values| VectorsMut::of_f32(values, 3 * self.n_selected)),
+            stamps: RowsMut::Adjacent(&mut self.stamps, 1),
         }
     }
 

@@ -12,7 +12,7 @@ use std::ops::{BitOr, Sub};
 pub use self::atom_gather::AtomGather;
 pub use self::block::{Block, BlockMut, BlockView};
 pub use self::real::Real;
-pub use self::rows::{Rows, Vectors};
+pub use self::rows::{RowsMut, VectorsMut};
 use crate::named::Named;
 
 /// A set of the fields that a frame may hold.

@@ -1,9 +1,13 @@
 //! Numbers that vectors are read into: float32 and float64, multiplied with the factor of a unit and rounded once.
 
+use super::{RowsMut, VectorsMut};
+
 /// What numbers are read into.
 pub trait Real: Copy {
     /// What is in the rows of a field that a frame lacks.
     const NAN: Self;
+    /// Rows of these numbers.
+    fn vectors(rows: RowsMut<'_, Self>) -> VectorsMut<'_>;
 
     /// `value * factor`, rounded once.
     fn scaled(value: f64, factor: f64) -> Self;
@@ -15,6 +19,10 @@ pub trait Real: Copy {
 
 impl Real for f32 {
     const NAN: Self = f32::NAN;
+
+    fn vectors(rows: RowsMut<'_, Self>) -> VectorsMut<'_> {
+        VectorsMut::F32(rows)
+    }
 
     fn scaled(value: f64, factor: f64) -> Self {
         (value * factor) as f32
@@ -30,6 +38,10 @@ impl Real for f32 {
 
 impl Real for f64 {
     const NAN: Self = f64::NAN;
+
+    fn vectors(rows: RowsMut<'_, Self>) -> VectorsMut<'_> {
+        VectorsMut::F64(rows)
+    }
 
     fn scaled(value: f64, factor: f64) -> Self {
         value * factor

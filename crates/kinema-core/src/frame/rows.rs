@@ -1,17 +1,18 @@
-//! Rows that decoders fill: neighbours in one array of the caller, or anywhere in it.
+//! RowsMut that decoders fill: neighbours in one array of the caller, or anywhere in it.
 
+use super::Real;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Rows of the caller, all of one width.
+/// RowsMut of the caller, all of one width.
 #[derive(Debug)]
-pub enum Rows<'a, T> {
+pub enum RowsMut<'a, T> {
     /// One after the other, so many values each.
     Adjacent(&'a mut [T], usize),
     /// Each by itself.
     Scattered(Vec<&'a mut [T]>),
 }
 
-impl<'a, T> Rows<'a, T> {
+impl<'a, T> RowsMut<'a, T> {
     /// The first `len` values of a row.
     ///
     /// # Errors
@@ -67,22 +68,22 @@ impl<'a, T> Rows<'a, T> {
     }
 }
 
-/// Rows of 3-vectors, or nothing where the field is not wanted.
+/// RowsMut of 3-vectors, or nothing where the field is not wanted.
 #[derive(Debug, Default)]
-pub enum Vectors<'a> {
+pub enum VectorsMut<'a> {
     /// Not wanted.
     #[default]
     Absent,
     /// As most formats have them.
-    F32(Rows<'a, f32>),
+    F32(RowsMut<'a, f32>),
     /// Widened before they are scaled.
-    F64(Rows<'a, f64>),
+    F64(RowsMut<'a, f64>),
 }
 
-impl<'a> Vectors<'a> {
-    /// Rows of a float32 array; absent where it is empty.
+impl<'a> VectorsMut<'a> {
+    /// RowsMut of a float32 array; absent where it is empty.
     pub fn of_f32(values: &'a mut [f32], width: usize) -> Self {
-        if values.is_empty() { Self::Absent } else { Self::F32(Rows::Adjacent(values, width)) }
+        if values.is_empty() { Self::Absent } else { Self::F32(RowsMut::Adjacent(values, width)) }
     }
 
     pub(super) fn into_order(self, order: &[usize]) -> Self {
@@ -115,15 +116,32 @@ impl<'a> Vectors<'a> {
         self.len().is_none_or(|len| len == 0)
     }
 
+    /// Puts float32 vectors, multiplied with `factor` and rounded once, to the front of a row.
+    ///
+    /// # Errors
+    /// Those of [`RowsMut::row`].
+    pub fn put(&mut self, row: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
+        fn scaled<R: Real>(rows: &mut RowsMut<'_, R>, row: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
+            let places = rows.row(row, 3 * vectors.len())?;
+            places.iter_mut().zip(vectors.as_flattened()).for_each(|(to, &from)| *to = R::scaled_f32(from, factor));
+            Ok(())
+        }
+        match self {
+            Self::Absent => Ok(()),
+            Self::F32(rows) => scaled(rows, row, factor, vectors),
+            Self::F64(rows) => scaled(rows, row, factor, vectors),
+        }
+    }
+
     /// Fills the first `len` values of a row with NaN: the frame lacks the field.
     ///
     /// # Errors
-    /// Those of [`Rows::row`].
+    /// Those of [`RowsMut::row`].
     pub fn set_absent(&mut self, row: usize, len: usize) -> Result<()> {
         match self {
             Self::Absent => Ok(()),
-            Self::F32(rows) => rows.row(row, len).map(|values| values.fill(f32::NAN)),
-            Self::F64(rows) => rows.row(row, len).map(|values| values.fill(f64::NAN)),
+            Self::F32(rows) => rows.row(row, len).map(|values| values.fill(Real::NAN)),
+            Self::F64(rows) => rows.row(row, len).map(|values| values.fill(Real::NAN)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Rows, Vectors};
+use crate::frame::{BlockMut, Fields, RowsMut, VectorsMut};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
@@ -54,7 +54,7 @@ pub fn read(
     request.frames.check(scanned.concatenation.n_frames)?;
     let rows = arrays.rows();
     let width = 3 * request.atoms.n_requested();
-    let lengths = arrays.vectors.iter().filter_map(Vectors::len);
+    let lengths = arrays.vectors.iter().filter_map(VectorsMut::len);
     if request.frames.len() != rows as u64 || lengths.into_iter().any(|len| len != rows * width) {
         return Err(Error::new(ErrorKind::Internal, "the arrays do not fit the request"));
     }
@@ -142,9 +142,9 @@ impl Call<'_> {
                 let mut clock = Instant::now();
                 for vectors in &mut rows.vectors {
                     match vectors {
-                        Vectors::Absent => {}
-                        Vectors::F32(rows) => into_columns(rows, frames.len(), columns, &mut room.0)?,
-                        Vectors::F64(rows) => into_columns(rows, frames.len(), columns, &mut room.1)?,
+                        VectorsMut::Absent => {}
+                        VectorsMut::F32(rows) => into_columns(rows, frames.len(), columns, &mut room.0)?,
+                        VectorsMut::F64(rows) => into_columns(rows, frames.len(), columns, &mut room.1)?,
                     }
                 }
                 timing.compute += lap(&mut clock);
@@ -163,7 +163,7 @@ impl Call<'_> {
 
 /// The atoms at the front of each row, which are those selected in ascending order, to the columns that want them.
 fn into_columns<T: Copy>(
-    rows: &mut Rows<'_, T>,
+    rows: &mut RowsMut<'_, T>,
     n_rows: usize,
     columns: &[u32],
     selected: &mut Vec<[T; 3]>,

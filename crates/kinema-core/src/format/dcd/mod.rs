@@ -13,7 +13,7 @@ use self::header::{Kind, shown};
 use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, NO_CELL, Real, Rows, Scales, Stamp, Vectors};
+use crate::frame::{BlockMut, Fields, NO_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, MAX_GAP, Source};
 
@@ -199,9 +199,9 @@ impl DcdDecoder {
             if self.dcd.velocities { (1, request.scales.velocity) } else { (0, request.scales.length) };
         let len = 3 * out.n_selected;
         match &mut out.vectors[number] {
-            Vectors::Absent => Ok(()),
-            Vectors::F32(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
-            Vectors::F64(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
+            VectorsMut::Absent => Ok(()),
+            VectorsMut::F32(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
+            VectorsMut::F64(rows) => self.fill(planes, request, factor, row_of(rows, row, len)?),
         }
     }
 
@@ -292,7 +292,7 @@ enum Planes<'a> {
     Run(&'a [[u8; 4]], usize, &'a Segment),
 }
 
-fn row_of<'b, R>(rows: &'b mut Rows<'_, R>, row: usize, len: usize) -> Result<&'b mut [[R; 3]]> {
+fn row_of<'b, R>(rows: &'b mut RowsMut<'_, R>, row: usize, len: usize) -> Result<&'b mut [[R; 3]]> {
     Ok(rows.row(row, len)?.as_chunks_mut::<3>().0)
 }
 

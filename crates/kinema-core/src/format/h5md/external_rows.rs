@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{CELL, Field, H5mdDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ExternalIo, Wanted};
-use crate::frame::{BlockMut, Real, Vectors};
+use crate::frame::{BlockMut, Real, VectorsMut};
 use crate::selection::AtomSelection;
 
 /// Gives rows that Rust does not read, or that must be rearranged: h5py, called from a worker.
@@ -103,9 +103,9 @@ fn put<'a, V: Into<f64> + Copy>(
         }
         let (len, atoms, factor) = (3 * out.n_selected, row_request.atoms, row_request.factor);
         match &mut out.vectors[row_request.number as usize] {
-            Vectors::Absent => {}
-            Vectors::F32(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
-            Vectors::F64(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
+            VectorsMut::Absent => {}
+            VectorsMut::F32(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
+            VectorsMut::F64(rows) => copy_atoms(values, atoms, factor, rows.row(row, len)?),
         }
     }
     Ok(())

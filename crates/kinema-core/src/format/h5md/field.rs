@@ -10,7 +10,7 @@ use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameCoupling, Segment, Wanted};
-use crate::frame::{self, Real};
+use crate::frame::{Real, RowsMut};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP};
 
@@ -191,7 +191,7 @@ impl Field {
     ///
     /// # Errors
     /// Of the filters; `Internal` for a segment that does not fit.
-    pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut frame::Rows<'_, R>, len: usize) -> Result<()> {
+    pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut RowsMut<'_, R>, len: usize) -> Result<()> {
         let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
         let Some(first) = frames.first() else { return Ok(()) };

@@ -18,7 +18,7 @@ use super::{
     Segment, Wanted,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Cell, Fields, Rows as FieldRows, Scales, Stamp, Vectors};
+use crate::frame::{BlockMut, Cell, Fields, RowsMut, Scales, Stamp, VectorsMut};
 use crate::index::{ChunkedIndex, Index};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
@@ -314,9 +314,9 @@ impl Decoder for H5mdDecoder {
                 let atoms = &request.atoms;
                 let work = Work { segment, bytes, wanted, atoms, factor, decoded, scratch };
                 match &mut out.vectors[number as usize] {
-                    Vectors::Absent => {}
-                    Vectors::F32(rows) => field.decode(work, rows, len)?,
-                    Vectors::F64(rows) => field.decode(work, rows, len)?,
+                    VectorsMut::Absent => {}
+                    VectorsMut::F32(rows) => field.decode(work, rows, len)?,
+                    VectorsMut::F64(rows) => field.decode(work, rows, len)?,
                 }
             }
         }
@@ -396,7 +396,7 @@ impl H5mdDecoder {
         }
         let atoms = AtomSelection::all(units as u32);
         let work = Work { segment: &here, bytes, wanted: &dense, atoms: &atoms, factor, decoded, scratch };
-        field.decode(work, &mut FieldRows::Adjacent(doubles, width), width)?;
+        field.decode(work, &mut RowsMut::Adjacent(doubles, width), width)?;
         for (one, values) in frames.iter().zip(doubles.chunks_exact(width)) {
             if field.row(one.frame) >= 0 {
                 put_cell(&mut out.stamp(one.row as usize)?.cell, values);

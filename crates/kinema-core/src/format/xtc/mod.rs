@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, NO_CELL, Real, Rows, Scales, Stamp, Vectors};
+use crate::frame::{BlockMut, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
 use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
 
@@ -257,28 +257,17 @@ impl XtcDecoder {
         };
         let factor = request.scales.length;
         match &mut out.vectors[0] {
-            Vectors::F32(rows) if f64::from(factor as f32) == factor => decode(factor as f32, rows.row(row, len)?),
-            Vectors::Absent => Ok(Decoded::Done),
-            Vectors::F32(rows) => widened(rows, row, len, factor, room, decode),
-            Vectors::F64(rows) => widened(rows, row, len, factor, room, decode),
+            VectorsMut::Absent => Ok(Decoded::Done),
+            VectorsMut::F32(rows) if f64::from(factor as f32) == factor => decode(factor as f32, rows.row(row, len)?),
+            // a factor that float32 does not hold, or float64 wanted: in the file's unit first
+            vectors => {
+                room.resize(len, 0.0);
+                let decoded = decode(1.0, room)?;
+                vectors.put(row, factor, room.as_chunks::<3>().0)?;
+                Ok(decoded)
+            }
         }
     }
-}
-
-/// Decodes a row into `room` in the file's unit, and multiplies with a factor that float32 does not hold, or into float64.
-fn widened<R: Real>(
-    rows: &mut Rows<'_, R>,
-    row: usize,
-    len: usize,
-    factor: f64,
-    room: &mut Vec<f32>,
-    decode: impl FnOnce(f32, &mut [f32]) -> Result<Decoded>,
-) -> Result<Decoded> {
-    room.resize(len, 0.0);
-    let decoded = decode(1.0, room)?;
-    let places = rows.row(row, len)?;
-    places.iter_mut().zip(room).for_each(|(place, &mut value)| *place = R::scaled_f32(value, factor));
-    Ok(decoded)
 }
 
 /// Copies the selected ones of up to nine uncompressed atoms; `None` where the bytes do not reach that far.
@@ -308,14 +297,7 @@ fn packed(
     })?;
     let whole = usize::try_from(packing.n_bytes).unwrap_or(usize::MAX);
     let data = body.get(..whole).unwrap_or(body);
-    let job = Job {
-        packing,
-        full,
-        n_atoms: header.n_atoms as usize,
-        data,
-        selected: request.atoms.indices(),
-        length,
-    };
+    let job = Job { packing, full, n_atoms: header.n_atoms as usize, data, selected: request.atoms.indices(), length };
     let (stop, state) = coordinates::unpack(&job, places, Cpu::detect());
     if stop == Stop::Short && data.len() < whole {
         return Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &state, request)));
