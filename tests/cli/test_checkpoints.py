@@ -64,7 +64,7 @@ def test_the_same_command_goes_on(
     folder = tmp_path / "out"
     folder.mkdir()
     kept, output = folder / "run.ckpt", folder / f"rmsd{suffix}"
-    # the parts are the same file: a run of some 150,000 frames, of all atoms, which takes far longer than between two polls
+    # the parts are the same file: some 150,000 frames of all atoms, which take far longer than the time between polls
     words = ["rmsd", "-f", *[str(files.dcd)] * 1500, "--overlap", "all"]
     words += ["-j", "1", "--checkpoint", str(kept), "-o", str(output)]
     script = SCRIPT.format(name=name, words=words)
