@@ -18,7 +18,7 @@ use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Job, Plan};
 use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
 use kinema_core::selection::{AtomSelection, FrameSelection};
-use kinema_core::source::{Extent, Gather, MemorySource, ReadLog};
+use kinema_core::source::{Extent, Files, Gather, MemorySource, OpenSource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -167,7 +167,11 @@ impl ReadStructure for Prepared {
 fn open(path: PathBuf, file: &[u8], described: H5mdDescription, log: Option<ReadLog>) -> Result<Trajectory> {
     std::fs::write(&path, file).unwrap();
     let structure: Option<Arc<dyn ReadStructure>> = Some(Arc::new(Prepared(Mutex::new(Some(described)))));
-    let trajectory = Trajectory::open(vec![path], OpenOptions { structure, log, ..OpenOptions::default() })?;
+    let sources: Arc<dyn OpenSource> = match log {
+        Some(log) => Arc::new(log),
+        None => Arc::new(Files),
+    };
+    let trajectory = Trajectory::open(vec![path], OpenOptions { structure, sources, ..OpenOptions::default() })?;
     trajectory.scan(1, &|_| Ok(()))?;
     Ok(trajectory)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kinema_core::Result;
 use kinema_core::format::Format;
 use kinema_core::format::dcd::{Dcd, DcdHeader};
-use kinema_core::source::{FileSource, Source};
+use kinema_core::source::{Files, OpenSource};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -15,8 +15,8 @@ use crate::errors::to_python;
 #[pyfunction]
 pub fn dcd_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let read = || -> Result<(DcdHeader, Vec<u8>, u64)> {
-        let source = FileSource::open(&path)?;
-        let header = DcdHeader::read(&source)?;
+        let source = Files.open(&path)?;
+        let header = DcdHeader::read(&*source)?;
         let size = source.len()?;
         let mut data = vec![0; header.first_frame as usize];
         source.read_exact_at(0, &mut data)?;

@@ -11,7 +11,7 @@ use kinema_core::container::hdf5::number::Number;
 use kinema_core::error::catch_panics;
 use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, ReadRows, RowValues, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
-use kinema_core::source::FileSource;
+use kinema_core::source::{Files, OpenSource};
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::ndarray::ArrayViewD;
 use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLikeDyn, PyReadonlyArray1, PyReadonlyArrayDyn};
@@ -160,7 +160,7 @@ fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(ArrayDe
 pub fn read_series<'py>(py: Python<'py>, path: PathBuf, stored: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     // as one frame of one unit
     let (description, _) = array(stored, true, "cell").map_err(|error| to_python(&error))?;
-    let read = || Array::new(description)?.read_row(&FileSource::open(&path)?);
+    let read = || Array::new(description)?.read_row(&*Files.open(&path)?);
     let bytes = py.detach(|| catch_panics(read)).map_err(|error| to_python(&error.at_path(&path)))?;
     Ok(PyBytes::new(py, &bytes))
 }

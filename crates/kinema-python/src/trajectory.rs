@@ -12,7 +12,7 @@ use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::selection::AtomSelection;
-use kinema_core::source::ReadLog;
+use kinema_core::source::{Files, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
@@ -96,7 +96,10 @@ impl PyTrajectory {
                 .as_ref()
                 .map(|function| Arc::new(Describe(function.clone_ref(py))) as Arc<dyn ReadStructure>),
             write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
-            log: log.clone(),
+            sources: match &log {
+                Some(log) => Arc::new(log.clone()),
+                None => Arc::new(Files),
+            },
             format,
             overlap: named(overlap)?,
             on_truncated: named(on_truncated)?,

@@ -186,6 +186,16 @@ pub struct Scratch {
     pub external_io: ExternalIo,
 }
 
+impl Scratch {
+    /// Bytes that it holds on to.
+    pub fn capacity(&self) -> usize {
+        4 * (self.ints.capacity() + self.floats.capacity())
+            + 8 * self.doubles.capacity()
+            + self.bytes.capacity()
+            + self.filters.capacity()
+    }
+}
+
 /// Reads that a decoder has done through another library: counted as reading, not as decoding.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExternalIo {

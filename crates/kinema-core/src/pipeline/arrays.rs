@@ -87,7 +87,7 @@ pub fn read(
     let pool = Pool::new(tasks, progress);
     let start = Instant::now();
     let call = Call { trajectory, request, fields, start, pool: &pool };
-    let workers = pool.run(workers, |_| call.work())?;
+    let workers = pool.run(&trajectory.threads, workers, |_| call.work())?;
     Ok(RunTimings::of_workers(start.elapsed(), workers))
 }
 

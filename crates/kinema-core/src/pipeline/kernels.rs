@@ -1,6 +1,6 @@
 //! The pipeline's end for kernels: threads read, decode, transform and accumulate the leaves of a plan.
 //!
-//! Threads belong to the call. Results have the same bits for any number of them: see `reduce`.
+//! Results have the same bits for any number of them: see `reduce`.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ pub fn run_into(
     };
     let pool = Pool::new(left, progress);
     let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver };
-    let records = pool.run(plan.workers, |number| shared.work(number))?;
+    let records = pool.run(&trajectory.threads, plan.workers, |number| shared.work(number))?;
     let wall = start.elapsed();
     let (workers, blocks): (Vec<_>, Vec<_>) = records.into_iter().unzip();
     Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(wall, workers) })

@@ -1,4 +1,4 @@
-//! The pipeline: frames are read, decoded and given to kernels or put into arrays, on the threads of one call.
+//! The pipeline: frames are read, decoded and given to kernels or put into arrays, on the threads of the trajectory.
 
 pub mod arrays;
 pub mod kernels;

@@ -1,10 +1,12 @@
-//! The threads of one call: each takes tasks until none is left, another has failed, or the caller has asked to stop.
+//! The tasks of one call: each of its threads takes some until none is left, another has failed, or the caller has asked
+//! to stop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result, catch_panics};
+use crate::trajectory::Threads;
 
 /// Progress of a call, and the caller's request to cancel it.
 #[derive(Debug, Default)]
@@ -86,7 +88,12 @@ impl<'a, T: Send> Pool<'a, T> {
     ///
     /// # Errors
     /// The first error of any worker, a panic among them; the others end at their next look.
-    pub(super) fn run<R: Send>(&self, workers: usize, work: impl Fn(u32) -> Result<R> + Sync) -> Result<Vec<R>> {
+    pub(super) fn run<R: Send>(
+        &self,
+        threads: &Threads,
+        workers: usize,
+        work: impl Fn(u32) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         let guarded = |number| match catch_panics(|| work(number)) {
             Ok(result) => Some(result),
             Err(error) => {
@@ -94,15 +101,7 @@ impl<'a, T: Send> Pool<'a, T> {
                 None
             }
         };
-        let results: Vec<Option<R>> = if workers <= 1 {
-            vec![guarded(0)]
-        } else {
-            std::thread::scope(|scope| {
-                let guarded = &guarded;
-                let threads: Vec<_> = (0..workers as u32).map(|number| scope.spawn(move || guarded(number))).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
-            })
-        };
+        let results = threads.run(workers, guarded)?;
         if let Some(error) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(error);
         }
@@ -123,10 +122,11 @@ mod tests {
 
     #[test]
     fn every_task_is_taken_once_and_the_first_error_ends_all() {
+        let threads = Threads::default();
         for workers in [1, 2, 5] {
             let progress = Progress::default();
             let pool = Pool::new((0..100).collect::<Vec<u64>>(), &progress);
-            let taken = pool.run(workers, |_| {
+            let taken = pool.run(&threads, workers, |_| {
                 let mut sum = 0;
                 while let Some(task) = pool.next()? {
                     sum += task;
@@ -135,7 +135,7 @@ mod tests {
             });
             assert_eq!(taken.unwrap().iter().sum::<u64>(), 4950);
             let pool = Pool::new((0..100).collect::<Vec<u64>>(), &progress);
-            let failed = pool.run(workers, |_| {
+            let failed = pool.run(&threads, workers, |_| {
                 while let Some(task) = pool.next()? {
                     assert!(task < 7, "seven");
                 }
@@ -151,7 +151,7 @@ mod tests {
         let progress = Progress::default();
         progress.cancel.store(true, Ordering::Relaxed);
         let pool = Pool::new(vec![1], &progress);
-        let found = pool.run(2, |_| pool.next());
+        let found = pool.run(&Threads::default(), 2, |_| pool.next());
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }

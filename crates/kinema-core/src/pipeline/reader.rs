@@ -7,26 +7,21 @@ use std::time::Instant;
 
 use crate::clock::Phases;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoded, Request, Scratch, Segment, Wanted};
+use crate::format::{Decoded, Request, Segment, Wanted};
 use crate::frame::{BlockMut, Fields, Scales};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
-use crate::source::{Extent, Gather, Source};
-use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
+use crate::source::{Extent, Source};
+use crate::trajectory::{Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
 
-/// Reads frames for one worker; keeps its buffers from call to call.
+/// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
     trajectory: &'a Trajectory,
     scanned: &'a Scanned,
     request: Request,
     /// The file's own units instead of angstrom and ps.
     native: bool,
-    gather: Gather,
-    scratch: Scratch,
-    /// Frames of one call, by part and frame.
-    order: Vec<(u32, Wanted)>,
-    wanted: Vec<Wanted>,
-    segments: Vec<Segment>,
+    buffers: ReaderBuffers,
     /// What this reader has done so far.
     pub phases: Phases,
 }
@@ -56,11 +51,7 @@ impl<'a> Reader<'a> {
             scanned,
             request: Request { fields, atoms, scales: Scales::NATIVE },
             native,
-            gather: Gather::default(),
-            scratch: Scratch::default(),
-            order: Vec::new(),
-            wanted: Vec::new(),
-            segments: Vec::new(),
+            buffers: trajectory.threads.take_buffers(),
             phases: Phases::default(),
         })
     }
@@ -70,16 +61,16 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Of the source and the format, with path, format, frame and byte.
     pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
-        self.order.clear();
+        self.buffers.order.clear();
         for (row, &frame) in frames.iter().enumerate() {
             let span = self.scanned.concatenation.span_of(frame);
             let frame = span.kept.start + (frame - span.first_frame);
-            self.order.push((span.part as u32, Wanted { frame, row: row as u32 }));
+            self.buffers.order.push((span.part as u32, Wanted { frame, row: row as u32 }));
         }
-        if !self.order.is_sorted_by_key(|(part, wanted)| (*part, wanted.frame)) {
-            self.order.sort_unstable_by_key(|(part, wanted)| (*part, wanted.frame, wanted.row));
+        if !self.buffers.order.is_sorted_by_key(|(part, wanted)| (*part, wanted.frame)) {
+            self.buffers.order.sort_unstable_by_key(|(part, wanted)| (*part, wanted.frame, wanted.row));
         }
-        let order = std::mem::take(&mut self.order);
+        let order = std::mem::take(&mut self.buffers.order);
         let mut outcome = Ok(());
         for run in order.chunk_by(|a, b| a.0 == b.0) {
             outcome = self.read_part(run, out);
@@ -87,7 +78,7 @@ impl<'a> Reader<'a> {
                 break;
             }
         }
-        self.order = order;
+        self.buffers.order = order;
         outcome
     }
 
@@ -113,12 +104,12 @@ impl<'a> Reader<'a> {
                 frames += 1;
             }
             let (batch, later) = rest.split_at(frames);
-            self.wanted.clear();
-            self.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
+            self.buffers.wanted.clear();
+            self.buffers.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
             self.read_batch(part, &*source, out)
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
             if !self.native && !self.scanned.has_stored_times() {
-                for wanted in &self.wanted {
+                for wanted in &self.buffers.wanted {
                     let stamp = out.stamp(wanted.row as usize)?;
                     stamp.time = self.scanned.time_of(number, wanted.frame, stamp.time);
                 }
@@ -130,13 +121,13 @@ impl<'a> Reader<'a> {
 
     fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {
         let start = Instant::now();
-        self.segments.clear();
-        part.decoder.segments(&part.index, &self.wanted, &self.request, &mut self.segments)?;
+        self.buffers.segments.clear();
+        part.decoder.segments(&part.index, &self.buffers.wanted, &self.request, &mut self.buffers.segments)?;
         self.phases.io += start.elapsed();
         let mut next = 0;
-        while next < self.segments.len() {
+        while next < self.buffers.segments.len() {
             let mut bytes = 0;
-            let few = self.segments[next..].iter().take_while(|segment| {
+            let few = self.buffers.segments[next..].iter().take_while(|segment| {
                 bytes += segment.extent.len;
                 bytes <= BATCH_BYTES
             });
@@ -156,25 +147,33 @@ impl<'a> Reader<'a> {
         out: &mut BlockMut<'_>,
     ) -> Result<()> {
         let start = Instant::now();
-        let chosen = &self.segments[segments.clone()];
-        self.gather.read(source, chosen.iter().map(|segment| segment.extent)).map_err(|error| {
-            match chosen.iter().find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at)) {
-                Some(segment) => error.at_frame(self.wanted[segment.wanted.start as usize].frame),
-                None => error,
-            }
+        let chosen = &self.buffers.segments[segments.clone()];
+        self.buffers.gather.read(source, chosen.iter().map(|segment| segment.extent)).map_err(|error| match chosen
+            .iter()
+            .find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at))
+        {
+            Some(segment) => error.at_frame(self.buffers.wanted[segment.wanted.start as usize].frame),
+            None => error,
         })?;
         let read = Instant::now();
         self.phases.io += read - start;
-        self.phases.bytes_read += self.gather.bytes_read;
-        self.phases.reads += self.gather.reads;
+        self.phases.bytes_read += self.buffers.gather.bytes_read;
+        self.phases.reads += self.buffers.gather.reads;
         for (place, i) in segments.enumerate() {
-            let (segment, bytes) = (&self.segments[i], self.gather.bytes(place));
-            let outcome = part.decoder.decode(segment, bytes, &self.wanted, &self.request, out, &mut self.scratch)?;
+            let (segment, bytes) = (&self.buffers.segments[i], self.buffers.gather.bytes(place));
+            let outcome = part.decoder.decode(
+                segment,
+                bytes,
+                &self.buffers.wanted,
+                &self.request,
+                out,
+                &mut self.buffers.scratch,
+            )?;
             if let Decoded::NeedsPrefix(len) = outcome {
                 self.read_longer(part, source, i, len, out)?;
             }
         }
-        let external_io = std::mem::take(&mut self.scratch.external_io);
+        let external_io = std::mem::take(&mut self.buffers.scratch.external_io);
         self.phases.decode += read.elapsed().saturating_sub(external_io.time);
         self.phases.io += external_io.time;
         self.phases.bytes_read += external_io.bytes;
@@ -191,7 +190,7 @@ impl<'a> Reader<'a> {
         len: u64,
         out: &mut BlockMut<'_>,
     ) -> Result<()> {
-        let segment = &self.segments[i];
+        let segment = &self.buffers.segments[i];
         let mut len = len;
         let mut bytes = Vec::new();
         loop {
@@ -201,11 +200,18 @@ impl<'a> Reader<'a> {
             let start = Instant::now();
             source.read_exact_at(segment.whole.offset, &mut bytes)?;
             // in the middle of decoding, of which it is no part
-            self.scratch.external_io.time += start.elapsed();
-            self.scratch.external_io.bytes += len;
-            self.scratch.external_io.calls += 1;
+            self.buffers.scratch.external_io.time += start.elapsed();
+            self.buffers.scratch.external_io.bytes += len;
+            self.buffers.scratch.external_io.calls += 1;
             let longer = Segment { extent: Extent { len, ..segment.whole }, ..segment.clone() };
-            match part.decoder.decode(&longer, &bytes, &self.wanted, &self.request, out, &mut self.scratch)? {
+            match part.decoder.decode(
+                &longer,
+                &bytes,
+                &self.buffers.wanted,
+                &self.request,
+                out,
+                &mut self.buffers.scratch,
+            )? {
                 Decoded::Done => return Ok(()),
                 Decoded::NeedsPrefix(_) if len == segment.whole.len => {
                     return Err(Error::new(ErrorKind::Internal, "a decoder asked for more than the whole segment"));
@@ -213,6 +219,12 @@ impl<'a> Reader<'a> {
                 Decoded::NeedsPrefix(more) => len = more,
             }
         }
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.trajectory.threads.give_back(std::mem::take(&mut self.buffers));
     }
 }
 
@@ -224,7 +236,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::format::{Decoder, Header, Scan, ScanOptions};
+    use crate::format::{Decoder, Header, Scan, ScanOptions, Scratch};
     use crate::frame::Block;
     use crate::index::Index;
     use crate::source::MemorySource;
@@ -303,7 +315,7 @@ mod tests {
             truncation: None,
             damaged: Vec::new(),
         };
-        reader.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
+        reader.buffers.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
         let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));
         reader.read_batch(&part, &source, &mut Block::default().as_mut()).unwrap();
         let phases = reader.phases;

@@ -5,11 +5,13 @@
 mod file;
 mod memory;
 mod multi;
+mod open;
 mod recording;
 
 pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
+pub use open::{Files, OpenSource};
 pub use recording::{ReadLog, RecordingSource};
 
 use std::path::Path;
@@ -133,6 +135,11 @@ impl Gather {
             self.fill(source, last, filled)?;
         }
         Ok(())
+    }
+
+    /// Bytes that it holds on to.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity() + self.places.capacity() * size_of::<(usize, usize)>()
     }
 
     /// The bytes of extent number `i` of the last call of [`Gather::read`].

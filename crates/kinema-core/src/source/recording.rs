@@ -22,7 +22,7 @@ impl ReadLog {
     }
 
     /// Notes that a file was opened.
-    pub(crate) fn opened(&self, path: &Path) {
+    pub(super) fn opened(&self, path: &Path) {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
     }
 

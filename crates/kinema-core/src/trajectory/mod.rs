@@ -9,6 +9,7 @@ mod parts;
 mod ranged_scan;
 mod snapshot;
 mod stated;
+mod threads;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use self::open_files::Handles;
 pub use self::options::{IndexPolicy, OnTruncated, OpenOptions};
 use self::stated::PartTimes;
 pub use self::stated::{StatedTimes, StatedUnits};
+pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header};
 use crate::frame::Scales;
@@ -162,6 +164,8 @@ pub struct Trajectory {
     scanning: Mutex<()>,
     /// One cell for each part of a snapshot, set when the part has been verified; empty where this process has scanned.
     unverified: Vec<OnceLock<()>>,
+    /// Of those who read.
+    pub(crate) threads: Threads,
     /// Indices of byte ranges of parts, scanned by other processes, in order.
     scanned_ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
 }
@@ -175,7 +179,7 @@ impl Trajectory {
         let Some(path) = paths.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
-        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
         let source = handles.get((0, 0), path)?;
         let first = open_decoder(&*source, &options)?;
         Ok(Self {
@@ -186,6 +190,7 @@ impl Trajectory {
             scanned: OnceLock::new(),
             scanning: Mutex::new(()),
             unverified: Vec::new(),
+            threads: Threads::default(),
             scanned_ranges: Mutex::default(),
         })
     }

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Result;
-use crate::source::{FileSource, ReadLog, RecordingSource, Source};
+use crate::source::{OpenSource, Source};
 
 /// Open files, at most so many between reads; the one unused for longest is closed first.
 pub(super) struct Handles {
     most: usize,
-    log: Option<ReadLog>,
+    sources: Arc<dyn OpenSource>,
     open: Mutex<VecDeque<Handle>>,
 }
 
@@ -18,8 +18,8 @@ pub(super) struct Handles {
 type Handle = ((usize, u32), Arc<Mutex<Option<Arc<dyn Source>>>>);
 
 impl Handles {
-    pub(super) fn new(most: usize, log: Option<ReadLog>) -> Self {
-        Self { most: most.max(1), log, open: Mutex::new(VecDeque::new()) }
+    pub(super) fn new(most: usize, sources: Arc<dyn OpenSource>) -> Self {
+        Self { most: most.max(1), sources, open: Mutex::new(VecDeque::new()) }
     }
 
     /// The file, opened if it is not; of several threads that ask at once one opens it, and the others wait for that.
@@ -30,14 +30,7 @@ impl Handles {
         if let Some(source) = &*opened {
             return Ok(source.clone());
         }
-        let file = FileSource::open(path)?;
-        if let Some(log) = &self.log {
-            log.opened(path);
-        }
-        let source: Arc<dyn Source> = match &self.log {
-            Some(log) => Arc::new(RecordingSource::logging(file, log.clone())),
-            None => Arc::new(file),
-        };
+        let source = self.sources.open(path)?;
         *opened = Some(source.clone());
         Ok(source)
     }
@@ -61,12 +54,13 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::source::ReadLog;
 
     #[test]
     fn threads_that_ask_at_once_open_a_file_once() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden/ca.dcd"));
         let log = ReadLog::default();
-        let handles = Handles::new(4, Some(log.clone()));
+        let handles = Handles::new(4, Arc::new(log.clone()));
         for file in 0..50 {
             let barrier = Barrier::new(4);
             std::thread::scope(|scope| {

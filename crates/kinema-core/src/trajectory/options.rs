@@ -6,7 +6,7 @@ use super::{Overlap, StatedTimes, StatedUnits};
 use crate::format::{Format, ReadStructure};
 use crate::index::store::WriteFile;
 use crate::named::Named;
-use crate::source::ReadLog;
+use crate::source::{Files, OpenSource};
 
 /// What to do with an incomplete last frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub struct OpenOptions {
     pub structure: Option<Arc<dyn ReadStructure>>,
     /// Writes indices; without it none is stored.
     pub write_index: Option<Arc<WriteFile>>,
-    /// Notes every read, for tests.
-    pub log: Option<ReadLog>,
+    /// Opens the files.
+    pub sources: Arc<dyn OpenSource>,
 }
 
 impl std::fmt::Debug for dyn Format {
@@ -82,7 +82,7 @@ impl Default for OpenOptions {
             max_open_files: 64,
             structure: None,
             write_index: None,
-            log: None,
+            sources: Arc::new(Files),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::open_files::Handles;
-use super::{IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Trajectory, not_scanned, open_decoder, scales_of};
+use super::{
+    IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, Trajectory, not_scanned, open_decoder, scales_of,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
 use crate::index::fingerprint::Fingerprint;
@@ -75,7 +77,7 @@ impl Trajectory {
         let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
-        let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
+        let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
         let unverified = parts.iter().map(|_| OnceLock::new()).collect();
         let scanned = OnceLock::from(Scanned::new(parts, &options)?);
         Ok(Self {
@@ -86,6 +88,7 @@ impl Trajectory {
             scanned,
             scanning: Mutex::default(),
             unverified,
+            threads: Threads::default(),
             scanned_ranges: Mutex::default(),
         })
     }

@@ -88,6 +88,13 @@ pub struct FilterScratch {
     coders: Coders,
 }
 
+impl FilterScratch {
+    /// Bytes of its buffers; those of the filters are bounded by their own settings.
+    pub fn capacity(&self) -> usize {
+        self.spare.capacity()
+    }
+}
+
 /// What the filters themselves keep from chunk to chunk, made when it is first needed.
 #[derive(Default)]
 struct Coders {
