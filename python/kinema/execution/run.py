@@ -111,7 +111,7 @@ def run(
             access=access,
             gather=chosen_runner.gather,
         )
-        return _Finished(chosen, results, timings, "\n".join(outcome.plan for outcome in outcomes), tuple(notes))
+        return _Finished(chosen, results, timings, _in_words(outcomes), tuple(notes))
 
     finished = chosen_runner.run_on_root(whole)
     # without results here, those of an earlier run go as well
@@ -133,6 +133,13 @@ def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
         timings=finished.timings,
         notes=finished.notes,
     )
+
+
+def _in_words(outcomes: Sequence[PassResult]) -> str:
+    """The plans of all passes."""
+    if len(outcomes) == 1:
+        return outcomes[0].plan
+    return "\n".join(f"pass {i} of {len(outcomes)}: {one.plan}" for i, one in enumerate(outcomes, 1))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ mod access;
 mod leaves;
 mod memory;
 mod partition;
+mod reading;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -73,6 +74,8 @@ pub struct Plan {
     pub memory: u64,
     /// Bytes of it that partials of constant size take.
     pub partial_bytes: u64,
+    /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 where they use none.
+    pub read_per_useful: f64,
     /// The parts' identities.
     pub fingerprints: Vec<Fingerprint>,
     /// The kernels' names and versions.
@@ -133,11 +136,20 @@ impl Plan {
             workers: 1,
             memory: if memory == 0 { DEFAULT_MEMORY } else { memory },
             partial_bytes: 0,
+            read_per_useful: 0.0,
             fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
             notes: Vec::new(),
             frames,
         };
+        plan.read_per_useful = reading::bytes_per_useful_byte(
+            scanned,
+            &plan.frames,
+            &plan.read_atoms,
+            &plan.atoms,
+            fields,
+            coupling.frames,
+        )?;
         let (n_leaves, frame) = (plan.n_leaves(), read_row + copies * row);
         let budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
         plan.share_memory(&budget, workers)?;
@@ -239,7 +251,7 @@ impl Plan {
     pub fn explain(&self, redecoded_frames: Option<u64>) -> String {
         let mut text = format!(
             "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \
-             at most {:.1} MiB of working memory{}",
+             at most {:.1} MiB of working memory{}{}",
             self.kernels.join(", "),
             self.atoms.len(),
             self.atoms.n_atoms(),
@@ -255,6 +267,10 @@ impl Plan {
             match self.partial_bytes {
                 0 => String::new(),
                 bytes => format!(", of which {:.1} MiB for partial results", bytes as f64 / (1 << 20) as f64),
+            },
+            match self.read_per_useful {
+                0.0 => String::new(),
+                bytes => format!(", {bytes:.2} bytes read for each byte that is used"),
             },
         );
         // writing to a String cannot fail

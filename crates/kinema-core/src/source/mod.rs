@@ -34,6 +34,29 @@ impl Extent {
     }
 }
 
+impl Extent {
+    /// Both as one, where `next` begins in this one or shortly behind it: they are read with one call.
+    fn joined(self, next: Self) -> Option<Self> {
+        let near = next.offset >= self.offset && next.offset <= self.end().saturating_add(MAX_GAP);
+        near.then(|| Self { len: self.len.max(next.end() - self.offset), ..self })
+    }
+}
+
+/// Bytes that are read for these extents, gaps included, as [`Gather::read`] does it.
+pub(crate) fn bytes_to_read(extents: impl IntoIterator<Item = Extent>) -> u64 {
+    let (mut bytes, mut run) = (0, Extent::default());
+    for extent in extents.into_iter().filter(|extent| extent.len > 0) {
+        match run.joined(extent).filter(|_| run.len > 0) {
+            Some(joined) => run = joined,
+            None => {
+                bytes += run.len;
+                run = extent;
+            }
+        }
+    }
+    bytes + run.len
+}
+
 /// Something that holds bytes: a file, memory, later a mapped file or an object store.
 pub trait Source: Send + Sync {
     /// What messages call it.
@@ -116,13 +139,9 @@ impl Gather {
                 self.places.push((0, 0));
                 continue;
             }
-            match &mut run {
-                Some(current)
-                    if extent.offset >= current.offset && extent.offset <= current.end().saturating_add(MAX_GAP) =>
-                {
-                    current.len = current.len.max(extent.end() - current.offset);
-                }
-                _ => {
+            match run.and_then(|current| current.joined(extent)) {
+                Some(joined) => run = Some(joined),
+                None => {
                     if let Some(done) = run.replace(extent) {
                         filled = self.fill(source, done, filled)?;
                     }
