@@ -13,6 +13,7 @@ import pytest
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.h5md_files import CASES
+from kinema.testing.h5md_files.building import plain_file
 
 N_FRAMES, N_ATOMS = 5000, 12
 (GROMACS,) = (case for case in CASES if case.name == "gromacs")
@@ -176,3 +177,24 @@ def test_the_plan_says_what_is_read_for_a_byte_that_is_used(long: kn.Trajectory)
     rmsf = kn.analysis.RMSF(long, align="average").run()
     assert rmsf.plan is not None
     assert [line.split(":")[0] for line in rmsf.plan.splitlines() if "pass" in line] == ["pass 1 of 2", "pass 2 of 2"]
+
+
+@pytest.mark.parametrize("unit", ["Angstrom", "nm"])
+@pytest.mark.parametrize("layout", ["contiguous", "frame", "several"])
+def test_values_that_are_read_to_their_place_are_those_of_h5py(tmp_path: Path, layout: str, unit: str) -> None:
+    n_frames, n_atoms = 90, 3000
+    values = np.random.default_rng(3).normal(0.0, 3.0, (n_frames, n_atoms, 3)).astype(np.float32)
+    chunks = {"contiguous": None, "frame": (1, n_atoms, 3), "several": (7, n_atoms, 3)}[layout]
+    path = tmp_path / "a.h5md"
+    made = plain_file(path, values, unit, 10.0 if unit == "nm" else 1.0, chunks=chunks)
+    traj = kn.open(path)
+    expected = made.positions.astype(np.float32)
+    np.testing.assert_array_equal(traj.read(workers=1), expected)
+    np.testing.assert_array_equal(traj.read(workers=2, dtype="float64"), made.positions)
+    frames = np.random.default_rng(4).permutation(n_frames)
+    np.testing.assert_array_equal(traj.read(frames), expected[frames])
+    np.testing.assert_array_equal(traj.read(slice(None, None, -3)), expected[::-3])
+    np.testing.assert_array_equal(traj.read(frames, select=[5, 2999, 5]), expected[frames][:, [5, 2999, 5]])
+    out = np.full((n_frames, n_atoms, 3), np.nan, dtype=np.float32)
+    assert traj.read(out=out) is out
+    np.testing.assert_array_equal(out, expected)

@@ -25,8 +25,9 @@ use crate::h5md::Describe;
 use crate::run::timings_dict;
 use crate::signals::{run_inline, run_interruptible};
 
-/// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
-const BRIEF_ATOMS: u32 = 1 << 18;
+/// So many vectors (frames x atoms of the files) are read on the calling thread, which would wait for another longer than
+/// for them.
+const BRIEF_VECTORS: u64 = 1 << 21;
 
 /// Offsets and lengths.
 type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
@@ -479,7 +480,7 @@ impl<'py> Fill<'_, 'py> {
             let arrays = BlockMut { n_selected, vectors, stamps: RowsMut::Adjacent(&mut stamps, 1) };
             let (trajectory, request) = (self.trajectory, self.request);
             let work = move |progress: &Progress| arrays::read(trajectory, request, arrays, progress);
-            let timings = if rows <= 1 && trajectory.n_atoms() <= BRIEF_ATOMS {
+            let timings = if rows as u64 * u64::from(trajectory.n_atoms()) <= BRIEF_VECTORS {
                 run_inline(py, work)?
             } else {
                 run_interruptible(py, None, rows as u64, work)?

@@ -315,6 +315,14 @@ pub trait Decoder: Send + Sync {
     /// None on a sound index; `Internal` otherwise.
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
 
+    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
+    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
+    /// blocks, and the factor that they are to be multiplied with.
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
+        let _ = (segment, wanted, request);
+        None
+    }
+
     /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled.
     ///
     /// Checks the frame's header (magic number, atom count, record lengths). Never panics, whatever the bytes.

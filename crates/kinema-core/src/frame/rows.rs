@@ -26,6 +26,15 @@ impl<'a, T> RowsMut<'a, T> {
         values.ok_or_else(|| Error::new(ErrorKind::Internal, format!("the block has no row {row} of {len} values")))
     }
 
+    /// The values of `n` neighbouring rows of `len` values each, where they lie one after the other without gaps.
+    pub fn run(&mut self, first: usize, n: usize, len: usize) -> Option<&mut [T]> {
+        match self {
+            Self::Adjacent(values, width) if *width == len => values.get_mut(first * len..)?.get_mut(..n * len),
+            Self::Scattered(rows) if n == 1 => rows.get_mut(first)?.get_mut(..len),
+            _ => None,
+        }
+    }
+
     /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
     pub(super) fn into_order(self, order: &[usize]) -> Self {
         let mut rows: Vec<&'a mut [T]> = match self {

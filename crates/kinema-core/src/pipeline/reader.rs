@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::clock::Phases;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Request, Segment, Wanted};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
-use crate::source::{Extent, Source};
+use crate::source::{Extent, MAX_GAP, Source};
 use crate::trajectory::{Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
@@ -24,6 +24,31 @@ pub struct Reader<'a> {
     buffers: ReaderBuffers,
     /// What this reader has done so far.
     pub phases: Phases,
+}
+
+/// Segments whose bytes go to neighbouring rows as they are.
+struct InPlace {
+    segments: Range<usize>,
+    extent: Extent,
+    /// Number of the vectors in the block.
+    vectors: usize,
+    factor: f64,
+    /// First row.
+    row: usize,
+    n_rows: usize,
+}
+
+impl InPlace {
+    /// Whether the rows of a block lie as the bytes do.
+    fn fits(&self, out: &BlockMut<'_>) -> bool {
+        let len = 3 * out.n_selected;
+        let rows_fit = match &out.vectors[self.vectors] {
+            VectorsMut::F32(RowsMut::Adjacent(_, width)) => *width == len,
+            VectorsMut::F32(RowsMut::Scattered(_)) => self.n_rows == 1,
+            _ => false,
+        };
+        rows_fit && self.extent.len == (self.n_rows * len * size_of::<f32>()) as u64
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -126,14 +151,71 @@ impl<'a> Reader<'a> {
         self.phases.io += start.elapsed();
         let mut next = 0;
         while next < self.buffers.segments.len() {
+            if let Some(run) = self.run_in_place(part, next, out) {
+                next = run.segments.end;
+                self.read_in_place(source, &run, out)?;
+                continue;
+            }
             let mut bytes = 0;
-            let few = self.buffers.segments[next..].iter().take_while(|segment| {
-                bytes += segment.extent.len;
-                bytes <= BATCH_BYTES
+            let few = (next..self.buffers.segments.len()).take_while(|&i| {
+                bytes += self.buffers.segments[i].extent.len;
+                bytes <= BATCH_BYTES && (i == next || self.run_in_place(part, i, out).is_none())
             });
             let end = next + few.count().max(1);
             self.read_segments(part, source, next..end, out)?;
             next = end;
+        }
+        Ok(())
+    }
+
+    /// Segments from number `first` on whose bytes are values in the file and neighbours there as in `out`: to be read to
+    /// their place. `None` where there are none, or so few bytes that one read of several segments takes less time.
+    fn run_in_place(&self, part: &Part, first: usize, out: &BlockMut<'_>) -> Option<InPlace> {
+        let buffers = &self.buffers;
+        let of = |segment: &Segment| {
+            let (vectors, factor) = part.decoder.in_place(segment, &buffers.wanted, &self.request)?;
+            let rows = buffers.wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
+            let row = rows.first()?.row;
+            rows.iter().zip(row..).all(|(one, row)| one.row == row).then_some((vectors, factor, row, rows.len()))
+        };
+        let segment = buffers.segments.get(first)?;
+        let (vectors, factor, row, n_rows) = of(segment)?;
+        let mut run =
+            InPlace { segments: first..first + 1, extent: segment.extent, vectors, factor, row: row as usize, n_rows };
+        let adjacent = matches!(&out.vectors[vectors], VectorsMut::F32(RowsMut::Adjacent(..)));
+        while let Some(next) = buffers.segments.get(run.segments.end).filter(|_| adjacent) {
+            let joins = next.extent.offset == run.extent.end() && run.extent.len + next.extent.len <= BATCH_BYTES;
+            match of(next).filter(|_| joins) {
+                Some((number, _, row, n_rows)) if number == vectors && row as usize == run.row + run.n_rows => {
+                    run.extent.len += next.extent.len;
+                    run.n_rows += n_rows;
+                    run.segments.end += 1;
+                }
+                _ => break,
+            }
+        }
+        (run.extent.len >= MAX_GAP && run.fits(out)).then_some(run)
+    }
+
+    fn read_in_place(&mut self, source: &dyn Source, run: &InPlace, out: &mut BlockMut<'_>) -> Result<()> {
+        let VectorsMut::F32(rows) = &mut out.vectors[run.vectors] else {
+            return Err(Error::new(ErrorKind::Internal, "values are read in place to float32 only"));
+        };
+        let values = rows.run(run.row, run.n_rows, 3 * out.n_selected);
+        let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows that are no neighbours"))?;
+        let start = Instant::now();
+        // SAFETY: the pointer and length are those of `values`, which is borrowed for as long; any bytes are floats, and a
+        // byte needs no alignment
+        let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(values)) };
+        let frame = self.buffers.wanted[self.buffers.segments[run.segments.start].wanted.start as usize].frame;
+        source.read_exact_at(run.extent.offset, bytes).map_err(|error| error.at_frame(frame))?;
+        let read = Instant::now();
+        self.phases.io += read - start;
+        self.phases.bytes_read += run.extent.len;
+        self.phases.reads += 1;
+        if run.factor != 1.0 {
+            values.iter_mut().for_each(|value| *value = f32::scaled_f32(*value, run.factor));
+            self.phases.decode += read.elapsed();
         }
         Ok(())
     }

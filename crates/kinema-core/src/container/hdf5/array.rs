@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::filters::{FilterScratch, Pipeline, StoredFilter};
-use super::number::{Number, with_loader};
+use super::number::{Kind, Number, with_loader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Real;
 use crate::source::{Extent, Gather, MultiFileSource, Source};
@@ -211,6 +211,11 @@ impl Array {
     /// Bytes between a frame and the next within a chunk.
     pub fn row_bytes(&self) -> u64 {
         self.chunk[1] * self.unit_bytes()
+    }
+    /// Whether the rows of a chunk are float32 values one after the other, as they are in memory.
+    pub fn is_dense_f32(&self) -> bool {
+        let f32 = Number { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
+        self.number == f32 && self.chunk[1..] == self.shape[1..] && !self.filtered()
     }
     /// Bytes between a unit and the next within a chunk.
     pub fn unit_bytes(&self) -> u64 {

@@ -187,6 +187,19 @@ impl Field {
         Ok(())
     }
 
+    /// As [`crate::format::Decoder::in_place`].
+    pub fn in_place(&self, segment: &Segment, wanted: &[Wanted], atoms: &AtomSelection) -> bool {
+        let whole = || {
+            let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
+            let first = u64::try_from(self.row(frames.first()?.frame)).ok()?;
+            let (row, array) = self.piece(first)?;
+            let consecutive = frames.iter().zip(first as i64..).all(|(one, row)| self.row(one.frame) == row);
+            let dense = array.is_dense_f32() && segment.extent.len == frames.len() as u64 * array.row_bytes();
+            Some(consecutive && dense && matches!(array.stored(&chunk_of(segment, row, array)), Stored::Plain(_)))
+        };
+        atoms.indices().is_none() && !self.fixed && whole().unwrap_or(false)
+    }
+
     /// Puts the rows of a segment into `out`, `len` numbers each.
     ///
     /// # Errors

@@ -288,6 +288,13 @@ impl Decoder for H5mdDecoder {
         Ok(())
     }
 
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
+        let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
+        let field = self.vectors.get(number)?.as_ref()?;
+        let factor = if request.scales == Scales::NATIVE { 1.0 } else { field.scale };
+        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
+    }
+
     fn decode(
         &self,
         segment: &Segment,
