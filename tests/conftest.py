@@ -148,7 +148,7 @@ class MPI:
     @staticmethod
     def is_gone(process: int) -> bool:
         """Whether a process has ended, or soon has: Open MPI's mpiexec does not wait for those that it has killed."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             try:
                 os.kill(process, 0)

@@ -56,7 +56,7 @@ class NewNodes:
 
     @staticmethod
     def _wait_until_up(name: str) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while "LOWER_UP" not in _ip("-n", name, "link", "show", "veth0"):
             if time.monotonic() > until:
                 raise OSError(f"the interface of {name} does not come up")
