@@ -113,7 +113,7 @@ class MPI:
         """Whether the launcher is MPICH's, and so are variables and options that only that knows."""
         return (
             MPIEXEC is not None
-            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, timeout=60).stdout
+            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, timeout=120).stdout
         )
 
     @staticmethod

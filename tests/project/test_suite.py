@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import kinema
-from kinema.testing.children import end_children, start_child
+from kinema.testing.children import all_ended, end_children, start_child
 
 TESTS = Path(__file__).parent.parent
 
@@ -31,23 +31,20 @@ def test_tests_of_signals_pass_where_sigint_is_ignored() -> None:
 
 @pytest.mark.parametrize("how", ["seconds", "end of the test", "ended"])
 def test_children_end(how: str) -> None:
-    # the first starts another one
-    script = "import subprocess, sys; print(subprocess.Popen(['sleep', '1000']).pid, flush=True); sys.stdin.read()"
-    process = start_child(
-        [sys.executable, "-c", script], seconds=0.5 if how == "seconds" else 100, stdin=subprocess.PIPE
-    )
+    # the first starts another one, which takes a shell some milliseconds
+    script = "sleep 1000 >&- 2>&- & echo $!; read line; wait"
+    process = start_child(["sh", "-c", script], seconds=5 if how == "seconds" else 120, stdin=subprocess.PIPE)
     assert process.stdout is not None
     second = psutil.Process(int(process.stdout.readline()))
     if how == "seconds":
-        process.wait(60)
+        process.wait(120)
     elif how == "ended":
         second.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         assert process.returncode == 0
     end_children()
     assert process.returncode == (0 if how == "ended" else -9)
-    _, alive = psutil.wait_procs([second], timeout=30)
-    assert all(one.status() == psutil.STATUS_ZOMBIE for one in alive)
+    assert all_ended([second])
 
 
 def _unbounded(source: str) -> Iterator[int]:
