@@ -179,6 +179,7 @@ def test_a_run_from_indices_imports_nothing_heavy(files: Any, environment: dict[
     succeeded(done)
 
 
+@pytest.mark.processes
 def test_progress_on_a_terminal(files: Any, environment: dict[str, str]) -> None:
     import pty
 

@@ -134,6 +134,7 @@ kinema.cli.main(sys.argv[1:])
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("option", ["-o", "--plot", "--report"])
 def test_the_second_command_is_refused_before_it_reads(
     files: Any, folder: Path, run_kinema: Any, environment: dict[str, str], option: str

@@ -14,6 +14,8 @@ import pytest
 
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 # The signal is sent when half of the file is written: no test has to guess how long to wait.
 SCRIPT = """
 import os, signal

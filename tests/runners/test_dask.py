@@ -35,6 +35,8 @@ from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:

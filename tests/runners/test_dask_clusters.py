@@ -25,6 +25,8 @@ from kinema.runners.task_times import Transition, by_worker, processed_again
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runners import slow_corner
 
+pytestmark = pytest.mark.processes
+
 
 def setup_module() -> None:
     """Workers cannot import this module: its functions go with their code."""

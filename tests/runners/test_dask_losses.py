@@ -28,6 +28,8 @@ from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import slow_corner
 
+pytestmark = pytest.mark.processes
+
 # seconds after which something that is waited for does not come any more
 PATIENCE = 120
 

@@ -17,6 +17,8 @@ from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 # in a module of its own, so that worker processes can import it
 MODULE = """
 import os, time

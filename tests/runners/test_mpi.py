@@ -16,6 +16,8 @@ import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd, write_xtc
 
+pytestmark = pytest.mark.processes
+
 HERE = Path(__file__).parent
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}

@@ -21,6 +21,8 @@ import pytest
 from kinema.testing import random_walk, write_xtc
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 # addresses are the names of the nodes, so that nothing has to resolve any
 ADDRESSES = ("10.213.77.1", "10.213.77.2")

@@ -11,6 +11,8 @@ import pytest
 
 from kinema.runners.mpi.launcher import Launch, launched
 
+pytestmark = pytest.mark.processes
+
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
 

@@ -33,6 +33,8 @@ from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import Sealed, SealedCount, save_at_work
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

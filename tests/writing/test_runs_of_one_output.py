@@ -18,6 +18,8 @@ import kinema as kn
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 KILLS = 12
 
 ROWS = """

@@ -186,6 +186,7 @@ with h5py.File(path, "w", libver="latest" if swmr else ("earliest", "v108")) as 
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("mode", ["flushed", "swmr"])
 def test_a_file_that_another_program_holds_open(tmp_path, mode):
     path, values = tmp_path / "open.h5md", walk(N_FRAMES, N)

@@ -419,6 +419,7 @@ with kn.Writer(path, n_atoms, mode="a", compression=compression, layout=(2, n_at
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compression", ["", "gzip"])
 @pytest.mark.parametrize("during_flush", [False, True], ids=["anywhere", "during a flush"])
 def test_killed_processes(tmp_path: Path, compression: str, during_flush: bool) -> None:

@@ -107,6 +107,7 @@ def test_a_file_that_came_meanwhile_is_kept(tmp_path: Path) -> None:
     assert kn.open(part).n_frames == 1
 
 
+@pytest.mark.processes
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     program = (
         "import sys, numpy, kinema as kn\n"

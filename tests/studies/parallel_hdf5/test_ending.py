@@ -19,6 +19,8 @@ import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 
+pytestmark = pytest.mark.processes
+
 N_FRAMES, N_ATOMS = 240, 20
 ACCESSES = ["hdf5-mpio-independent", "hdf5-mpio-collective"]
 
