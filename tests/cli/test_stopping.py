@@ -47,8 +47,8 @@ def test_a_signal_while_the_output_is_written(
     assert list(folder.iterdir()) == []
 
 
-# Not before: where Ctrl-C interrupts the `exec` of a string, as within the import of a module with dataclasses, Python ends by
-# the signal at last, whatever exit code was asked for.
+# Not before: where Ctrl-C interrupts the `exec` of a string, as in the import of a dataclass, Python ends by the signal
+# at last, whatever exit code was asked for.
 AT_WORK = """
 import sys
 from kinema.cli import main
