@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
 import subprocess
@@ -20,10 +21,50 @@ import kinema as kn
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import end_children, restore_sigint, start_child
 
+# -- how tests end -----------------------------------------------------------------------------------------------------
 
-def pytest_configure() -> None:
+# times that a test of processes is tried again: when the system lets these run is not in the test's hands
+RERUNS = 2
+# a test with its fixtures, in multiples of `timeout` of pyproject.toml
+HANGS = 2
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Tests send SIGINT, also where they run in the background."""
     restore_sigint()
+    # later on 2 is a file that what tests print goes to
+    config.stash[STDERR] = os.dup(2)
+
+
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is marked `processes` is tried again where it fails, and listed; all else fails at its first failure."""
+    for item in items:
+        if item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Ends the process, with the stacks of all threads, where a test hangs in code that hears no signal."""
+    seconds = HANGS * float(item.config.getini("timeout"))
+    if seconds > 0:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[STDERR])
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """It has ended."""
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +154,7 @@ class MPI:
         """Whether the launcher is MPICH's, and so are variables and options that only that knows."""
         return (
             MPIEXEC is not None
-            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, timeout=60).stdout
+            and "HYDRA" in subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, timeout=120).stdout
         )
 
     @staticmethod
@@ -148,7 +189,7 @@ class MPI:
     @staticmethod
     def is_gone(process: int) -> bool:
         """Whether a process has ended, or soon has: Open MPI's mpiexec does not wait for those that it has killed."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             try:
                 os.kill(process, 0)

@@ -50,7 +50,7 @@ def test_a_signal_before_the_run_leaves_the_checkpoint_of_an_earlier_one(
     kept = tmp_path / "run.ckpt"
     kept.write_bytes(b"of an earlier run")
     script = EARLY.format(words=["rmsd", "-f", str(files.dcd), "--checkpoint", str(kept)])
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 143
     assert done.stderr == f"kinema: stopped; what was done before is in {kept}\n"
     assert kept.read_bytes() == b"of an earlier run"

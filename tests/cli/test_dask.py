@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from distributed import LocalCluster
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def scheduler() -> Iterator[str]:

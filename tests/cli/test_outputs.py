@@ -52,7 +52,7 @@ def test_values_into_a_fifo(files: Any, folder: Path, run_kinema: Any) -> None:
     reader = threading.Thread(target=lambda: found.append((folder / "pipe").read_text()), daemon=True)
     reader.start()
     done = run_kinema(*rgyr(files, "-o", folder / "pipe", "--output-format", "xvg", "--json"))
-    reader.join(60)
+    reader.join(120)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["frames_used"] == 5
     assert "@TYPE xy" in found[0]
@@ -134,6 +134,7 @@ kinema.cli.main(sys.argv[1:])
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("option", ["-o", "--plot", "--report"])
 def test_the_second_command_is_refused_before_it_reads(
     files: Any, folder: Path, run_kinema: Any, environment: dict[str, str], option: str
@@ -147,11 +148,11 @@ def test_the_second_command_is_refused_before_it_reads(
         done = run_kinema("rgyr", "-f", folder / "is not read.dcd", option, out)
         assert done.returncode == 2
         assert f"{out}: is being written by process {first.pid}" in done.stderr
-        _, error = first.communicate("go on\n", timeout=100)
+        _, error = first.communicate("go on\n", timeout=120)
         assert first.returncode == 0, error
     finally:
         first.kill()
-        first.communicate(timeout=60)
+        first.communicate(timeout=120)
     assert os.listdir(folder) == [out.name]
 
 

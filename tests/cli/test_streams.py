@@ -29,7 +29,9 @@ def test_stdout_cannot_be_written(
 ) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(5, 4))
     line = f"exec {sys.executable} -m kinema {word} {command} {to}"
-    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout) == (2, "")
     last = done.stderr.splitlines()[-1]
     assert last == f"kinema: stdout: cannot write: {why}"
@@ -40,11 +42,11 @@ def test_streams_that_are_closed_take_nothing_of_others(tmp_path: Path, environm
     write_dcd(tmp_path / "a.dcd", random_walk(5, 4))
     for closed in ("2>&-", "<&- 2>&-", ">&- 2>&-"):
         line = f"exec {sys.executable} -m kinema rmsd -f a.dcd -o out.csv --quiet {closed}"
-        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, timeout=60)
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, timeout=120)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert (tmp_path / "out.csv").read_text().startswith("# kinema")
         line = f"exec {sys.executable} -m kinema info nothing.dcd 2>&-"
-        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, timeout=60)
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, timeout=120)
         assert (done.returncode, done.stdout) == (2, b"")
 
 
@@ -63,7 +65,7 @@ def test_names_that_a_terminal_would_obey(tmp_path: Path, environment: dict[str,
             cwd=tmp_path,
             env=environment | {"PYTHONIOENCODING": encoding},
             capture_output=True,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == (2 if words[0] == "info" else 0), done.stderr
         said = (done.stdout + done.stderr).decode(encoding)

@@ -138,7 +138,7 @@ def _digests(folder: Path, module: str, seed: str = "0") -> dict[str, str]:
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package, "PYTHONHASHSEED": seed}
     words = [sys.executable, "-c", PRINT, str(folder)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return dict(line.split() for line in done.stdout.splitlines())
 

@@ -249,7 +249,7 @@ def test_what_a_killed_run_has_left_is_replaced(traj: kn.Trajectory, out: Path, 
     killed = subprocess.run(
         [sys.executable, "-c", "import os, sys; from kinema.writing.output_file import OutputFile\n"
          "held = OutputFile(sys.argv[1]); os.kill(os.getpid(), 9)", str(out)],
-        env={**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}, timeout=120,
     )  # fmt: skip
     assert killed.returncode == -9
     assert _part(out).exists()

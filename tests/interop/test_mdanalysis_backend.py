@@ -28,6 +28,8 @@ from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:

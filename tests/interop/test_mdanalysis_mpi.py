@@ -15,6 +15,8 @@ from kinema.interop.mdanalysis import KinemaReader
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 from kinema.testing.h5md_files import add_element
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

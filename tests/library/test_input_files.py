@@ -74,7 +74,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -
     words = [sys.executable, "-c", CHILD, *READERS.values()]
     child = start_child(words, cwd=tmp_path, env=environment, stderr=subprocess.STDOUT)
     try:
-        lines = child.communicate(timeout=60)[0].splitlines()
+        lines = child.communicate(timeout=120)[0].splitlines()
     except subprocess.TimeoutExpired:
         child.kill()
         lines = child.communicate()[0].splitlines()
@@ -106,7 +106,7 @@ def test_an_index_that_is_none_is_built_anew(tmp_path: Path, kind: str) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.stdout.startswith("7 built the stored index was not used"), done.stderr
@@ -183,7 +183,7 @@ def test_standard_input_is_no_trajectory(tmp_path: Path) -> None:
         line = [sys.executable, "-m", "kinema", *words]
         child = start_child(line, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         try:
-            child.wait(timeout=60)
+            child.wait(timeout=120)
             said = child.stderr.read()
         finally:
             child.kill()

@@ -106,11 +106,12 @@ def test_the_worst_comes_first() -> None:
 
 
 class _SleepsInOneThread(kn.analysis.PythonKernel):
-    """Counts frames; the first thread that comes sleeps with every block from then on."""
+    """Counts frames; the first thread that comes sleeps with every block, once another one has come too."""
 
     def __init__(self) -> None:
         self.slow: list[int] = []
         self.lock = threading.Lock()
+        self.another = threading.Event()
 
     def empty(self) -> int:
         return 0
@@ -118,7 +119,12 @@ class _SleepsInOneThread(kn.analysis.PythonKernel):
     def accumulate(self, partial: int, block: kn.Block) -> int:
         with self.lock:
             self.slow = self.slow or [threading.get_ident()]
-        time.sleep(0.02 if threading.get_ident() == self.slow[0] else 0.001)
+        if threading.get_ident() == self.slow[0]:
+            assert self.another.wait(120)
+            time.sleep(0.05)
+        else:
+            self.another.set()
+            time.sleep(0.001)
         return partial + len(block)
 
     def merge(self, left: int, right: int) -> int:

@@ -27,7 +27,7 @@ def _rank(_: object) -> int:
 def _meet(folder: Path) -> None:
     """Waits until it was called on two ranks."""
     (folder / str(_rank(folder))).touch()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while len(list(folder.iterdir())) < 2:
         if time.monotonic() > until:
             raise TimeoutError("no other rank was called")

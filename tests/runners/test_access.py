@@ -103,6 +103,7 @@ with kn.runners.MPI() as mpi:
 """
 
 
+@pytest.mark.processes
 def test_the_same_bits_on_ranks(folder: Path, mpi: Any) -> None:
     out = mpi.script(3, f"NAMES = {FORMATS!r}\n{MPI}", folder)
     lines = out.splitlines()
@@ -208,6 +209,7 @@ def test_what_is_to_be_loaded_is_reckoned_before_anything_is_read(folder: Path) 
     assert analysis.run(runner="serial", access="in-memory", memory=needed).timings.blocks.shape[0] == 1
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("make", [ProcessesRunner, lambda **options: kn.runners.Dask(**options)])
 def test_several_pieces_a_worker_need_less_memory(folder: Path, make: Callable[..., Runner]) -> None:
     traj = kn.open(folder / "DCD")

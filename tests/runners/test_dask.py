@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import os
 import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
@@ -53,7 +56,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     if "client" not in request.fixturenames:
         return
     client = request.getfixturevalue("client")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while (left := client.run_on_scheduler(_tasks_and_plugins)) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []
@@ -273,11 +276,12 @@ def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
 
 
 class RecordedProgress:
-    """A progress function that records its calls."""
+    """A progress function that records its calls, and after each calls another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.done: list[int] = []
-        self.named: set[str] = set()
+        self.named: list[str] = []
+        self.then = then
 
     def __call__(self, done: int, total: int) -> None:
         assert 0 <= done <= total == 512
@@ -285,42 +289,67 @@ class RecordedProgress:
 
     def slowest(self, worker: str, frames_per_second: float) -> None:
         assert frames_per_second >= 0.0
-        self.named.add(worker)
+        self.named.append(worker)
+        self.then()
 
 
-def unhurried(frame: kn.Frame) -> float:
-    time.sleep(0.02 if frame.frame < 256 else 0.01)
-    return 1.0
+def _waiting(folder: Path, before: int) -> Callable[[kn.Frame], float]:
+    """A function of a frame: from `before` to 256 it leaves a file `PROCESS waits` and waits for a file `go`."""
+
+    def waiting(frame: kn.Frame) -> float:
+        until = time.monotonic() + 120
+        while before <= frame.frame < 256 and not (folder / "go").exists():
+            (folder / f"{os.getpid()} waits").touch()
+            assert time.monotonic() < until, "the test waits for something else"
+            time.sleep(0.01)
+        return 1.0
+
+    return waiting
 
 
 def test_progress_moves_while_a_piece_runs(client: Client, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
-    analysis = kn.analysis.from_function(unhurried, kn.open(tmp_path / "a.dcd"))
-    recorded = RecordedProgress()
-    # two pieces, of which the first takes some seconds
+
+    def go_on() -> None:
+        # the other piece is done, and of the first all but what waits
+        if recorded.done[-1] == 256 + 100:
+            (tmp_path / "go").touch()
+
+    # two pieces, of which the first waits after a hundred frames
+    analysis = kn.analysis.from_function(_waiting(tmp_path, 100), kn.open(tmp_path / "a.dcd"))
+    recorded = RecordedProgress(go_on)
     analysis.run(runner=Dask(client, schedule="static", oversubscribe=1), workers=2, progress=recorded)
-    assert len(set(analysis.timings.passes[0].tasks.workers)) == 2  # type: ignore[union-attr]
-    assert set(recorded.done) - {0, 256, 512}
+    workers = {one.worker for one in analysis.timings.passes[0].tasks.workers}  # type: ignore[union-attr]
+    assert len(workers) == 2
+    assert 256 + 100 in recorded.done
     assert recorded.done == sorted(recorded.done)
     assert recorded.done[-1] == 512
-    # of the two that take part, the one with the slow frames
-    slow = max(analysis.timings.passes[0].tasks.workers, key=lambda one: one.function)  # type: ignore[union-attr]
-    assert slow.worker in recorded.named
-    assert len(recorded.named) <= 2
+    # of the two that take part, the one whose frames wait; all that comes later is as may be
+    before = recorded.named[: recorded.done.index(256 + 100) + 1]
+    (file,) = tmp_path.glob("* waits")
+    processes = client.run(os.getpid)
+    assert processes[before[-1]] == int(file.name.split()[0])
+    assert set(recorded.named) <= workers
 
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_tasks_report_frames_only_with_a_progress_function(client: Client, tmp_path: Path, listens: bool) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
-    analysis = kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
+    analysis = kn.analysis.from_function(_waiting(tmp_path, 0), kn.open(tmp_path / "a.dcd"))
     recorded = RecordedProgress() if listens else False
     runner = Dask(client, schedule="static", oversubscribe=1)
     running = threading.Thread(target=lambda: analysis.run(runner=runner, progress=recorded))
-    reported = False
     running.start()
-    while running.is_alive():
-        reported |= any(client.run(_metrics).values())
-    running.join()
+    try:
+        until = time.monotonic() + 120
+        # a task that has begun with its frames has its metric, if it is to have one
+        while not list(tmp_path.glob("* waits")):
+            assert time.monotonic() < until, "no task has begun"
+            time.sleep(0.01)
+        reported = any(client.run(_metrics).values())
+    finally:
+        (tmp_path / "go").touch()
+        running.join()
     assert len(analysis.results.values) == 512
     assert reported == listens
 
@@ -416,18 +445,24 @@ def test_tasks_that_run_end_with_the_run(client: Client, tmp_path: Path) -> None
 
     def slow(frame: kn.Frame) -> float:
         (done / str(frame.frame)).touch()
-        time.sleep(0.01)
+        until = time.monotonic() + 120
+        while frame.frame > 100 and not (tmp_path / "go").exists():
+            assert time.monotonic() < until, "the run was not stopped"
+            time.sleep(0.01)
+        # those that are left would take some twenty seconds
+        time.sleep(0.05 if frame.frame > 100 else 0.0)
         return 1.0
 
     def stop(_done: int, _total: int) -> None:
         if list(done.iterdir()):
             raise Mine
 
-    # one piece, which takes seconds
+    # one piece, which waits in its midst until the run has been stopped
     with pytest.raises(Mine):
         kn.analysis.from_function(slow, traj).run(
             runner=Dask(client, schedule="static", oversubscribe=1), workers=1, progress=stop
         )
+    (tmp_path / "go").touch()
     while any(client.run(_running).values()):
         time.sleep(0.05)
     assert len(list(done.iterdir())) < 512

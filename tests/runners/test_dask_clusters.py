@@ -25,6 +25,8 @@ from kinema.testing import random_walk, write_dcd
 from kinema.testing.runners import slow_corner
 from kinema.timings import Transition, by_worker, processed_again
 
+pytestmark = pytest.mark.processes
+
 
 def setup_module() -> None:
     """Workers cannot import this module: its functions go with their code."""
@@ -77,7 +79,7 @@ def test_workers_that_are_threads_of_one_process_do_not_wait_for_each_other(tmp_
         # the first frame of each half waits for that of the other
         if frame.frame in (0, 150):
             (tmp_path / str(frame.frame)).touch()
-            until = time.monotonic() + 60
+            until = time.monotonic() + 120
             while not (tmp_path / str(150 - frame.frame)).exists():
                 assert time.monotonic() < until, "the other worker has nothing to do"
                 time.sleep(0.01)
@@ -121,7 +123,7 @@ def test_two_threads_with_one_runner_have_a_cluster_each(tmp_path: Path) -> None
     def until_the_other_has_ended(done: int, _total: int) -> None:
         if done:
             running.set()
-            ended.wait(60)
+            ended.wait(120)
 
     def run() -> None:
         try:
@@ -136,7 +138,7 @@ def test_two_threads_with_one_runner_have_a_cluster_each(tmp_path: Path) -> None
     def begin_the_other(done: int, _total: int) -> None:
         if done and not other.is_alive():
             other.start()
-            running.wait(60)
+            running.wait(120)
 
     first.run(runner=runner, workers=1, progress=begin_the_other)
     ended.set()

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,116 +20,147 @@ from distributed import Client
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.execution.checkpoint.file import load
+from kinema.runners.dask import runner as dask_runner
+from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
+from kinema.runners.task_times import TaskTimes
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import slow_corner
 
+pytestmark = pytest.mark.processes
 
-class Cluster:
-    """A scheduler and workers without nannies, which nobody starts again."""
+# seconds after which something that is waited for does not come any more
+PATIENCE = 120
+
+N_FRAMES = 600
+# frames that a process runs before it waits, far more than the first pieces have; both workers wait, or the only one
+AT_ONCE = 100
+
+
+class Held:
+    """An analysis whose workers wait after their first frames: what a test does is done in the midst of the run.
+
+    Each process leaves a file with its number when it waits, and goes on when there is a file `go`.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.file = folder / "scheduler.json"
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.go = folder / "go"
+        self._folder = folder
+        write_dcd(folder / "a.dcd", random_walk(N_FRAMES, 20))
+        self.expected = kn.analysis.from_function(_corner, kn.open(folder / "a.dcd")).run(runner="serial")
+        self.analysis = kn.analysis.from_function(self._function(), kn.open(folder / "a.dcd"))
 
-    def start(self, n_workers: int, *, threads: int = 1, **settings: str) -> None:
-        words = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file), "--no-dashboard"]
-        self.scheduler = self._run("scheduler", words, settings)
-        for _ in range(n_workers):
-            self.add(threads=threads)
-        with Client(scheduler_file=str(self.file), set_as_default=False) as client:
-            if n_workers:
-                client.wait_for_workers(n_workers, timeout=60)
+    def _function(self) -> Callable[[kn.Frame], Any]:
+        folder, seen = self._folder, [0]
 
-    def add(self, *, threads: int = 1, nanny: bool = False, **settings: str) -> None:
-        words = ["--scheduler-file", str(self.file), "--nthreads", str(threads), "--no-dashboard"]
-        words.append("--nanny" if nanny else "--no-nanny")
-        words += ["--local-directory", str(self.folder / "local")]
-        self.workers.append(self._run("worker", words, settings))
+        def held(frame: kn.Frame) -> Any:
+            seen[0] += 1
+            until = time.monotonic() + PATIENCE
+            while seen[0] > AT_ONCE and not (folder / "go").exists():
+                (folder / f"{os.getpid()} waits").touch()
+                assert time.monotonic() < until, "the test has done nothing"
+                time.sleep(0.01)
+            return _corner(frame)
 
-    def end(self) -> None:
-        for process in [*self.workers, *([self.scheduler] if self.scheduler else [])]:
-            process.kill()
-            process.wait(30)
+        return held
 
-    def _run(self, what: str, words: list[str], settings: dict[str, str]) -> subprocess.Popen[bytes]:
-        package = str(Path(kn.__file__).parent.parent)
-        log = (self.folder / f"{what}-{len(self.workers)}.log").open("wb")
-        with log:
-            return start_child(
-                [sys.executable, "-m", f"distributed.cli.dask_{what}", *words],
-                env={**os.environ, "PYTHONPATH": package, **settings},
-                stdout=log,
-                stderr=log,
-                text=False,
-                cwd=self.folder,
-            )
+    def waits(self, process: int) -> bool:
+        """Whether this process is in the midst of a piece, and stays there until `go`."""
+        return (self._folder / f"{process} waits").exists()
+
+    def run(self, **options: Any) -> TaskTimes:
+        """Runs, and compares the results with those of the serial runner."""
+        self.analysis.run(**options)
+        assert self.analysis.results.values.tobytes() == self.expected.results.values.tobytes()
+        tasks = self.analysis.timings.passes[0].tasks
+        assert tasks is not None
+        return tasks
 
 
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("dask"))
-    try:
-        yield made
-    finally:
-        made.end()
+def _corner(frame: kn.Frame) -> Any:
+    return frame.positions[0].astype(np.float64)
 
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Analysis:
-    """Takes a second and more on one worker: there is time to lose workers in."""
-    write_dcd(tmp_path / "a.dcd", random_walk(600, 20))
+    """Takes a second on one worker, for runs that are ended from elsewhere or never begin."""
+    write_dcd(tmp_path / "a.dcd", random_walk(N_FRAMES, 20))
     return kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd"))
 
 
-class AtFirst:
-    """A progress function that does something once, when that many frames are done."""
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    """A run of which workers are lost in the midst."""
+    return Held(tmp_path)
 
-    def __init__(self, frames: int, action: object) -> None:
-        self.frames = frames
-        self.action = action
+
+class Once:
+    """A progress function that does something once, in the midst of a run, when something is so.
+
+    Parameters
+    ----------
+    when : callable
+        Given the frames done.
+    action : callable
+        What waiting frames wait for comes after it.
+    """
+
+    def __init__(self, when: Callable[[int], bool], action: Callable[[], object]) -> None:
+        self._when = when
+        self._action = action
         self.done = False
 
     def __call__(self, done: int, total: int) -> None:
-        if done >= self.frames and not self.done:
+        if not self.done and self._when(done):
             self.done = True
             assert done < total
-            self.action()  # type: ignore[operator]
+            self._action()
 
 
-def _busy(cluster: Cluster) -> subprocess.Popen[bytes]:
-    """A worker; all of them have tasks while a run lasts."""
+def _busy(cluster: Any) -> subprocess.Popen[bytes]:
+    """The worker that is lost."""
     return cluster.workers[0]
 
 
-def test_leaves_of_a_killed_worker_are_run_again(cluster: Cluster, slow: Analysis) -> None:
-    expected = slow.run(runner="serial").results.values
+def _at_work(cluster: Any, held: Held, action: Callable[[], object]) -> Once:
+    """Does something when frames were reported and the worker that is to be lost is in the midst of a piece."""
+
+    def act() -> None:
+        action()
+        held.go.touch()
+
+    return Once(lambda done: done > 0 and held.waits(_busy(cluster).pid), act)
+
+
+def _leaves_saved(path: Path) -> int:
+    """Leaves of the first pass that a checkpoint has."""
+    content = load(str(path))
+    return sum(1 << level for level, _, _ in content.passes[0].nodes) if content is not None and content.passes else 0
+
+
+def test_leaves_of_a_killed_worker_are_run_again(cluster: Any, held: Held) -> None:
     cluster.start(2)
-    kill = AtFirst(50, lambda: _busy(cluster).kill())
-    slow.run(runner=Dask(str(cluster.file)), progress=kill)
+    kill = _at_work(cluster, held, lambda: _busy(cluster).kill())
+    tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
-    assert slow.results.values.tobytes() == expected.tobytes()
-    (one,) = slow.timings.passes
-    assert one.tasks is not None
-    assert len(one.tasks.lost_workers) == 1
-    # two were submitted for it
-    assert one.tasks.redone >= 1
-    assert f"lost: {one.tasks.lost_workers[0]}; {one.tasks.redone} task" in str(slow.timings)
+    assert len(tasks.lost_workers) == 1
+    # it was in the midst of one
+    assert tasks.redone >= 1
+    timings = held.analysis.timings
+    assert f"lost: {tasks.lost_workers[0]}; {tasks.redone} task" in str(timings)
     # completed tasks of the lost worker count, its others are run by the other worker
-    assert sum(worker.frames for worker in one.workers) == 600
+    assert sum(worker.frames for worker in timings.passes[0].workers) == N_FRAMES
 
 
-def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_frames_of_a_lost_worker_are_taken_back(cluster: Any, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(1024, 20))
     go = tmp_path / "go"
     reported: list[int] = []
 
     def corner(frame: Any) -> Any:
         # a hundred frames of each piece; the others after progress has gone back
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while frame.frame % 512 >= 100 and not go.exists():
             assert time.monotonic() < until, "no frames were taken back"
             time.sleep(0.01)
@@ -137,9 +168,11 @@ def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path
 
     def kill(done: int, total: int) -> None:
         assert done <= total
-        if done > 0 and _busy(cluster).poll() is None:
+        # no piece has reported more than a hundred, so that these are frames of both workers; and more than the other
+        # one will ever report before `go`, so that progress goes back whatever that does meanwhile
+        if done > 100 and _busy(cluster).poll() is None:
             _busy(cluster).kill()
-            _busy(cluster).wait(30)
+            _busy(cluster).wait(PATIENCE)
         if reported and done < reported[-1]:
             go.touch()
         reported.append(done)
@@ -151,67 +184,61 @@ def test_frames_of_a_lost_worker_are_taken_back(cluster: Cluster, tmp_path: Path
     assert reported[-1] == 1024
 
 
-def test_shared_data_that_is_lost_with_the_only_worker_is_computed_again(cluster: Cluster, slow: Analysis) -> None:
-    expected = slow.run(runner="serial").results.values
+def _replace(cluster: Any) -> None:
+    _busy(cluster).kill()
+    _busy(cluster).wait(PATIENCE)
+    cluster.add()
+
+
+def test_shared_data_that_is_lost_with_the_only_worker_is_computed_again(cluster: Any, held: Held) -> None:
     cluster.start(1)
-
-    def replace() -> None:
-        _busy(cluster).kill()
-        _busy(cluster).wait(30)
-        cluster.add()
-
-    kill = AtFirst(50, replace)
-    slow.run(runner=Dask(str(cluster.file)), progress=kill)
+    kill = _at_work(cluster, held, lambda: _replace(cluster))
+    tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
-    assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.passes[0].tasks
-    assert tasks is not None
     assert tasks.redone > 0
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"schedule": "static"}])
 def test_another_worker_takes_what_was_meant_for_one_that_is_lost(
-    cluster: Cluster, slow: Analysis, options: dict[str, Any]
+    cluster: Any, held: Held, options: dict[str, Any]
 ) -> None:
-    expected = slow.run(runner="serial").results.values
     cluster.start(1)
-
-    def replace() -> None:
-        _busy(cluster).kill()
-        _busy(cluster).wait(30)
-        cluster.add()
-
-    kill = AtFirst(50, replace)
+    kill = _at_work(cluster, held, lambda: _replace(cluster))
     schedule = options.get("schedule")
-    slow.run(runner=Dask(str(cluster.file), schedule=schedule), workers=options.get("workers"), progress=kill)
+    tasks = held.run(runner=Dask(str(cluster.file), schedule=schedule), workers=options.get("workers"), progress=kill)
     assert kill.done
-    assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.passes[0].tasks
-    assert tasks is not None
     assert tasks.redone > 0
 
 
-def test_no_worker_left(cluster: Cluster, slow: Analysis, tmp_path: Path) -> None:
+def test_no_worker_left(cluster: Any, held: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_workers(*found: Any) -> DaskWorkers:
+        # the first answer of a worker takes as long as importing Kinema does
+        *others, _patience = found
+        return find(*others, PATIENCE)
+
+    find = dask_runner.find_workers
+    monkeypatch.setattr(dask_runner, "find_workers", find_workers)
     cluster.start(1)
+    path = tmp_path / "run.ckpt"
+    kill = Once(
+        lambda done: done > 0 and held.waits(_busy(cluster).pid) and _leaves_saved(path) > 0, _busy(cluster).kill
+    )
     with pytest.raises(kn.WorkerError, match="no Dask worker has been there for 1 s"):
-        slow.run(
-            runner=Dask(str(cluster.file), patience=1.0),
-            progress=AtFirst(50, lambda: _busy(cluster).kill()),
-            checkpoint=tmp_path / "run.ckpt",
+        held.analysis.run(
+            runner=Dask(str(cluster.file), patience=1.0), progress=kill, checkpoint=path, checkpoint_interval=0
         )
-    content = load(str(tmp_path / "run.ckpt"))
-    assert content is not None
-    assert content.passes[0].nodes
+    assert kill.done
+    assert _leaves_saved(path) > 0
 
 
-def test_leaves_that_end_their_workers(cluster: Cluster, tmp_path: Path) -> None:
+def test_leaves_that_end_their_workers(cluster: Any, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(2, 20))
     cluster.start(3, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
     with pytest.raises(kn.WorkerError, match=r"1 Dask workers were lost while they had leaves ([01]) to \1, .*memory"):
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
 
 
-def test_leaves_that_end_a_worker_again_and_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_leaves_that_end_a_worker_again_and_again(cluster: Any, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(2, 20))
     cluster.start(0)
     cluster.add(nanny=True)
@@ -219,8 +246,7 @@ def test_leaves_that_end_a_worker_again_and_again(cluster: Cluster, tmp_path: Pa
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
 
 
-def test_a_lost_scheduler(cluster: Cluster, slow: Analysis, tmp_path: Path) -> None:
-    expected = slow.run(runner="serial").results.values
+def test_a_lost_scheduler(cluster: Any, held: Held, tmp_path: Path) -> None:
     path = tmp_path / "run.ckpt"
     cluster.start(2)
     scheduler = cluster.scheduler
@@ -229,159 +255,93 @@ def test_a_lost_scheduler(cluster: Cluster, slow: Analysis, tmp_path: Path) -> N
     noting = logging.Handler(logging.ERROR)
     noting.emit = logged.append  # type: ignore[method-assign]
     logging.getLogger("distributed.client").addHandler(noting)
+    saved: list[int] = []
+
+    def is_saved(done: int) -> bool:
+        saved.append(_leaves_saved(path))
+        return done > 0 and saved[-1] > 0
+
     with pytest.raises(kn.WorkerError, match=r"connection to the Dask scheduler tcp://127.0.0.1:\d+ is lost") as caught:
-        slow.run(runner=Dask(str(cluster.file)), progress=AtFirst(100, scheduler.kill), checkpoint=path)
+        held.analysis.run(
+            runner=Dask(str(cluster.file)),
+            progress=Once(is_saved, scheduler.kill),
+            checkpoint=path,
+            checkpoint_interval=0,
+        )
     logging.getLogger("distributed.client").removeHandler(noting)
     assert str(path) in "".join(caught.value.__notes__)
     # the error says it all: no traceback of Dask's own
     assert logged == []
-    slow.run(runner="processes", workers=2, checkpoint=path)
-    assert slow.timings.frames_restored >= 100
-    assert slow.results.values.tobytes() == expected.tobytes()
+    left = _leaves_saved(path)
+    assert left >= saved[-1] > 0
+    held.go.touch()
+    held.analysis.run(runner="processes", workers=2, checkpoint=path)
+    assert left <= held.analysis.timings.frames_restored < N_FRAMES
+    assert held.analysis.results.values.tobytes() == held.expected.results.values.tobytes()
 
 
-def test_a_worker_that_has_been_stopped(cluster: Cluster, slow: Analysis) -> None:
+def test_a_worker_that_has_been_stopped(cluster: Any, slow: Analysis) -> None:
     cluster.start(2)
     with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        # the other one is to answer soon, and not to import Kinema first
+        client.run(_import_kinema)
         processes = client.run(os.getpid)
         stopped, number = next(iter(processes.items()))
         os.kill(number, signal.SIGSTOP)
         # until its heartbeat is the oldest
         while client.run_on_scheduler(_least_recent_heartbeat) != stopped:
             time.sleep(0.05)
-        with pytest.raises(kn.WorkerError, match=rf"Dask worker {stopped} has not answered for 1 s"):
-            slow.run(runner=Dask(client, patience=1.0))
+        with pytest.raises(kn.WorkerError, match=rf"Dask worker {stopped} has not answered for 5 s"):
+            slow.run(runner=Dask(client, patience=5.0))
         os.kill(number, signal.SIGCONT)
         slow.run(runner=Dask(client))
-    assert slow.timings.frames == 600
+    assert slow.timings.frames == N_FRAMES
 
 
-def test_workers_that_stop_meanwhile_are_lost(cluster: Cluster, slow: Analysis) -> None:
-    expected = slow.run(runner="serial").results.values
-    cluster.start(2, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="2s")
-    stop = AtFirst(50, lambda: _busy(cluster).send_signal(signal.SIGSTOP))
-    slow.run(runner=Dask(str(cluster.file)), progress=stop)
-    assert stop.done
-    assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.passes[0].tasks
-    assert tasks is not None
-    assert len(tasks.lost_workers) == 1
+def _import_kinema() -> None:
+    import kinema.runners.dask.tasks  # noqa: F401
+
+
+def test_workers_that_stop_meanwhile_are_lost(cluster: Any, held: Held) -> None:
+    cluster.start(2)
+    with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        addresses = {number: address for address, number in client.run(os.getpid).items()}
+        stopped = addresses[_busy(cluster).pid]
+
+        def stop() -> None:
+            _busy(cluster).send_signal(signal.SIGSTOP)
+            client.run_on_scheduler(_miss_heartbeats, address=stopped)
+
+        kill = _at_work(cluster, held, stop)
+        tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
+    assert kill.done
+    assert list(tasks.lost_workers) == [stopped]
+
+
+async def _miss_heartbeats(address: str, dask_scheduler: Any) -> None:
+    """Has the scheduler find that a worker has sent no heartbeat for longer than it may."""
+    dask_scheduler.workers[address].last_seen -= 2 * dask_scheduler.worker_ttl
+    await dask_scheduler.check_worker_ttl()
 
 
 def _least_recent_heartbeat(dask_scheduler: Any) -> str:
     return str(min(dask_scheduler.workers.values(), key=lambda worker: worker.last_seen).address)
 
 
-def test_no_scheduler(slow: Analysis, tmp_path: Path) -> None:
-    import dask
-
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
-        pytest.raises(kn.WorkerError, match=r"cannot connect to the Dask scheduler tcp://127.0.0.1:9"),
-    ):
-        slow.run(runner=Dask("tcp://127.0.0.1:9"))
-    with pytest.raises(kn.ArgumentError, match="neither the address of a Dask scheduler"):
-        slow.run(runner=Dask(str(tmp_path / "nowhere.json")))
-
-
-def test_no_workers(cluster: Cluster, slow: Analysis) -> None:
-    cluster.start(0)
-    with pytest.raises(kn.WorkerError, match="has no workers after 1 s"):
-        slow.run(runner=Dask(str(cluster.file), patience=1.0))
-
-
-def test_workers_that_join_take_part(cluster: Cluster, slow: Analysis) -> None:
+def test_workers_that_join_take_part(cluster: Any, held: Held) -> None:
     cluster.start(1)
-    slow.run(runner=Dask(str(cluster.file)), progress=AtFirst(20, cluster.add))
-    # one that is added may come too late; it does no harm then
-    assert 1 <= len(slow.timings.passes[0].workers) <= 2
-    assert slow.timings.frames == 600
+    # frames wait until the second worker has some
+    join = Once(lambda done: done > 0 and held.waits(_busy(cluster).pid), cluster.add)
 
+    def progress(done: int, total: int) -> None:
+        join(done, total)
+        if len(cluster.workers) > 1 and held.waits(cluster.workers[1].pid):
+            held.go.touch()
 
-def test_files_that_a_worker_does_not_see(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(20, 20))
-    monkeypatch.chdir(tmp_path)
-    cluster.start(1)
-    # the folder of each process is another, as another machine's disk would be
-    path = "/proc/self/cwd/a.dcd"
-    with pytest.raises(kn.FileNotFound, match=r"the Dask worker tcp://\S+ on \S+ must see the files") as caught:
-        kn.analysis.RMSD(kn.open(path)).run(runner=Dask(str(cluster.file)))
-    assert caught.value.path == path
-
-
-def test_another_file_that_a_worker_sees(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(20, 20))
-    monkeypatch.chdir(tmp_path)
-    cluster.start(1)
-    path = "/proc/self/cwd/a.dcd"
-    for there, kind in (
-        (random_walk(20, 20, seed=5), kn.CorruptFileError),
-        (random_walk(19, 20), kn.TruncatedFileError),
-        (None, kn.TruncatedFileError),
-    ):
-        if there is None:
-            (cluster.folder / "a.dcd").write_bytes(b"")
-        else:
-            write_dcd(cluster.folder / "a.dcd", there)
-        with pytest.raises(kind, match="has changed since it was opened, or is another one on this machine") as caught:
-            kn.analysis.RMSD(kn.open(path)).run(runner=Dask(str(cluster.file)))
-        assert caught.value.path == path
-        assert "on worker tcp://" in caught.value.__notes__[0]
-
-
-def test_paths_are_those_of_the_folder_of_the_client(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from MDAnalysisTests.datafiles import H5MD_energy
-
-    write_dcd(tmp_path / "a.dcd", random_walk(20, 20))
-    (tmp_path / "a.h5md").symlink_to(H5MD_energy)
-    monkeypatch.chdir(tmp_path)
-    cluster.start(1)
-    # workers have another folder, and in it another file of that name
-    write_dcd(cluster.folder / "a.dcd", random_walk(20, 20, seed=5))
-    for name in ("a.dcd", "a.h5md"):
-        analysis = kn.analysis.RMSD(kn.open(name))
-        expected = analysis.run(runner="serial").results.values
-        analysis.run(runner=Dask(str(cluster.file)))
-        assert analysis.results.values.tobytes() == expected.tobytes()
-
-
-def test_a_worker_of_another_version_that_joins(cluster: Cluster, tmp_path: Path) -> None:
-    write_dcd(tmp_path / "a.dcd", random_walk(600, 20))
-    folder = tmp_path / "other"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text("import kinema\nkinema._core.__version__ = '0.0.1'\n")
-    path = os.pathsep.join([str(folder), str(Path(kn.__file__).parent.parent)])
-
-    def waits(frame: kn.Frame) -> float:
-        # for the other, which takes its first task as soon as it is there
-        time.sleep(0.1)
-        return 1.0
-
-    cluster.start(1)
-    join = AtFirst(1, lambda: cluster.add(PYTHONPATH=path))
-    with pytest.raises(kn.ArgumentError, match=r"Dask worker tcp://\S+ on \S+ has another version .*, found 0\.0\.1"):
-        kn.analysis.from_function(waits, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)), progress=join)
+    held.run(runner=Dask(str(cluster.file)), progress=progress)
     assert join.done
-
-
-def test_workers_without_kinema(cluster: Cluster, slow: Analysis, tmp_path: Path) -> None:
-    (tmp_path / "kinema").mkdir()
-    (tmp_path / "kinema" / "__init__.py").write_text("raise ImportError('not for this machine')\n")
-    cluster.start(0)
-    cluster.add(PYTHONPATH=str(tmp_path))
-    with pytest.raises(kn.ArgumentError, match=r"worker tcp://\S+ cannot import Kinema: ImportError: not for this"):
-        slow.run(runner=Dask(str(cluster.file)))
-
-
-def test_a_scheduler_without_kinema(cluster: Cluster, slow: Analysis, tmp_path: Path) -> None:
-    (tmp_path / "kinema").mkdir()
-    (tmp_path / "kinema" / "__init__.py").write_text("raise ImportError('not for this machine')\n")
-    cluster.start(0, PYTHONPATH=str(tmp_path))
-    cluster.add()
-    with pytest.raises(kn.ArgumentError, match=r"scheduler tcp://\S+ cannot import Kinema: ImportError: not for this"):
-        slow.run(runner=Dask(str(cluster.file)))
+    assert len(held.analysis.timings.passes[0].workers) == 2
+    assert held.analysis.timings.frames == N_FRAMES
 
 
 SCRIPT = """
@@ -427,40 +387,31 @@ def test_workers_of_its_own_end_with_the_run(slow: Analysis, tmp_path: Path, the
         workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.stdin.close()
         stderr = process.stderr.read()
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=PATIENCE) == code
     assert len(workers) == 2
     assert stderr == ("" if code < 0 else "kinema: stopped, nothing was written\n")
-    _, alive = psutil.wait_procs(workers, timeout=60)
-    assert all(one.status() == psutil.STATUS_ZOMBIE for one in alive)
+    assert all_ended(workers)
 
 
-def test_a_worker_of_its_own_that_is_killed(slow: Analysis) -> None:
-    expected = slow.run(runner="serial").results.values
+def test_a_worker_of_its_own_that_is_killed(held: Held) -> None:
     before = set(psutil.Process().children())
 
-    def kill() -> None:
-        started = sorted(set(psutil.Process().children()) - before, key=lambda one: one.pid)
-        assert len(started) == 2
-        started[0].send_signal(signal.SIGKILL)
+    def started() -> list[psutil.Process]:
+        return sorted(set(psutil.Process().children()) - before, key=lambda one: one.pid)
 
-    slow.run(runner="dask", workers=2, progress=AtFirst(50, kill))
-    assert slow.results.values.tobytes() == expected.tobytes()
-    tasks = slow.timings.passes[0].tasks
-    assert tasks is not None
+    def kill() -> None:
+        first, _second = started()
+        first.send_signal(signal.SIGKILL)
+        held.go.touch()
+
+    tasks = held.run(
+        runner="dask", workers=2, progress=Once(lambda done: done > 0 and held.waits(started()[0].pid), kill)
+    )
     assert len(tasks.lost_workers) == 1
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while set(psutil.Process().children()) - before and time.monotonic() < until:
         time.sleep(0.05)
     assert set(psutil.Process().children()) <= before
-
-
-def test_a_worker_that_cannot_start(slow: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(kn.WorkerError, match="ended before it was ready, exit code 1"):
-        slow.run(runner="dask", workers=2)
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with pytest.raises(kn.FileNotFound, match="cannot start a Dask worker"):
-        slow.run(runner="dask", workers=2)
 
 
 def _ends(frame: kn.Frame) -> np.float64:

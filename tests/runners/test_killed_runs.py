@@ -17,12 +17,17 @@ from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 # in a module of its own, so that worker processes can import it
 MODULE = """
-import time
+import os, time
+
+GO = os.path.join(os.path.dirname(__file__), "go")
 
 def corner(frame):
-    time.sleep(0.002)
+    # a run that is to be found at work takes more than ten seconds, unless it is let go
+    time.sleep(0.05 if "WAIT" in os.environ and not os.path.exists(GO) else 0.002)
     return frame.positions[0].astype(float)
 """
 
@@ -103,8 +108,9 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _started(script: str, *words: object) -> subprocess.Popen[str]:
-    return start_child([sys.executable, "-c", script, *map(str, words)], env=_environment(), stdin=subprocess.PIPE)
+def _started(script: str, *words: object, **more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *map(str, words)]
+    return start_child(command, env=_environment() | more, stdin=subprocess.PIPE)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +160,7 @@ def test_killed_at_random_moments(
 def test_a_signal_that_ends_saves_first(
     folder: Path, expected: dict[str, bytes], runner: str, number: signal.Signals, code: int
 ) -> None:
-    process = _started(RUN + "\nrun()", folder, runner, "", 1000)
+    process = _started(RUN + "\nrun()", folder, runner, "", 1000, WAIT="1")
     assert process.stdout is not None
     assert process.stderr is not None
     with process:
@@ -181,18 +187,16 @@ def test_a_signal_that_ends_saves_first(
 @pytest.mark.parametrize("whom", ["process", "group"])
 def test_sigusr1_saves_and_the_run_goes_on(folder: Path, expected: dict[str, bytes], runner: str, whom: str) -> None:
     # the frames after the first hundred wait until they are told
-    waiting = MODULE.replace(
-        "    time.sleep(0.002)",
-        f"    import os\n    while frame.frame > 100 and not os.path.exists({str(folder / 'go')!r}):\n"
-        "        time.sleep(0.01)",
-    )
+    wait = "    while frame.frame > 100 and not os.path.exists(GO):\n        time.sleep(0.01)\n"
+    waiting = MODULE.replace("    time.sleep(", f"{wait}    time.sleep(")
+    assert waiting != MODULE
     (folder / "slow.py").write_text(waiting)
     process = _started(RUN + "\nrun()", folder, runner, "", 1000)
     assert process.stdout is not None
     assert process.stderr is not None
     with process:
         assert process.stdout.readline() == "at work\n"
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             if whom == "group":
                 os.killpg(process.pid, signal.SIGUSR1)
@@ -248,12 +252,13 @@ def test_a_handler_of_the_programs_own_decides(folder: Path, expected: dict[str,
         "os.kill(os.getpid(), signal.SIGTERM)\n"
         "print(heard)\n"
     )
-    process = _started(script, folder, "threads", "", 1000)
+    process = _started(script, folder, "threads", "", 1000, WAIT="1")
     assert process.stdout is not None
     with process:
         assert process.stdout.readline() == "at work\n"
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGUSR1)
+        (folder / "go").touch()
         heard, later = process.stdout.read().splitlines()
     assert process.returncode == 0
     assert sorted(eval(heard)) == ["TERM", "USR1"]

@@ -16,6 +16,8 @@ import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd, write_xtc
 
+pytestmark = pytest.mark.processes
+
 HERE = Path(__file__).parent
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
@@ -25,15 +27,20 @@ import os, time
 from mpi4py import MPI
 
 def corner(frame):
-    # Open MPI's mpiexec passes a signal on after a second: the run must still be at work then
-    time.sleep(0.02 if "WAIT" in os.environ else 0.003)
+    # a run that is to be found at work takes more than ten seconds: Open MPI's mpiexec passes a signal on after one
+    time.sleep(0.1 if "WAIT" in os.environ else 0.003)
     return frame.positions[0].astype(float)
 
 def failing(frame):
     # on any rank but the first, so that it has to be told
     if MPI.COMM_WORLD.Get_rank() == 1 and frame.frame > 40:
+        open("failed", "w").close()
         raise ZeroDivisionError("as was to be shown")
-    time.sleep(0.001)
+    # the others leave some frames to it
+    until = time.monotonic() + 120
+    while frame.frame > 40 and not os.path.exists("failed"):
+        assert time.monotonic() < until, "rank 1 was given nothing"
+        time.sleep(0.01)
     return frame.positions[0].astype(float)
 """
 
@@ -427,7 +434,7 @@ def _at_work(mpi: Any, n_ranks: int, folder: Path, **more: str) -> subprocess.Po
 
 def _wait_for_nodes(path: Path) -> None:
     """Until the checkpoint has something of the first round, which is at work."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         content = load(str(path)) if path.exists() else None
         if content is not None and content.passes and content.passes[0].nodes:
@@ -515,7 +522,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
     # nothing that was done is saved before, as it is not time yet
-    process = _at_work(mpi, 3, folder, INTERVAL="8")
+    process = _at_work(mpi, 3, folder, INTERVAL="1000")
     before = load(str(folder / "run.ckpt"))
     assert before is not None
     assert not before.passes[0].nodes

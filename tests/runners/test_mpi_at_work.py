@@ -10,6 +10,8 @@ import pytest
 
 from kinema.testing import random_walk, write_dcd
 
+pytestmark = pytest.mark.processes
+
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
 
@@ -25,7 +27,7 @@ DYNAMIC = """
 import time
 def stuck(frame):
     # rank 1 is at its first piece until the others have done nearly all
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while MPI.COMM_WORLD.Get_rank() == 1 and not os.path.exists("go"):
         if time.monotonic() > until:
             raise TimeoutError("the others do not take the pieces that are left")
@@ -49,8 +51,14 @@ def test_whoever_is_free_takes_what_is_left(mpi: Any, n_ranks: int, more: dict[s
 
 
 SERVED = """
-import threading
+import threading, time
 def served(frame):
+    # whoever is faster leaves some frames to rank 0
+    until = time.monotonic() + 120
+    while MPI.COMM_WORLD.Get_rank() and not os.path.exists("rank 0 is at work"):
+        assert time.monotonic() < until, "rank 0 was given nothing"
+        time.sleep(0.01)
+    open("rank 0 is at work", "w").close()
     # rank 0 would answer ranks of other nodes ten times a second otherwise
     threads = [thread.name for thread in threading.enumerate()]
     return float(MPI.COMM_WORLD.Get_rank() == 0 and "kinema-mpi-progress" in threads)
@@ -91,7 +99,7 @@ import time
 
 def waiting(frame):
     # rank 0 at once, rank 1 after some frames of its only piece
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while (frame.frame < 200 or frame.frame >= 300) and not os.path.exists("go"):
         if time.monotonic() > until:
             raise TimeoutError("nobody was told of the frames before")
@@ -116,6 +124,7 @@ with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
         traj = kn.open("a.dcd")
         kn.analysis.from_function(waiting, traj).run(runner=mpi, progress=Heard())
         kn.analysis.RMSD(traj).run(runner=mpi)
+        os.write(2, b"no more\\n")
         kn.analysis.RMSD(traj).run(runner=mpi, progress=False)
 """
 
@@ -125,9 +134,10 @@ def test_progress_moves_within_a_piece_and_names_the_slowest(mpi: Any, folder: P
     code, out, err = mpi.ended(mpi.started(2, ["script.py"], folder))
     assert (code, out) == (0, ""), err
     # a launcher passes on what ranks write: there lines take the place of a bar, unless nobody wants to know
-    assert re.search(r"^RMSD: 400 of 400 frames, [\d,]+ frames/s", err, flags=re.MULTILINE), err
-    assert all(re.match(r"RMSD: \d+ of 400 frames, [\d,]+ frames/s", line) for line in err.splitlines())
-    assert err.count("RMSD: 400 of 400 frames") == 1
+    lines, _, silent = err.partition("no more\n")
+    assert all(re.match(r"RMSD: \d+ of 400 frames, [\d,]+ frames/s", line) for line in lines.splitlines()), err
+    assert lines.splitlines()[-1].startswith("RMSD: 400 of 400 frames"), err
+    assert silent == ""
 
 
 KEPT = """
@@ -172,9 +182,15 @@ import time
 def failing_on(rank):
     def function(frame):
         if MPI.COMM_WORLD.Get_rank() == rank:
+            open(f"{rank} has failed", "w").close()
             raise KeyError("at once")
         open(f"frame {frame.frame}", "w").close()
-        time.sleep(0.03)
+        until = time.monotonic() + 120
+        while not os.path.exists(f"{rank} has failed"):
+            assert time.monotonic() < until, "no rank has failed"
+            time.sleep(0.01)
+        # all that are left would take more than ten seconds
+        time.sleep(0.1)
         return 1.0
     return function
 

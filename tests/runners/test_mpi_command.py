@@ -18,6 +18,8 @@ import pytest
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
 
+pytestmark = pytest.mark.processes
+
 HERE = Path(__file__).parent
 
 

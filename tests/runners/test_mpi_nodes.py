@@ -21,6 +21,8 @@ import pytest
 from kinema.testing import random_walk, write_xtc
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 # addresses are the names of the nodes, so that nothing has to resolve any
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
@@ -56,7 +58,7 @@ class NewNodes:
 
     @staticmethod
     def _wait_until_up(name: str) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 120
         while "LOWER_UP" not in _ip("-n", name, "link", "show", "veth0"):
             if time.monotonic() > until:
                 raise OSError(f"the interface of {name} does not come up")
@@ -83,11 +85,11 @@ class NewNodes:
     def remove(self) -> None:
         """Gives them back."""
         for address in ADDRESSES:
-            subprocess.run(["ip", "netns", "del", f"{self.prefix}-{address}"], capture_output=True, timeout=60)
+            subprocess.run(["ip", "netns", "del", f"{self.prefix}-{address}"], capture_output=True, timeout=120)
 
 
 def _ip(*words: str) -> str:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout

@@ -13,6 +13,8 @@ import pytest
 
 from kinema.testing import random_walk, write_dcd, write_xtc
 
+pytestmark = pytest.mark.processes
+
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
 

@@ -9,6 +9,8 @@ import pytest
 
 from kinema.testing import random_walk, write_dcd
 
+pytestmark = pytest.mark.processes
+
 # MPICH takes every second rank for one of another node
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
 

@@ -9,6 +9,8 @@ import pytest
 
 from kinema.testing import random_walk, write_dcd
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = """
 from dataclasses import dataclass
 

@@ -30,8 +30,10 @@ from kinema.runners import choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.children import start_child
+from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import Sealed, SealedCount, save_at_work
+
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +60,7 @@ def rmsd(tmp_path: Path) -> Analysis:
 
 
 class Heard:
-    """Lets waiting frames go on when it was told of frames of pieces that are not done, and who is slowest."""
+    """Lets waiting frames go on when it was told of frames of pieces that are not done, and who is slowest then."""
 
     def __init__(self, go: Path) -> None:
         self.go = go
@@ -69,9 +71,10 @@ class Heard:
         self.moved |= 0 < done <= 100
 
     def slowest(self, worker: str, frames_per_second: float) -> None:
-        self.named.append(worker)
         assert frames_per_second >= 0.0
-        if self.moved:
+        # later on anyone may be
+        if self.moved and not self.go.exists():
+            self.named.append(worker)
             self.go.touch()
 
 
@@ -81,7 +84,7 @@ def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> 
 
     def waiting(frame: kn.Frame) -> float:
         # the first share, which is one piece, at once, the second after some of its frames
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while frame.frame % 256 >= (0 if frame.frame < 256 else 100) and not go.exists():
             if time.monotonic() > until:
                 raise TimeoutError("nobody was told of the frames before")
@@ -91,7 +94,8 @@ def test_progress_moves_within_a_piece_and_names_the_slowest(tmp_path: Path) -> 
     heard = Heard(go)
     runner = ProcessesRunner(schedule="static", oversubscribe=1)
     kn.analysis.from_function(waiting, kn.open(tmp_path / "a.dcd")).run(runner=runner, workers=2, progress=heard)
-    assert "worker 0" in heard.named[-1]
+    (named,) = heard.named
+    assert "worker 0" in named
 
 
 def test_what_is_done_of_a_piece_is_saved(tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monk
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Processes that a test stops; they go on when they have been noted, or else after a minute."""
+    """Processes that a test stops; they go on when they have been noted, or else after two minutes."""
     monkeypatch.setattr(worker_pool, "_SILENT", 0.3)
     found: list[int] = []
     emit = worker_pool.emit
@@ -159,14 +163,26 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             os.kill(process, signal.SIGCONT)
 
     def emit_and_resume(notes: list[str]) -> None:
-        emit(notes)
-        resume()
+        # on a machine that is busy with something else, other workers may be silent for as long
+        of_stopped = [note for note in notes if "SIGCONT" in note]
+        if of_stopped:
+            emit(of_stopped)
+            resume()
 
     monkeypatch.setattr(worker_pool, "emit", emit_and_resume)
-    unnoted = threading.Timer(60, resume)
+    unnoted = threading.Timer(120, resume)
     unnoted.start()
     yield found
     unnoted.cancel()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stops a process, and waits until it is."""
+    process.send_signal(signal.SIGSTOP)
+    until = time.monotonic() + 120
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < until, "the process does not stop"
+        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("of", ["pass", "command", "map"])
@@ -180,7 +196,7 @@ def test_a_worker_that_is_stopped_is_noted(
         if not stopped:
             # before the piece is sent, so that it cannot be done
             stopped.append(self.process.pid)
-            self.process.send_signal(signal.SIGSTOP)
+            _stop(self.process)
         order(self, piece)
 
     monkeypatch.setattr(worker_pool.WorkerHandle, "order", order_and_stop)
@@ -199,7 +215,7 @@ def test_a_worker_that_is_stopped_is_noted(
     (note,) = [note for note in notes if "SIGCONT" in note]
     piece = r"part \d of 3" if of == "map" else r"leaves \d+"
     words = (
-        rf"worker \d \(process {stopped[0]}\) has not answered for 0 s while it had {piece}.*; it is stopped, SIGCONT"
+        rf"worker \d \(process {stopped[0]}\) has not answered for \d+ s while it had {piece}.*; it is stopped, SIGCONT"
     )
     assert re.match(words, note), note
 
@@ -213,7 +229,7 @@ def test_a_worker_that_is_stopped_within_a_message_is_noted(
         if self.pieces and not stopped:
             # what it sends is longer than what a socket holds
             stopped.append(self.process.pid)
-            self.process.send_signal(signal.SIGSTOP)
+            _stop(self.process)
         return receive(self)
 
     monkeypatch.setattr(worker_pool.WorkerHandle, "receive", stop_and_receive)
@@ -329,14 +345,8 @@ def _run_script(then: str, when: str, path: str, folder: Path) -> tuple[int, str
         workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.stdin.close()
         said = process.stderr.read()
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=120)
     return code, said, workers
-
-
-def _all_ended(workers: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(workers, timeout=60)
-    # orphans that ended stay as zombies where nobody waits for them
-    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in alive)
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
@@ -347,7 +357,7 @@ def test_a_signal_ends_all(rmsd: Analysis, nothing_left: Path, name: str, code: 
     found, said, workers = _run_script(then, when, rmsd.trajectory.paths[0], nothing_left)
     assert (found, said) == (code, "kinema: stopped, nothing was written\n")
     assert len(workers) == 3
-    assert _all_ended(workers)
+    assert all_ended(workers)
 
 
 @pytest.mark.parametrize("when", ["started", "ready"])
@@ -356,7 +366,7 @@ def test_workers_die_with_their_parent(rmsd: Analysis, nothing_left: Path, when:
     found, said, workers = _run_script(then, when, rmsd.trajectory.paths[0], nothing_left)
     assert (found, said) == (-signal.SIGKILL, "")
     assert len(workers) == 3
-    assert _all_ended(workers)
+    assert all_ended(workers)
 
 
 @pytest.mark.parametrize("how", ["file", "stdin", "words"])

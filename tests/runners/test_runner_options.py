@@ -67,6 +67,7 @@ def test_threads_of_a_worker_that_are_no_number(rmsd: Analysis, value: Any) -> N
         rmsd.run(runner="processes", threads_per_worker=value)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("schedule", ["dynamic", "static"])
 def test_processes_of_several_threads(rmsd: Analysis, schedule: str) -> None:
     expected = rows(rmsd.run(runner="serial"))
@@ -79,6 +80,7 @@ def test_processes_of_several_threads(rmsd: Analysis, schedule: str) -> None:
     assert all(worker.total == pytest.approx(2 * timings.wall) for worker in timings.workers)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("runner", ["processes", "dask"])
 def test_threads_of_a_worker_work_at_the_same_time(tmp_path: Path, runner: Any) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(512, 20))
@@ -88,6 +90,7 @@ def test_threads_of_a_worker_work_at_the_same_time(tmp_path: Path, runner: Any) 
     assert [worker.frames > 0 for worker in analysis.timings.workers] == [True, True]
 
 
+@pytest.mark.processes
 def test_dask_by_name_with_options(rmsd: Analysis) -> None:
     expected = rows(rmsd.run(runner="serial"))
     rmsd.run(runner="dask", workers=1, threads_per_worker=2, schedule="static")

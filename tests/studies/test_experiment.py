@@ -122,7 +122,7 @@ def test_what_a_killed_experiment_leaves_is_removed_by_the_next(
     out.mkdir()
     folders = [str(out / "files"), str(memory / "kinema-scaling")]
     environment = os.environ | {"PYTHONPATH": str(Path(experiments.__file__).parents[2])}
-    subprocess.run([sys.executable, "-c", code, *folders], env=environment, timeout=60, check=False)
+    subprocess.run([sys.executable, "-c", code, *folders], env=environment, timeout=120, check=False)
     assert len(os.listdir(out)) == len(os.listdir(memory)) == 1
     design = Design(files=(str(walk),), workers=(1,), repeats=1, sources=("synthetic",))
     assert len(list(run_design(design, out, heedless))) == 1

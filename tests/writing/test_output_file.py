@@ -80,7 +80,7 @@ def test_a_protected_file_is_never_removed_by_a_later_run(tmp_path: Path) -> Non
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(kn.__file__).parent.parent)}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=120)
     (left,) = names(tmp_path)
     with pytest.warns(kn.Note, match="holds what a run has left"), OutputFile(tmp_path / "out.csv") as output:
         assert output.temporary != str(tmp_path / left)
@@ -104,7 +104,7 @@ def test_what_the_end_of_the_process_leaves(tmp_path: Path, killed: bool) -> Non
         + ("os.kill(os.getpid(), signal.SIGKILL)\n" if killed else "raise SystemExit(0)\n")
     )
     environment = os.environ | {"PYTHONPATH": str(Path(kn.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=120)
     assert done.returncode == (-signal.SIGKILL if killed else 0)
     left = names(tmp_path)
     assert len(left) == killed
@@ -241,7 +241,7 @@ def test_what_a_killed_process_leaves_of_an_index_is_removed(tmp_path: Path) -> 
         "kn.open(sys.argv[1]).scan()\n"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(kn.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code, path], env=environment, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, path], env=environment, timeout=120)
     assert done.returncode == -signal.SIGKILL
     assert len(names(tmp_path)) == 2 and ".md.xtc.part-" in names(tmp_path)[0]
     other = tmp_path / ".md.xtc.part-other-01234567-12.kinema-index"

@@ -18,6 +18,8 @@ import kinema as kn
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
+pytestmark = pytest.mark.processes
+
 KILLS = 12
 
 ROWS = """
@@ -41,7 +43,7 @@ import kinema as kn
 
 with kn.Writer(sys.argv[1], 40, layout=(3, 40, 3), compression="zstd") as out:
     out.add_observable("energy", unit="kJ mol-1")
-    for i in range(20_000):
+    for i in range(10_000_000):
         out.write(numpy.full((40, 3), i, "f4"), step=5 * i, time=0.5 * i, cell=[10, 11, 12 + i])
         out.write_observable("energy", float(i))
         if i % 7 == 6:
@@ -69,7 +71,7 @@ def started(code: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
@@ -88,10 +90,10 @@ def test_the_second_run_with_one_output_is_refused_before_it_computes(tmp_path: 
     with started(ROWS, source, out, 1.0) as first:
         assert line_of(first) == "begun"
         with started(ROWS, source, out, 2.0) as second:
-            printed, error = second.communicate(timeout=100)
+            printed, error = second.communicate(timeout=120)
             assert (printed, second.returncode) == ("", 1)
         assert f"{out}: is being written by process {first.pid}, as rows.part-" in error
-        _, error = first.communicate("go on\n", timeout=100)
+        _, error = first.communicate("go on\n", timeout=120)
         assert first.returncode == 0, error
     with h5py.File(out) as file:
         assert file.attrs["complete"]
@@ -114,11 +116,11 @@ def test_of_runs_that_begin_together_one_goes_through(tmp_path: Path, source: Pa
         assert len(waiting) == 1
         for number, run in enumerate(runs):
             if number not in waiting:
-                errors.append(run.communicate(timeout=100)[1])
+                errors.append(run.communicate(timeout=120)[1])
                 codes.append(run.returncode)
         assert codes == [1, 1]
         assert all("is being written by process" in error for error in errors)
-        _, error = runs[waiting[0]].communicate("go on\n", timeout=100)
+        _, error = runs[waiting[0]].communicate("go on\n", timeout=120)
         assert runs[waiting[0]].returncode == 0, error
     with h5py.File(out) as file:
         assert set(file[_name(file)][...].ravel()) == {waiting[0] + 1.0}
@@ -129,7 +131,7 @@ def test_a_killed_run_does_not_keep_the_next_from_its_output(tmp_path: Path, sou
     with started(ROWS, source, out, 1.0) as first:
         assert line_of(first) == "begun"
         first.kill()
-        first.wait(60)
+        first.wait(120)
     assert len(list(tmp_path.glob("rows.part-*.h5"))) == 1
     kn.analysis.from_function(lambda frame: 2.0, kn.open(source)).run(out=out)
     assert sorted(os.listdir(tmp_path)) == ["a.dcd", "rows.h5"]
@@ -167,7 +169,7 @@ def test_writers_that_are_killed_leave_what_they_flushed(tmp_path: Path) -> None
 def test_a_writer_that_is_killed_before_its_first_flush_leaves_nothing_for_good(tmp_path: Path) -> None:
     path = tmp_path / "made.h5md"
     code = f"import os, kinema as kn\nout = kn.Writer({str(path)!r}, 40)\nos.kill(os.getpid(), 9)\n"
-    subprocess.run([sys.executable, "-c", code], timeout=60)
+    subprocess.run([sys.executable, "-c", code], timeout=120)
     assert len(list(tmp_path.glob("made.part-*.h5md"))) == 1
     with kn.Writer(path, 40) as out:
         out.write(np.zeros((40, 3)))
@@ -185,7 +187,7 @@ def test_repack_that_is_killed_leaves_nothing_for_good(tmp_path: Path) -> None:
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.3 * chance.random())
             process.kill()
-            process.wait(60)
+            process.wait(120)
         if out.exists():
             assert kn.open(out).n_frames == 200
     kn.repack(whole, out, overwrite=True)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import IO, Any
 
-__all__ = ["end_children", "restore_sigint", "start_child"]
+__all__ = ["all_ended", "end_children", "restore_sigint", "start_child"]
 
 # far above what any test needs: a child of tests that were killed themselves ends by these alone
 _CPU_SECONDS = 600
@@ -68,6 +68,20 @@ def end_children() -> None:
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
+    """Whether each `psutil.Process` ends within so many seconds; orphans for which nobody waits stay as zombies."""
+    import psutil
+
+    _, alive = psutil.wait_procs(list(processes), timeout=seconds)
+    for one in alive:
+        try:
+            if one.status() != psutil.STATUS_ZOMBIE:
+                return False
+        except psutil.NoSuchProcess:
+            continue
+    return True
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:

@@ -387,7 +387,7 @@ def _waiting_for(go: Path) -> Callable[[Any], float]:
     """A function of a frame that waits, at the last quarter of the frames, until there is a file."""
 
     def waiting(frame: Any) -> float:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
             if time.monotonic() > until:
                 raise TimeoutError("no progress was reported or kept of the frames before")
@@ -417,7 +417,7 @@ def with_another_thread() -> Callable[[Any], float]:
 
     def alone_never(_frame: Any) -> float:
         seen.add(threading.get_ident())
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while len(seen) < 2:
             if time.monotonic() > until:
                 raise TimeoutError("there is one thread only")

@@ -186,6 +186,7 @@ with h5py.File(path, "w", libver="latest" if swmr else ("earliest", "v108")) as 
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("mode", ["flushed", "swmr"])
 def test_a_file_that_another_program_holds_open(tmp_path, mode):
     path, values = tmp_path / "open.h5md", walk(N_FRAMES, N)
@@ -234,7 +235,7 @@ def test_refresh_of_another_format(small):
 def test_a_file_that_was_not_closed(tmp_path):
     code = "import h5py, os, sys; file = h5py.File(sys.argv[1], 'w', libver='latest'); file.flush(); os._exit(1)"
     path = tmp_path / "killed.h5md"
-    subprocess.run([sys.executable, "-c", code, str(path)], timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(path)], timeout=120)
     with pytest.raises(kn.CorruptFileError, match=r"marked as open for writing: .*h5clear -s"):
         describe(path)
 

@@ -107,6 +107,7 @@ def test_a_file_that_came_meanwhile_is_kept(tmp_path: Path) -> None:
     assert kn.open(part).n_frames == 1
 
 
+@pytest.mark.processes
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     program = (
         "import sys, numpy, kinema as kn\n"
@@ -123,7 +124,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert worker.stdout.readline() == "writing\n"
     time.sleep(0.05)
     worker.send_signal(signal.SIGINT)
-    _, said = worker.communicate(timeout=60)
+    _, said = worker.communicate(timeout=120)
     assert "KeyboardInterrupt" in said
     assert worker.returncode != 0
     assert list(tmp_path.iterdir()) == []
@@ -297,7 +298,7 @@ def test_writing_imports_no_mdanalysis() -> None:
     program = "import sys, kinema as kn; kn.Writer; assert 'MDAnalysis' not in sys.modules"
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
 
 
 def test_no_warnings(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 
+pytestmark = pytest.mark.processes
+
 N_FRAMES, N_ATOMS = 240, 20
 ACCESSES = ["hdf5-mpio-independent", "hdf5-mpio-collective"]
 
@@ -27,8 +29,8 @@ import os, time
 from mpi4py import MPI
 
 def corner(frame):
-    # slow enough that a signal comes while the run is at work: Open MPI's mpiexec passes it on after a second
-    time.sleep(0.05 if "WAIT" in os.environ else 0)
+    # a run that is to be found at work takes more than ten seconds: Open MPI's mpiexec passes a signal on after one
+    time.sleep(0.2 if "WAIT" in os.environ else 0)
     return frame.positions[0].astype(float)
 
 def failing(frame):
@@ -184,6 +186,11 @@ with kn.runners.MPI() as mpi:
 """
 
 
+def _is_saved(path: Path) -> bool:
+    content = load(str(path))
+    return content is not None and bool(content.passes) and bool(content.passes[0].nodes)
+
+
 def _results(folder: Path) -> dict[str, bytes]:
     with np.load(folder / "found.npz") as found:
         return {name: found[name].tobytes() for name in found}
@@ -202,7 +209,10 @@ def test_a_run_that_is_ended_goes_on(mpi: Any, access: str, victim: int | None, 
     if victim is None:
         process.send_signal(signal.SIGTERM)
     else:
-        time.sleep(0.3)
+        until = time.monotonic() + 120
+        while not _is_saved(folder / "run.ckpt"):
+            assert time.monotonic() < until, "nothing was saved"
+            time.sleep(0.01)
         os.kill(int((folder / f"pid-{victim}").read_text()), signal.SIGKILL)
     code, _, _ = mpi.ended(process)
     assert code != 0

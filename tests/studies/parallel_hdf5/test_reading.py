@@ -14,6 +14,8 @@ import kinema as kn
 from kinema.testing import synthetic, write_h5md
 from kinema.testing.h5md_files import CASES
 
+pytestmark = pytest.mark.processes
+
 N_FRAMES, N_ATOMS = 150, 40
 
 LAYOUTS: dict[str, dict[str, Any]] = {

@@ -1,0 +1,72 @@
+"""A Dask cluster of processes that tests end one by one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema.testing.children import start_child
+
+# seconds after which something that is waited for does not come any more
+PATIENCE = 120
+
+
+class Cluster:
+    """A scheduler and workers without nannies, which nobody starts again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "scheduler.json"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler: subprocess.Popen[bytes] | None = None
+
+    def start(self, n_workers: int, *, threads: int = 1, **settings: str) -> None:
+        words = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file), "--no-dashboard"]
+        self.scheduler = self._run("scheduler", words, settings)
+        for _ in range(n_workers):
+            self.add(threads=threads)
+        # an environment for MPI alone has no Dask
+        from distributed import Client
+
+        with Client(scheduler_file=str(self.file), set_as_default=False) as client:
+            if n_workers:
+                client.wait_for_workers(n_workers, timeout=PATIENCE)
+
+    def add(self, *, threads: int = 1, nanny: bool = False, **settings: str) -> None:
+        words = ["--scheduler-file", str(self.file), "--nthreads", str(threads), "--no-dashboard"]
+        words.append("--nanny" if nanny else "--no-nanny")
+        words += ["--local-directory", str(self.folder / "local")]
+        self.workers.append(self._run("worker", words, settings))
+
+    def end(self) -> None:
+        for process in [*self.workers, *([self.scheduler] if self.scheduler else [])]:
+            process.kill()
+            process.wait(PATIENCE)
+
+    def _run(self, what: str, words: list[str], settings: dict[str, str]) -> subprocess.Popen[bytes]:
+        package = str(Path(kn.__file__).parent.parent)
+        log = (self.folder / f"{what}-{len(self.workers)}.log").open("wb")
+        with log:
+            return start_child(
+                [sys.executable, "-m", f"distributed.cli.dask_{what}", *words],
+                env={**os.environ, "PYTHONPATH": package, **settings},
+                stdout=log,
+                stderr=log,
+                text=False,
+                cwd=self.folder,
+            )
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("dask"))
+    try:
+        yield made
+    finally:
+        made.end()
