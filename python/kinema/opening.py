@@ -15,15 +15,16 @@ from typing import Any, Literal, ParamSpec, cast
 from kinema import _core
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
-from kinema.files import file_names
+from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
 from kinema.resources import default_open_files
+from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe
 from kinema.trajectory import Trajectory
 from kinema.writing.output_file import write_index
 
-__all__ = ["open"]
+__all__ = ["open", "read_atoms", "topology_of"]
 
 P = ParamSpec("P")
 
@@ -159,7 +160,7 @@ def open(
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
     factors = _unit_factors(units or {})
     _check_times(dt, time_offset, t0)
-    known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
+    known = None if topology is None else topology_of(topology)
     options = h5md.H5mdOptions(
         particles=particles,
         dataset=dataset,
@@ -200,8 +201,42 @@ def open(
         if given := ", ".join(name for name in of_hdf5 if name != "units"):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
         return Trajectory(core, known, opening=opening, stated=stated)
-    own = h5md.topology_source(names[0], options) if known is None else None
+    own = h5md.atoms_source(names[0], options) if known is None else None
     return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
+
+
+def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:
+    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory that says of its atoms itself, a
+    table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
+    if isinstance(source, Topology):
+        return source
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
+        own = h5md.atoms_source(source)
+        if own is not None:
+            return Topology(own)
+    return Topology(source)
+
+
+def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = None) -> Atoms:
+    """What is known of the atoms of a file: names, residues, masses, charges, bonds, ...
+
+    Parameters
+    ----------
+    source : path, or MDAnalysis Universe or AtomGroup
+        An HDF5 trajectory that says it itself (H5MD, MDTraj), or a topology that MDAnalysis reads.
+    particles : str, optional
+        The particles group of an H5MD file; needed where it has several.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, CorruptFileError, ArgumentError
+        ArgumentError also where the file says nothing of its atoms.
+    """
+    if is_atom_group(source):
+        return Atoms.from_mdanalysis(source)
+    if particles is None:
+        return topology_of(source).atoms
+    return Topology(h5md.atoms_source(source, h5md.H5mdOptions(particles=particles), always=True)).atoms
 
 
 @contextmanager

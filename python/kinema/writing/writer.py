@@ -19,6 +19,7 @@ from kinema._core import __version__
 from kinema.choices import renamed
 from kinema.errors import ArgumentError, Error, FileNotFound
 from kinema.formats.h5md.write.append import ExistingFile
+from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
 from kinema.formats.h5md.write.observables import ObservableWriter, create_fixed_observable, open_observable
@@ -32,7 +33,6 @@ from kinema.formats.h5md.write.options import (
     group_name,
     whole_number,
 )
-from kinema.formats.h5md.write.particles import particles as constant_elements
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
@@ -41,8 +41,10 @@ from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.frame import Block, Frame
 from kinema.notes import emit
+from kinema.opening import topology_of
 from kinema.resources import worker_count
-from kinema.selection.topology import Topology, is_atom_group, is_universe
+from kinema.selection.atom_table import Atoms
+from kinema.selection.topology import Topology, is_atom_group
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 
 __all__ = ["Writer"]
@@ -104,8 +106,11 @@ class Writer:
         A box that does not change; otherwise each frame brings its own, or none does.
     boundary : "periodic", "none", or three of these
         By default periodic where there is a cell.
+    atoms : kinema.Atoms
+        Names, residues, masses, charges, species (elements, or else types), identifiers and bonds of the atoms.
+        `Trajectory.atoms` and `read_atoms` give back the same table. Guessed columns are marked as such, with a note.
     topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
-        Where masses, charges, species (elements, or else types) and bonds are taken from.
+        Where these are taken from instead.
     masses, charges, species, ids, bonds : arrays
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
@@ -145,6 +150,7 @@ class Writer:
         time_unit: str | None = None,
         cell: ArrayLike | None = None,
         boundary: str | Sequence[str] | None = None,
+        atoms: Atoms | None = None,
         topology: Any = None,
         masses: ArrayLike | None = None,
         charges: ArrayLike | None = None,
@@ -204,9 +210,9 @@ class Writer:
             units=units,
             cell=None if cell is None else fixed_cell(cell),
             boundary=boundary_of(boundary),
-            particles=constant_elements(
+            atoms=file_atoms(
                 n_atoms,
-                atoms=None if topology is None else _atoms(topology),
+                atoms=_table(atoms, topology),
                 masses=masses,
                 charges=charges,
                 species=species,
@@ -228,8 +234,10 @@ class Writer:
         self._closed = False
         with self._all_or_nothing():
             write_head(self._h5, self._options.origin, self._dialect)
+        notes = self._options.atoms.notes()
         if max_error is not None and compression is None:
-            emit([f"{self.path}: {NOT_COMPRESSED}"])
+            notes.append(NOT_COMPRESSED)
+        emit(f"{self.path}: {note}" for note in notes)
 
     @classmethod
     def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
@@ -554,10 +562,17 @@ class Writer:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
 
-def _atoms(topology: Any) -> Any:
-    """The AtomGroup of an AtomGroup, a Universe, a `Topology` or a file's name."""
+def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:
+    """The table that was given, or that of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    if atoms is not None and topology is not None:
+        raise ArgumentError("atoms= and topology= cannot be combined; give one of them")
+    if atoms is not None and not isinstance(atoms, Atoms):
+        raise ArgumentError(
+            f"atoms is a table of the class Atoms, found {type(atoms).__name__}; a Universe, an AtomGroup or a file is "
+            "given as topology="
+        )
+    if atoms is not None or topology is None:
+        return atoms
     if is_atom_group(topology):
-        return topology
-    if is_universe(topology):
-        return topology.atoms
-    return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms
+        return Atoms.from_mdanalysis(topology)
+    return (topology if isinstance(topology, Topology) else topology_of(topology)).atoms

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.h5md import H5mdOptions, topology_of
+from kinema.formats.h5md import H5mdOptions, atoms_of
+from kinema.selection.topology import Topology
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
 
 N = 5
@@ -26,17 +27,17 @@ def made(tmp_path, fill, creator="a test", n_frames=3):
 def test_gromacs_blocks_are_expanded(tmp_path):
     path = tmp_path / "gromacs.h5md"
     BY_NAME["gromacs"].write(path)
-    found = topology_of(path)
+    found = atoms_of(path)
     assert found.names.tolist() == ["NA", *["OW", "HW1", "HW2"] * 2]
     assert found.elements.tolist() == ["Na", *["O", "H", "H"] * 2]
-    assert found.residue_names.tolist() == ["NA", "SOL", "SOL"]
-    assert found.residue_ids.tolist() == [1, 2, 3]
-    assert found.residues.tolist() == [0, 1, 1, 1, 2, 2, 2]
-    assert found.molecules.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert found.resnames.tolist() == ["NA", *["SOL"] * 6]
+    assert found.resids.tolist() == [1, 2, 2, 2, 3, 3, 3]
+    assert found.resindices.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert found.molnums.tolist() == [0, 1, 1, 1, 2, 2, 2]
     np.testing.assert_allclose(found.masses, [22.99, *[15.999, 1.008, 1.008] * 2])
     np.testing.assert_allclose(found.charges, [1, *[-0.834, 0.417, 0.417] * 2])
     assert found.bonds.tolist() == [[1, 2], [1, 3], [4, 5], [4, 6]]
-    universe = found.to_universe()
+    universe = Topology(found).universe
     assert universe.select_atoms("resname SOL and name OW").indices.tolist() == [1, 4]
     assert universe.select_atoms("bonded name OW").indices.tolist() == [2, 3, 5, 6]
     assert universe.atoms.segids.tolist() == ["NA", *["SOL"] * 6]
@@ -51,7 +52,7 @@ def test_a_trajectory_needs_no_topology_file(tmp_path):
     assert water.indices.tolist() == [1, 4]
     np.testing.assert_allclose(traj.read(select=water), expected.positions[:, [1, 4]], rtol=1e-6)
     assert traj[3:5].select("name NA").indices.tolist() == [0]
-    np.testing.assert_allclose(traj.topology.masses(water.indices), 15.999)
+    np.testing.assert_allclose(traj.atoms[water.indices].masses, 15.999)
     assert traj.topology_name == str(path)
     rgyr = kn.analysis.RadiusOfGyration(traj, select="resname SOL").run()
     assert len(rgyr.results.rgyr) == traj.n_frames
@@ -75,11 +76,11 @@ def test_proteins_keep_their_numbers_and_waters_are_numbered_on(tmp_path):
         ion["particle_name"], ion["particle_name_table"] = [0, 0], np.array(["X"], h5py.string_dtype())
         ion["residue_name"], ion["residue_name_table"] = [0, 1], np.array([b"ALA", b"GLY"])
 
-    found = topology_of(made(tmp_path, fill))
-    assert found.residue_ids.tolist() == [40, 41, 42]
-    assert found.residue_names.tolist() == ["ALA", "GLY", "SOL"]
+    found = atoms_of(made(tmp_path, fill))
+    assert found.resids.tolist() == [40, 41, 42, 42, 42]
+    assert found.resnames.tolist() == ["ALA", "GLY", "SOL", "SOL", "SOL"]
     assert found.names.tolist() == ["X", "X", "OW", "HW1", "HW2"]
-    assert found.elements is None  # one type has none
+    assert "elements" not in found.columns  # one type has none
     assert found.masses.tolist() == [1.0, 2.0, 15.999, 1.008, 1.008]
 
 
@@ -98,10 +99,10 @@ def test_a_module_that_does_not_fit_is_not_used(tmp_path, damage, message):
         damage(root["h5md/modules/gromacs_topology"])
         del root["connectivity"]
 
-    found = topology_of(made(tmp_path, fill))
-    assert found.names is None
+    found = atoms_of(made(tmp_path, fill))
+    assert "names" not in found.columns
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
-    assert any(message in warning for warning in found.warnings)
+    assert any(message in warning for warning in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +122,10 @@ def test_a_damaged_module(tmp_path, damage, message):
 
     path = made(tmp_path, fill)
     if message is None:
-        assert topology_of(path).elements is None
+        assert "elements" not in atoms_of(path).columns
         return
     with pytest.raises(kn.CorruptFileError, match=message) as raised:
-        topology_of(path)
+        atoms_of(path)
     assert raised.value.path == str(path)
 
 
@@ -134,12 +135,12 @@ def test_fields_of_the_group(tmp_path):
         group["charge"] = np.array([0, 1, -1, 0.5, 0])
         group["species"] = np.array([1, 1, 2, 2, 3])
 
-    found = topology_of(made(tmp_path, fill))
+    found = atoms_of(made(tmp_path, fill))
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
     assert found.charges.tolist() == [0, 1, -1, 0.5, 0]
     assert found.types.tolist() == ["1", "1", "2", "2", "3"]
-    assert found.elements is None  # atom types of a program, not atomic numbers
-    assert found.to_universe().select_atoms("type 2").indices.tolist() == [2, 3]
+    assert "elements" not in found.columns  # atom types of a program, not atomic numbers
+    assert Topology(found).universe.select_atoms("type 2").indices.tolist() == [2, 3]
 
 
 def test_species_as_enumeration(tmp_path):
@@ -148,10 +149,10 @@ def test_species_as_enumeration(tmp_path):
     def fill(root, group):
         group.create_dataset("species", data=np.array([1, 17, 11, 1, 1], "i1"), dtype=kind)
 
-    found = topology_of(made(tmp_path, fill))
+    found = atoms_of(made(tmp_path, fill))
     assert found.types.tolist() == ["H", "CL", "Na", "H", "H"]
     assert found.elements.tolist() == ["H", "Cl", "Na", "H", "H"]
-    np.testing.assert_allclose(found.to_universe().atoms.masses[1], 35.45, atol=0.01)  # guessed by MDAnalysis
+    np.testing.assert_allclose(Topology(found).universe.atoms.masses[1], 35.45, atol=0.01)  # guessed by MDAnalysis
 
 
 def test_enumeration_of_other_names(tmp_path):
@@ -160,9 +161,9 @@ def test_enumeration_of_other_names(tmp_path):
     def fill(root, group):
         group.create_dataset("species", data=np.array([0, 0, 1, 1, 1]), dtype=kind)
 
-    found = topology_of(made(tmp_path, fill))
-    assert found.elements is None
-    assert found.to_universe().select_atoms("type solvent").indices.tolist() == [2, 3, 4]
+    found = atoms_of(made(tmp_path, fill))
+    assert "elements" not in found.columns
+    assert Topology(found).universe.select_atoms("type solvent").indices.tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize("changes", [False, True])
@@ -173,9 +174,9 @@ def test_mass_that_changes_with_time(tmp_path, changes):
     def fill(root, group):
         add_element(group, "mass", masses, steps=np.arange(3))
 
-    found = topology_of(made(tmp_path, fill))
+    found = atoms_of(made(tmp_path, fill))
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
-    assert any("changes with time: its first row is taken" in warning for warning in found.warnings) == changes
+    assert any("changes with time: its first row is taken" in warning for warning in found.notes) == changes
 
 
 def test_values_follow_the_ids(tmp_path):
@@ -187,11 +188,11 @@ def test_values_follow_the_ids(tmp_path):
         group["charge"] = np.zeros(N)
 
     path = made(tmp_path, fill)
-    found = topology_of(path)
+    found = atoms_of(path)
     assert found.ids.tolist() == [10, 11, 12, 13, 14]
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
-    assert found.charges is None
-    assert any("charge does not follow the particles" in warning for warning in found.warnings)
+    assert "charges" not in found.columns
+    assert any("charge does not follow the particles" in warning for warning in found.notes)
     positions = kn.open(path, index="memory").read()
     np.testing.assert_allclose(positions[1], walk(3, N)[1] * 10, rtol=1e-6)
     np.testing.assert_allclose(positions[0][order[0]], walk(3, N)[0] * 10, rtol=1e-6)
@@ -207,13 +208,12 @@ def test_connectivity(tmp_path, referenced):
         if referenced is not None:
             bonds.attrs["particles_group"] = (group if referenced == "this" else other).ref
 
-    found = topology_of(made(tmp_path, fill))
-    names = dict(found.connectivity)
-    assert ("bonds" in names) == (referenced != "other")
-    assert names["angles"].tolist() == [[0, 1, 2]]
+    found = atoms_of(made(tmp_path, fill))
+    assert ("bonds" in found.columns) == (referenced != "other")
+    assert found.angles.tolist() == [[0, 1, 2]]
     if referenced != "other":
         assert found.bonds.tolist() == [[0, 1], [1, 2]]
-        assert len(found.to_universe().angles) == 1
+        assert len(Topology(found).universe.angles) == 1
 
 
 def test_connectivity_by_id_with_fill_values(tmp_path):
@@ -221,18 +221,18 @@ def test_connectivity_by_id_with_fill_values(tmp_path):
         group["id"] = np.array([30, 10, 20, 50, 40])
         root.create_dataset("connectivity/bonds", data=[[10, 20], [-1, -1], [50, 30]], fillvalue=-1)
 
-    found = topology_of(made(tmp_path, fill))
+    found = atoms_of(made(tmp_path, fill))
     assert found.bonds.tolist() == [[1, 2], [3, 0]]
-    assert found.to_universe().atoms.ids.tolist() == [30, 10, 20, 50, 40]
+    assert Topology(found).universe.atoms.ids.tolist() == [30, 10, 20, 50, 40]
 
 
 def test_connectivity_that_changes_with_time(tmp_path):
     def fill(root, group):
         add_element(root.create_group("connectivity"), "bonds", [[[0, 1]], [[1, 2]]], steps=[0, 2])
 
-    found = topology_of(made(tmp_path, fill))
+    found = atoms_of(made(tmp_path, fill))
     assert found.bonds.tolist() == [[0, 1]]
-    assert any("changes with time" in warning for warning in found.warnings)
+    assert any("changes with time" in warning for warning in found.notes)
 
 
 @pytest.mark.parametrize("ids", [None, [1, 2, 3, 4, 5]])
@@ -243,15 +243,15 @@ def test_connectivity_beyond_the_group(tmp_path, ids):
         root["connectivity/bonds"] = [[0, 1], [2, 99]]
 
     with pytest.raises(kn.CorruptFileError, match=r"names (a particle|particles)"):
-        topology_of(made(tmp_path, fill))
+        atoms_of(made(tmp_path, fill))
 
 
 def test_mdtraj(tmp_path):
     path = tmp_path / "mdtraj.h5"
     BY_NAME["mdtraj"].write(path)
-    found = topology_of(path)
+    found = atoms_of(path)
     assert found.names.tolist() == [f"C{i}" for i in range(N)]
-    assert found.residue_ids.tolist() == [4]
+    assert found.resids.tolist() == [4] * N
     assert found.bonds.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
     assert kn.open(path, index="memory").select("protein and name C2").indices.tolist() == [2]
 
@@ -264,13 +264,13 @@ def test_mdtraj_with_damaged_json(tmp_path, text):
         del file["topology"]
         file["topology"] = np.array([text.encode()])
     with pytest.raises(kn.CorruptFileError, match="topology is not MDTraj's JSON"):
-        topology_of(path)
+        atoms_of(path)
 
 
 def test_files_without_topology(tmp_path):
     path = tmp_path / "bare.h5"
     BY_NAME["bare_3d"].write(path)
-    assert topology_of(path, H5mdOptions(dataset="some/pos")) is None
+    assert atoms_of(path, H5mdOptions(dataset="some/pos")) is None
     traj = kn.open(path, dataset="some/pos", index="memory")
     assert traj.topology is None
     with pytest.raises(kn.ArgumentError, match="topology"):
