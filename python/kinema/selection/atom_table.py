@@ -298,8 +298,8 @@ class Atoms:
         return notes
 
     def _types(self, rows: NDArray[Any]) -> str:
-        """The types of these atoms (their names where there are none), the first in alphabetical order."""
-        for kind in ("types", "names"):
+        """The types of these atoms (elements or names where there are none), the first in alphabetical order."""
+        for kind in ("types", "elements", "names"):
             values = self.get(kind)
             if values is not None:
                 distinct = np.unique(values[rows])

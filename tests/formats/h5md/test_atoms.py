@@ -1,12 +1,18 @@
-"""Topologies out of HDF5 files: GROMACS' molecule blocks, species, ids, connectivity, MDTraj's JSON."""
+"""Tables of atoms in HDF5 files: GROMACS' molecule blocks, species, ids, connectivity, MDTraj's JSON, and round trips."""
+
+import warnings
+from itertools import count
 
 import h5py
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, atoms_of
 from kinema.selection.topology import Topology
+from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
 
 N = 5
@@ -275,3 +281,187 @@ def test_files_without_topology(tmp_path):
     assert traj.topology is None
     with pytest.raises(kn.ArgumentError, match="topology"):
         traj.select("name CA")
+
+
+# -- what is written is read back ---------------------------------------------------------------------------------
+
+
+def written(path, atoms, **options):
+    with kn.Writer(path, atoms.n_atoms, atoms=atoms, **options) as out:
+        out.write(np.zeros((atoms.n_atoms, 3)), step=0)
+    return path
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    atoms=atom_tables(),
+    options=st.sampled_from([{}, {"mode": "a"}, {"dialect": "mdanalysis"}, {"creator": "a simulation"}]),
+)
+@pytest.mark.filterwarnings("ignore::kinema.Note")
+def test_any_table_is_read_back(tmp_path, atoms, options):
+    path = tmp_path / f"{next(NUMBERS)}.h5md"
+    written(path, atoms, **options)
+    if not atoms.columns:
+        with pytest.raises(kn.ArgumentError, match=r"nothing is known of its atoms .* open it with topology="):
+            _ = kn.open(path, index="memory").atoms
+        return
+    found = kn.open(path, index="memory").atoms
+    if "masses" in found.columns and "masses" not in atoms.columns:
+        # guessed of the elements, and not of the file
+        assert found.guessed - atoms.guessed == {"masses"}
+        found = atoms_of(path)
+    assert found == atoms
+    assert kn.read_atoms(path, particles="trajectory").columns == kn.read_atoms(path).columns
+
+
+NUMBERS = count()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
+@pytest.mark.parametrize("name", ["PSF", "GRO", "PDB", "PDB_icodes", "TPR"])
+def test_tables_of_mdanalysis_are_read_back(tmp_path, name):
+    import MDAnalysis
+    from MDAnalysisTests import datafiles
+
+    universe = MDAnalysis.Universe(getattr(datafiles, name))
+    atoms = kn.Atoms.from_mdanalysis(universe)
+    if len(np.unique(atoms.ids)) < atoms.n_atoms:
+        atoms = atoms.replace(ids=None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        path = written(tmp_path / "all.h5md", atoms)
+    said = [str(one.message) for one in caught if issubclass(one.category, kn.Note)]
+    assert len(said) == bool(atoms.guessed)
+    if atoms.guessed:
+        guessed = " and ".join(column for column in ("types", "masses") if column in atoms.guessed)
+        assert f"{guessed} of {universe.filename} were guessed by MDAnalysis" in said[0]
+    traj = kn.open(path, index="memory")
+    assert traj.atoms == atoms
+    # MDAnalysis makes of it the Universe that it was
+    again = traj.topology.universe
+    for column in ("names", "resids", "resnames", "segids", "masses", "resindices"):
+        np.testing.assert_array_equal(getattr(again.atoms, column), getattr(universe.atoms, column))
+    for string in ("protein and name CA", "resid 3:9 and not name H*", "same residue as name OD1"):
+        assert traj.select(string).indices.tolist() == universe.select_atoms(string).indices.tolist()
+    if "bonds" in atoms.columns:
+        assert again.select_atoms("bonded name CA") == again.atoms[universe.select_atoms("bonded name CA").indices]
+
+
+def test_where_columns_are_in_the_file(tmp_path):
+    atoms = kn.Atoms(
+        4,
+        names=["OW", "HW1", "HW2", "NA"],
+        elements=["O", "H", "H", "Na"],
+        resnames=["SOL", "SOL", "SOL", "NA"],
+        resids=[1, 1, 1, 2],
+        masses=[15.999, 1.008, 1.008, 22.99],
+        charges=[-0.8, 0.4, 0.4, 1.0],
+        ids=[11, 12, 13, 20],
+        bonds=[[0, 1], [0, 2]],
+        angles=[[1, 0, 2]],
+        guessed=["masses"],
+    )
+    with pytest.warns(kn.Note, match="masses of the table of atoms were guessed by MDAnalysis"):
+        path = written(tmp_path / "water.h5md", atoms)
+    with h5py.File(path) as file:
+        group = file["particles/trajectory"]
+        assert group["mass"][()].tolist() == [15.999, 1.008, 1.008, 22.99]
+        assert group["mass"].attrs["unit"] == b"u" and group["mass"].attrs["kinema_guessed"] == b"MDAnalysis"
+        assert group["charge"].attrs["unit"] == b"e" and "kinema_guessed" not in group["charge"].attrs
+        assert group["id"][()].tolist() == [11, 12, 13, 20]
+        # of the specification: an enumeration; its values are atomic numbers
+        assert group["species"][()].tolist() == [8, 1, 1, 11]
+        assert h5py.check_enum_dtype(group["species"].dtype) == {"O": 8, "H": 1, "Na": 11}
+        # as GROMACS 2026 has names
+        assert group["particle_name_table"][()][group["particle_name"][()]].tolist() == [b"OW", b"HW1", b"HW2", b"NA"]
+        assert group["residue_name_table"][()][group["residue_name"][()]].tolist() == [b"SOL", b"SOL", b"SOL", b"NA"]
+        assert group["residue_id"][()].tolist() == [1, 1, 1, 2]
+        assert not {"particle_element", "residue_index", "particle_type"} & set(group)
+        # tuples of ids, as these are there
+        assert file["connectivity/bonds"][()].tolist() == [[11, 12], [11, 13]]
+        assert file["connectivity/angles"][()].tolist() == [[12, 11, 13]]
+        assert file[file["connectivity/angles"].attrs["particles_group"]] == group
+
+
+def test_another_file_may_lend_its_atoms(tmp_path):
+    atoms = kn.Atoms(3, names=["C1", "O1", "O2"], masses=[12.0, 16.0, 16.0])
+    path = written(tmp_path / "lender.h5md", atoms)
+    with kn.Writer(tmp_path / "bare.h5md", 3) as out:
+        out.write(np.eye(3))
+    for lender in (path, atoms, kn.read_atoms(path), kn.Topology(atoms)):
+        traj = kn.open(tmp_path / "bare.h5md", lender, index="memory")
+        assert traj.atoms == atoms
+        assert traj.select("name O*").indices.tolist() == [1, 2]
+        assert kn.analysis.RadiusOfGyration(traj).run().results.rgyr.shape == (1, 3)
+    with pytest.raises(kn.ArgumentError, match=r"topology .*lender.h5md has 3 atoms, but trajectory .* has 4"):
+        with kn.Writer(tmp_path / "four.h5md", 4) as out:
+            out.write(np.zeros((4, 3)))
+        _ = kn.open(tmp_path / "four.h5md", path, index="memory").atoms
+
+
+def test_ids_that_are_not_unique_are_left_out(tmp_path):
+    atoms = kn.Atoms(3, ids=[5, 6, 7], bonds=[[0, 1], [1, 2]])[[0, 1, 1]]
+    with pytest.warns(kn.Note, match="ids of the table of atoms occur several times and are left out"):
+        path = written(tmp_path / "twice.h5md", atoms)
+    assert kn.read_atoms(path) == atoms.replace(ids=None)
+    assert kn.read_atoms(path).bonds.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"names": ["a\0b"]}, "names of the table of atoms have a zero character"),
+        ({"segids": ["\ud800"]}, "segids of the table of atoms cannot be written as UTF-8"),
+    ],
+)
+def test_text_that_hdf5_cannot_hold(tmp_path, columns, message):
+    with pytest.raises(kn.ArgumentError, match=message):
+        written(tmp_path / "wrong.h5md", kn.Atoms(1, **columns))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"atoms": kn.Atoms(4)}, "the table of atoms has 4 atoms, expected n_atoms=3"),
+        ({"atoms": kn.Atoms(3), "topology": kn.Atoms(3)}, "atoms= and topology= cannot be combined"),
+        ({"atoms": "top.psf"}, "atoms is a table of the class Atoms, found str"),
+    ],
+)
+def test_what_a_writer_does_not_take(tmp_path, options, message):
+    with pytest.raises(kn.ArgumentError, match=message):
+        kn.Writer(tmp_path / "out.h5md", 3, **options)
+
+
+def test_what_is_odd_in_the_file_is_noted_when_it_is_read(tmp_path):
+    masses = np.arange(1.0, N + 1) * np.array([[1.0], [1.0], [2.0]])
+
+    def fill(root, group):
+        add_element(group, "mass", masses, steps=np.arange(3))
+
+    traj = kn.open(made(tmp_path, fill), index="memory")
+    with pytest.warns(kn.Note, match="mass changes with time: its first row is taken") as caught:
+        assert traj.atoms.masses.tolist() == [1, 2, 3, 4, 5]
+    assert len(caught) == 1
+    assert traj.atoms.notes == (str(caught[0].message),)
+
+
+def test_masses_of_elements_are_guessed_and_noted(tmp_path):
+    path = written(tmp_path / "elements.h5md", kn.Atoms(3, elements=["O", "H", "H"]))
+    traj = kn.open(path, index="memory")
+    assert traj.atoms.guessed == {"masses"}
+    assert atoms_of(path).columns == ("elements",)
+    with pytest.warns(kn.Note, match="masses of 3 atoms were guessed by MDAnalysis, elements H, O"):
+        rgyr = kn.analysis.RadiusOfGyration(traj)
+    assert any("were guessed by MDAnalysis" in note for note in rgyr.notes)
+
+
+def test_mdanalysis_reads_a_file_with_atoms(tmp_path):
+    import MDAnalysis
+
+    atoms = kn.Atoms(3, names=["C", "O", "H"], elements=["C", "O", "H"], bonds=[[0, 1]], resids=[1, 1, 2])
+    with kn.Writer(tmp_path / "out.h5md", 3, atoms=atoms, dialect="mdanalysis") as out:
+        out.write(np.eye(3), time=0.0)
+    universe = MDAnalysis.Universe.empty(3, trajectory=False)
+    universe.load_new(str(tmp_path / "out.h5md"))
+    np.testing.assert_array_equal(universe.atoms.positions, np.eye(3))

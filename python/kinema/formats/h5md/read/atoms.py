@@ -93,7 +93,9 @@ def has_atoms(path: str, options: H5mdOptions) -> bool:
         if root is None:
             return is_mdtraj(source.file) and "topology" in source.file
         group = choose_group(source, root)
-        if GROMACS_TOPOLOGY in root or any(name in group for name in (*PER_PARTICLE, *NAMES.values())):
+        if GROMACS_TOPOLOGY in root or any(
+            name in group for name in (*PER_PARTICLE, *NAMES.values(), *NUMBERS.values())
+        ):
             return True
         return any(True for _ in _tuples_of(source, root, group))
 

@@ -6,6 +6,7 @@ residues are as `kinema.formats.h5md.schema` lists them. `kinema.formats.h5md.re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +37,16 @@ class FileAtoms:
     ----------
     atoms : Atoms
     species : (n_atoms,) whole numbers or names instead of elements and types, or None
+
+    Raises ArgumentError for text that HDF5 cannot hold.
     """
 
     atoms: Atoms
     species: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        # before there is a file
+        _ = self._tables
 
     def notes(self) -> list[str]:
         """What a user must know of the file: what was guessed, and what it cannot hold."""
@@ -79,9 +86,8 @@ class FileAtoms:
             write_dataset(group, "id", self._ids, compact=True)
         elements_said = self._write_species(group, dialect)
         for column, name in NAMES.items():
-            values = self.atoms.get(column)
-            if values is not None and not (column == "elements" and elements_said):
-                self._write_table(group, name, column, values, dialect)
+            if column in self.atoms.columns and not (column == "elements" and elements_said):
+                self._write_table(group, name, column, dialect)
         for column, name in NUMBERS.items():
             values = self.atoms.get(column)
             if values is None or name in group or (column == "resindices" and self._residues_follow()):
@@ -125,23 +131,34 @@ class FileAtoms:
             self._mark(made, dialect, "types")
         return False
 
-    def _write_table(
-        self, group: h5py.Group, name: str, column: str, values: NDArray[np.str_], dialect: Dialect
-    ) -> None:
+    def _write_table(self, group: h5py.Group, name: str, column: str, dialect: Dialect) -> None:
         """Writes text as indices into a table of the words, each once."""
         if name in group or name + TABLE in group:
             return
-        words, numbers = np.unique(values, return_inverse=True)
-        try:
-            encoded = np.char.encode(words, "utf-8")
-        except UnicodeEncodeError as error:
-            raise ArgumentError(f"{column} of {self.atoms.name} cannot be written as UTF-8: {error.reason}") from None
-        if any("\0" in word for word in words.tolist()):
-            raise ArgumentError(f"{column} of {self.atoms.name} have a zero character, which ends a text in HDF5")
-        made = write_dataset(group, name, numbers.astype(np.int32), compact=True)
-        self._mark(made, dialect, column)
-        kind = h5py.string_dtype("utf-8", max(1, encoded.dtype.itemsize))
-        write_dataset(group, name + TABLE, encoded.astype(kind), dtype=kind, compact=True)
+        numbers, words = self._tables[column]
+        self._mark(write_dataset(group, name, numbers, compact=True), dialect, column)
+        kind = h5py.string_dtype("utf-8", max(1, words.dtype.itemsize))
+        write_dataset(group, name + TABLE, words.astype(kind), dtype=kind, compact=True)
+
+    @functools.cached_property
+    def _tables(self) -> dict[str, tuple[NDArray[np.int32], NDArray[np.bytes_]]]:
+        """Of each column of text the index of each atom's word, and the words as UTF-8."""
+        tables = {}
+        for column in NAMES:
+            values = self.atoms.get(column)
+            if values is None:
+                continue
+            words, numbers = np.unique(values, return_inverse=True)
+            try:
+                encoded = np.char.encode(words, "utf-8")
+            except UnicodeEncodeError as error:
+                raise ArgumentError(
+                    f"{column} of {self.atoms.name} cannot be written as UTF-8: {error.reason}"
+                ) from None
+            if any("\0" in word for word in words.tolist()):
+                raise ArgumentError(f"{column} of {self.atoms.name} have a zero character, which ends a text in HDF5")
+            tables[column] = numbers.astype(np.int32), encoded
+        return tables
 
     def _mark(self, dataset: h5py.Dataset, dialect: Dialect, column: str) -> None:
         if column in self.atoms.guessed:
