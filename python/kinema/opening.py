@@ -17,6 +17,7 @@ from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
+from kinema.frame import VECTOR_FIELDS
 from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
@@ -27,6 +28,9 @@ from kinema.writing.output_file import write_index
 __all__ = ["open", "read_atoms", "topology_of"]
 
 P = ParamSpec("P")
+
+# of the options of HDF5 files those that mean something, or nothing, for every format
+_OF_ALL_FORMATS = ("units", "axis", "absent")
 
 
 def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
@@ -120,17 +124,19 @@ def open(
         Both, and `dt`, are about the times that Kinema gives, those of observables included (but `dt`): orders of files
         follow from what is stored.
 
+    axis : {"positions", "velocities", "forces"}, optional
+        The quantity whose steps are the frames, where they were written at different strides; by default the first
+        of them that is there. One that the files do not have is refused.
+    absent : {"error", "nan", "hold"}
+        What a quantity gives in frames for which it was not written; it makes no difference for formats that have all
+        quantities in every frame, such as XTC and DCD.
+
     The others are for HDF5 files:
 
     particles : str, optional
         The particles group ("system"); needed where a file has several.
     dataset : str, optional
         A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
-    axis : {"positions", "velocities", "forces"}, optional
-        The quantity whose steps are the frames, where they were written at different strides; by default the first
-        of them that is there.
-    absent : {"error", "nan", "hold"}
-        What a quantity gives in frames for which it was not written.
     unwrap : bool
         Add the image vectors to the positions.
     root : str, optional
@@ -198,8 +204,11 @@ def open(
     if units:
         stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
     if core.format != "H5MD":
-        if given := ", ".join(name for name in of_hdf5 if name != "units"):
+        if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
+        if axis is not None and axis not in core.fields:
+            vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
+            raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
         return Trajectory(core, known, opening=opening, stated=stated)
     own = h5md.atoms_source(names[0], options) if known is None else None
     return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
