@@ -7,6 +7,7 @@ and writers take it. A column that is missing is an error that names it; which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -74,8 +75,8 @@ class Atoms:
     columns : arrays, functions without arguments that give one when it is first needed, or None (missing)
         names, types, elements, resnames, icodes, segids, chainIDs : text, without blanks around
         resids, ids, molnums : whole numbers; ids are those of the file
-        resindices : whole numbers, the same for atoms of one residue; by default from where the columns of residues
-        change
+        resindices : whole numbers, the same for atoms of one residue, which are counted from 0 in their order; by
+        default from where the columns of residues change
         masses : u
         charges : elementary charges
         bonds (m, 2), angles (m, 3), dihedrals (m, 4), impropers (m, 4) : atoms, counted from 0 in this table
@@ -150,15 +151,14 @@ class Atoms:
             filename = getattr(universe, "filename", None)
             name = filename if isinstance(filename, str) else "the universe"
         # an updating group changes with the frame
-        rows = np.array(group.indices)
-        fixed = universe.atoms[rows]
+        fixed = universe.atoms[np.array(group.indices)]
         known = universe._topology
         attributes = {column: getattr(known, column, None) for column in COLUMNS}
         columns: dict[str, Any] = {
-            column: _reader_of(fixed, rows, column) for column, stored in attributes.items() if stored is not None
+            column: _GroupColumn(fixed, column) for column, stored in attributes.items() if stored is not None
         }
         guessed = [column for column, stored in attributes.items() if np.any(getattr(stored, "is_guessed", False))]
-        return cls(len(rows), name=name, guessed=guessed, **columns)
+        return cls(len(fixed), name=name, guessed=guessed, **columns)
 
     # -- what is there ------------------------------------------------------------------------------------------
 
@@ -256,8 +256,10 @@ class Atoms:
         def of(column: str) -> Callable[[], Any]:
             if column in TUPLES:
                 return lambda: _renumbered(self._required(column), rows, self._n_atoms)
-            if column == "resindices":
-                return lambda: _dense(self._required(column)[rows])
+            source = self._sources[column]
+            if isinstance(source, _GroupColumn) and column not in self._values:
+                # no need of the column of all atoms
+                return source.of(rows)
             return lambda: self._required(column)[rows]
 
         columns = {column: of(column) for column in self.columns}
@@ -347,6 +349,8 @@ class Atoms:
         values = values.astype(kind, copy=False)
         if kind is np.str_:
             values = np.char.strip(values)
+        if column == "resindices":
+            values = np.unique(values, return_inverse=True)[1]
         if members is not None and values.size and (values.min() < 0 or values.max() >= self._n_atoms):
             raise ArgumentError(
                 f"{self._name}: {column} name atoms from {values.min()} to {values.max()}, expected 0 to "
@@ -369,17 +373,23 @@ def _unpickled(
     return Atoms(n_atoms, name=name, guessed=guessed, notes=notes, **columns)
 
 
-def _reader_of(group: Any, rows: NDArray[Any], column: str) -> Callable[[], Any]:
-    """A function that gives a column of a static AtomGroup, whose atoms are `rows` of its Universe."""
+@dataclass(frozen=True)
+class _GroupColumn:
+    """A function that gives a column of a static AtomGroup."""
 
-    def read() -> Any:
-        values = getattr(group, column)
-        if column in TUPLES:
-            tuples = np.asarray(values.indices, dtype=np.int64).reshape(-1, TUPLES[column])
-            return _renumbered(tuples, rows, group.universe.atoms.n_atoms)
-        return _dense(values) if column == "resindices" else values
+    group: Any
+    column: str
 
-    return read
+    def __call__(self) -> Any:
+        values = getattr(self.group, self.column)
+        if self.column not in TUPLES:
+            return values
+        tuples = np.asarray(values.indices, dtype=np.int64).reshape(-1, TUPLES[self.column])
+        return _renumbered(tuples, self.group.indices, self.group.universe.atoms.n_atoms)
+
+    def of(self, rows: NDArray[Any]) -> _GroupColumn:
+        """The same of some atoms of the group."""
+        return _GroupColumn(self.group[rows], self.column)
 
 
 def _renumbered(tuples: NDArray[np.int64], rows: NDArray[Any], n_atoms: int) -> NDArray[np.int64]:
@@ -390,11 +400,6 @@ def _renumbered(tuples: NDArray[np.int64], rows: NDArray[Any], n_atoms: int) -> 
     placed = place[tuples]
     kept: NDArray[np.int64] = placed[(placed >= 0).all(axis=1)]
     return kept
-
-
-def _dense(indices: Any) -> NDArray[np.int64]:
-    """The same numbers without those that do not occur."""
-    return np.unique(indices, return_inverse=True)[1].astype(np.int64)
 
 
 def _same(one: Any, other: Any) -> bool:

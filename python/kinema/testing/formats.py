@@ -151,7 +151,8 @@ class FormatTests:
 
     def test_rules_for_absent_quantities_are_those_of_all_formats(self, tmp_path: Path) -> None:
         _, traj = self._made(tmp_path, 5)
-        for options in ({"absent": "nan"}, {"absent": "hold"}, {"axis": "positions"}):
+        rules: list[dict[str, Any]] = [{"absent": "nan"}, {"absent": "hold"}, {"axis": "positions"}]
+        for options in rules:
             same = kn.open(traj.paths[0], index="memory", **options)
             np.testing.assert_array_equal(same.read(), traj.read())
             assert dict(same.stated) == options

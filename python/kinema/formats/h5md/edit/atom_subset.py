@@ -23,7 +23,7 @@ from kinema.formats.h5md.edit.tasks import Tasks, WriteDataset
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.groups import creator_of
 from kinema.formats.h5md.read.row_readers import IdOrder
-from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY
+from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY, TABLE
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.hdf5.file import object_key
@@ -54,7 +54,9 @@ def reduce_to(
         member = node.get(name)
         if not isinstance(member, h5py.Dataset) or object_key(member) in tasks.by_key or not member.shape:
             continue
-        if member.shape[0] == group.n_atoms:
+        # a table of names may have as many words as there are atoms
+        is_table = name.endswith(TABLE) and name.removesuffix(TABLE) in node
+        if member.shape[0] == group.n_atoms and not is_table:
             tasks.by_key[object_key(member)] = WriteDataset(member, member[()][atoms])
     for element in contents.elements:
         if element.particles == group.path and element.n_columns is None and group.n_atoms in element.value.shape[1:]:
@@ -117,10 +119,16 @@ def _kept_tuples(
     return kept
 
 
-def write_columns(file: Any, group: str, atoms: Atoms) -> None:
+def write_columns(file: Any, group: str, atoms: Atoms, *, residues_alone: bool = False) -> None:
     """Writes what is known of the selected atoms into the particles group of the new file, where it is missing there:
-    of GROMACS' module, or of a topology that was given. Emits notes."""
+    of GROMACS' module, or of a topology that was given. Emits notes.
+
+    `residues_alone`: of a file whose columns were copied; residues that now stand side by side may look like one.
+    """
     # connectivity that is there names atoms by number: with identifiers it would mean others
     written = FileAtoms(atoms.replace(ids=None))
+    if residues_alone:
+        written.write_residues(file[group])
+        return
     written.write_columns(file[group], Dialect())
     emit(written.notes())

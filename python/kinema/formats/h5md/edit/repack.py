@@ -264,13 +264,15 @@ def _selected(
     atoms = traj.select(select).indices.astype(np.int64)
     if len(np.unique(atoms)) < len(atoms):
         raise ArgumentError("select names an atom twice, and a file has each atom once")
-    own = h5md.atoms_of(path, options) if _had_module(path, options) else None
+    own = h5md.atoms_of(path, options)
     given = None if topology is None else traj.atoms
+    had_module = _had_module(path, options)
 
     def finish(file: Any) -> None:
-        for table in (own, given):
-            if table is not None:
-                write_columns(file, group.path, table[atoms])
+        if own is not None:
+            write_columns(file, group.path, own[atoms], residues_alone=not had_module)
+        if given is not None:
+            write_columns(file, group.path, given[atoms])
 
     return {group.path: atoms}, finish
 

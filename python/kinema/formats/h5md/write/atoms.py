@@ -90,20 +90,23 @@ class FileAtoms:
                 self._write_table(group, name, column, dialect)
         for column, name in NUMBERS.items():
             values = self.atoms.get(column)
-            if values is None or name in group or (column == "resindices" and self._residues_follow()):
-                continue
-            write_dataset(group, name, values, compact=True)
+            if column != "resindices" and values is not None and name not in group:
+                write_dataset(group, name, values, compact=True)
+        self.write_residues(group)
+
+    def write_residues(self, group: h5py.Group) -> None:
+        """Writes which residue each atom is in, where that does not follow from where numbers and names change."""
+        residues, name = self.atoms.get("resindices"), NUMBERS["resindices"]
+        following = self.atoms.replace(resindices=None).get("resindices")
+        follow = following is not None and np.array_equal(residues, following)  # type: ignore[arg-type]
+        if residues is not None and not follow and name not in group:
+            write_dataset(group, name, residues, compact=True)
 
     @property
     def _ids(self) -> NDArray[np.int64] | None:
         """Identifiers, where each is there once."""
         ids = self.atoms.get("ids")
         return None if ids is None or len(np.unique(ids)) < len(ids) else ids
-
-    def _residues_follow(self) -> bool:
-        """Whether residues are those that follow from where their numbers and names change."""
-        following = self.atoms.replace(resindices=None).get("resindices")
-        return following is not None and np.array_equal(self.atoms.resindices, following)
 
     def _write_species(self, group: h5py.Group, dialect: Dialect) -> bool:
         """Writes them where they are known; whether all that is known of the elements can be read from them."""
