@@ -225,7 +225,7 @@ class Trajectory:
     def atoms(self) -> Atoms:
         """What is known of the atoms: of the topology, or what an HDF5 file says itself. It is read now.
 
-            traj.atoms.masses, traj.atoms[selection.indices].names
+            traj.atoms.masses, traj.atoms[traj.select("name CA")].resnames
 
         Also of a view. Raises ArgumentError where nothing is known, and where the topology has another number of atoms.
         """

@@ -129,7 +129,8 @@ class Atoms:
         if self._residues_follow:
             self._sources["resindices"] = self._runs_of_residues
             self._sources = {column: self._sources[column] for column in COLUMNS if column in self._sources}
-        self._guessed = frozenset(guessed) & self._sources.keys()
+        # numbers of residues are nobody's guess, but follow
+        self._guessed = frozenset(guessed) & (self._sources.keys() - {"resindices"})
         self._values: dict[str, NDArray[Any]] = {}
         for column, source in self._sources.items():
             if not callable(source):
@@ -237,21 +238,31 @@ class Atoms:
     def with_guessed(self, **columns: ColumnSource) -> Atoms:
         """The table with other columns, which were guessed."""
         made = self.replace(**columns)
-        made._guessed |= columns.keys()
+        made._guessed |= made._sources.keys() & columns.keys()
         return made
 
     def __getitem__(self, key: Any) -> Atoms:
-        """The atoms of a slice, mask or list of numbers, in this order; an atom may be named several times.
+        """The atoms of a slice, mask, list of numbers or Selection, in this order; one may be named several times.
 
         Tuples are numbered anew, and those that lose an atom are dropped; of an atom that is named several times they
         name the first. Raises OutOfRangeError beyond the table, ArgumentError for what names no atoms.
         """
+        indices = getattr(key, "indices", None)
+        if isinstance(indices, np.ndarray):
+            # of a Selection, or an AtomGroup
+            key = indices
         try:
             rows = np.arange(self._n_atoms)[key]
         except IndexError as error:
-            raise OutOfRangeError(f"{self._name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+            if "out of bounds" in str(error):
+                raise OutOfRangeError(f"{self._name} has {self._n_atoms} atoms: {error}") from None
+            rows = None
         if not isinstance(rows, np.ndarray) or rows.ndim != 1:
-            raise ArgumentError(f"atoms are chosen by a slice, a mask or a list of numbers, found {key!r}")
+            found = f"an array of shape {key.shape}" if isinstance(key, np.ndarray) else repr(key)
+            raise ArgumentError(
+                f"{self._name}: atoms are chosen by a slice, a mask with a value for each of the {self._n_atoms} "
+                f"atoms, or a list of numbers, found {found}"
+            )
 
         def of(column: str) -> Callable[[], Any]:
             if column in TUPLES:
@@ -274,7 +285,10 @@ class Atoms:
         """
         masses = self.get("masses")
         if masses is None:
-            raise ArgumentError(f"{self._name} has no masses; give weights=None or an array of one weight an atom")
+            raise ArgumentError(
+                f"{self._name} has no masses; give weights=None or an array of one weight an atom, or a topology that "
+                "has them with topology= (-s)"
+            )
         if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
             raise ArgumentError(
                 f"{self._name}: masses of the selected atoms are not usable (negative, not a number, or all zero); "

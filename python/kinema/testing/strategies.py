@@ -80,6 +80,5 @@ def atom_tables(draw: st.DrawFn, *, max_atoms: int = 8, unique_ids: bool = True)
         unique = unique_ids and column == "ids"
         values = draw(st.lists(kinds[COLUMNS[column]], min_size=n_atoms, max_size=n_atoms, unique=unique))
         columns[column] = np.array(values, dtype=COLUMNS[column])
-    can_be_guessed = [column for column in columns if column in ("types", "elements", "masses")]
-    guessed = draw(st.lists(st.sampled_from(can_be_guessed), unique=True)) if can_be_guessed else []
+    guessed = draw(st.lists(st.sampled_from(list(columns)), unique=True)) if columns else []
     return Atoms(n_atoms, name="a drawn table", guessed=guessed, **columns)

@@ -80,8 +80,7 @@ def read_atoms(path: str, options: H5mdOptions) -> Atoms | None:
         if columns is None:
             return None
         notes = [f"{path}: {text}" for text in source.warnings]
-        guessed = columns.pop("guessed", ())
-        return Atoms(columns.pop("n_atoms"), name=path, guessed=guessed, notes=notes, **columns)
+        return Atoms(columns.pop("n_atoms"), name=path, notes=notes, **columns)
 
 
 def has_atoms(path: str, options: H5mdOptions) -> bool:
@@ -113,8 +112,10 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
     module = root.get(GROMACS_TOPOLOGY)
     if isinstance(module, h5py.Group):
         known |= from_module(source, module, columns.n_atoms) or {}
-    known |= _connectivity(source, root, group, columns, is_gromacs=creator_of(root).lower().startswith("gromacs"))
-    return {"n_atoms": columns.n_atoms} | known if known else None
+    guessed: set[str] = known.pop("guessed", set())
+    is_gromacs = creator_of(root).lower().startswith("gromacs")
+    known |= _connectivity(source, root, group, columns, is_gromacs, guessed)
+    return {"n_atoms": columns.n_atoms, "guessed": guessed} | known if known else None
 
 
 def _n_columns(source: H5mdFile, group: Any) -> int:
@@ -142,9 +143,10 @@ def _of_group(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict
             known[column] = values
             guessed |= {column} if GUESSED in group[name].attrs else set()
     for column, name in NUMBERS.items():
-        values, _ = per_particle(source, group, name, columns)
+        values, node = per_particle(source, group, name, columns)
         if values is not None and values.dtype.kind in "iu":
             known[column] = values.astype(np.int64)
+            guessed |= {column} if GUESSED in node.attrs else set()
     values, node = per_particle(source, group, "species", columns)
     if values is not None and node is not None:
         are_elements = creator_of(root).lower().startswith(_SPECIES_ARE_ELEMENTS)
@@ -153,6 +155,7 @@ def _of_group(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict
         known = species | known
     if columns.ids is not None:
         known["ids"] = columns.ids
+        guessed |= {"ids"} if GUESSED in group["id"].attrs else set()
     return known | ({"guessed": guessed} if guessed else {})
 
 
@@ -191,9 +194,12 @@ def _species(values: NDArray[Any], node: Any, are_elements: bool, has_types: boo
 
 
 def _connectivity(
-    source: H5mdFile, root: Any, group: Any, columns: Columns, is_gromacs: bool
+    source: H5mdFile, root: Any, group: Any, columns: Columns, is_gromacs: bool, guessed: set[str]
 ) -> dict[str, NDArray[np.int64]]:
-    """All tuples of the group's particles, as atom indices, by the column of `Atoms` that takes so many atoms."""
+    """All tuples of the group's particles, as atom indices, by the column of `Atoms` that takes so many atoms.
+
+    Columns whose tuples were guessed are added to `guessed`.
+    """
     found: dict[str, list[NDArray[np.int64]]] = {}
     for name, node in _tuples_of(source, root, group):
         timed = isinstance(node, h5py.Group)
@@ -205,6 +211,7 @@ def _connectivity(
             source.warn(f"{node.name} changes with time: its first row is taken")
         tuples = (value[0] if timed else value[()]).astype(np.int64)
         found.setdefault(column, []).append(_as_indices(source, value, tuples, columns, is_gromacs))
+        guessed |= {column} if GUESSED in node.attrs else set()
     return {column: np.concatenate(parts) for column, parts in found.items()}
 
 

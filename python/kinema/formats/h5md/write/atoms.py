@@ -83,7 +83,7 @@ class FileAtoms:
                 dialect.write(made, "unit", unit)
                 self._mark(made, dialect, column)
         if self._ids is not None and "id" not in group:
-            write_dataset(group, "id", self._ids, compact=True)
+            self._mark(write_dataset(group, "id", self._ids, compact=True), dialect, "ids")
         elements_said = self._write_species(group, dialect)
         for column, name in NAMES.items():
             if column in self.atoms.columns and not (column == "elements" and elements_said):
@@ -91,7 +91,7 @@ class FileAtoms:
         for column, name in NUMBERS.items():
             values = self.atoms.get(column)
             if column != "resindices" and values is not None and name not in group:
-                write_dataset(group, name, values, compact=True)
+                self._mark(write_dataset(group, name, values, compact=True), dialect, column)
         self.write_residues(group)
 
     def write_residues(self, group: h5py.Group) -> None:
