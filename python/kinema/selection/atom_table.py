@@ -209,7 +209,11 @@ class Atoms:
             return NotImplemented
         if (self._n_atoms, self.columns, self._guessed) != (other._n_atoms, other.columns, other._guessed):
             return False
-        return all(_same(self.get(column), other.get(column)) for column in self.columns)
+        return not self.differences(other)
+
+    def differences(self, other: Atoms) -> tuple[str, ...]:
+        """The columns of this table that the other does not have, or with other values; NaN is NaN."""
+        return tuple(column for column in self.columns if not _same(self._required(column), other.get(column)))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -416,8 +420,8 @@ def _renumbered(tuples: NDArray[np.int64], rows: NDArray[Any], n_atoms: int) -> 
     return kept
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+def _same(one: NDArray[Any], other: NDArray[Any] | None) -> bool:
+    return other is not None and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
 
 
 def _counted(number: int) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema._core import __version__
 from kinema.choices import renamed
 from kinema.errors import ArgumentError, Error, FileNotFound
+from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
@@ -71,10 +72,11 @@ class Writer:
     path : file name
         With a suffix of H5MD: .h5md, .h5, .hdf5.
     n_atoms : int
-        May be left out where mode="a" finds a file.
+        May be left out where `atoms` are given, and where mode="a" finds a file.
     mode : {"w", "a"}
         "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
-        compression and topology; `fields`, `dtype`, units, `max_error` and `cell` must agree with it where given.
+        compression and topology; `atoms`, `fields`, `dtype`, units, `max_error` and `cell` must agree with it where
+        given.
     overwrite : bool
         Let mode="w" replace an existing file.
     keep_partial : bool
@@ -179,6 +181,9 @@ class Writer:
             raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
         self._mode = mode
         check_format(self.path, "H5MD")
+        if atoms is not None:
+            atoms = _table(atoms, topology)
+            n_atoms = atoms.n_atoms if atoms is not None and n_atoms is None else n_atoms
         named = field_names(fields)
         kind = None if dtype is None else float_type(dtype)
         if mode == "a" and overwrite:
@@ -192,6 +197,8 @@ class Writer:
                 "time_unit": time_unit,
                 "max_error": None if max_error is None else (max_error, unit),
             }
+            if atoms is not None:
+                _check_atoms(self.path, particles, atoms)
             self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return
@@ -576,3 +583,16 @@ def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:
     if is_atom_group(topology):
         return Atoms.from_mdanalysis(topology)
     return (topology if isinstance(topology, Topology) else topology_of(topology)).atoms
+
+
+def _check_atoms(path: str, particles: str | None, atoms: Atoms) -> None:
+    """ArgumentError where a file that is appended to does not say of its atoms what the table says."""
+    known = h5md.atoms_of(path, h5md.H5mdOptions(particles=particles))
+    if known is None:
+        raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
+    # what a file does not hold, with a note when it was made
+    differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
+    if differ:
+        raise ArgumentError(
+            f"{path}: cannot append with atoms= whose {', '.join(differ)} differ from those of the file", path=path
+        )

@@ -399,6 +399,30 @@ def test_another_file_may_lend_its_atoms(tmp_path):
         _ = kn.open(tmp_path / "four.h5md", path, index="memory").atoms
 
 
+def test_frames_are_appended_to_the_same_atoms_only(tmp_path):
+    atoms = kn.Atoms(3, names=["C1", "O1", "O2"], masses=[12.0, np.nan, 16.0], ids=[1, 2, 2])
+    for step in range(3):
+        # the number of atoms is that of the table
+        with kn.Writer(tmp_path / "run.h5md", mode="a", atoms=atoms) as out:
+            out.write(np.zeros((3, 3)), step=step)
+    traj = kn.open(tmp_path / "run.h5md", index="memory")
+    assert traj.n_frames == 3 and traj.atoms == atoms.replace(ids=None)
+    before = (tmp_path / "run.h5md").read_bytes()
+    for other, message in (
+        (atoms.replace(masses=[12.0, 1.0, 16.0]), "atoms= whose masses differ from those of the file"),
+        (atoms.replace(charges=[0.0, 0.0, 0.0]), "atoms= whose charges differ"),
+        (kn.Atoms(4, names=["A"] * 4), "atoms= whose names differ"),
+        (kn.Atoms(4), "n_atoms=4, the file has 3"),
+    ):
+        with pytest.raises(kn.ArgumentError, match=f"cannot append with {message}"):
+            kn.Writer(tmp_path / "run.h5md", mode="a", atoms=other)
+    assert (tmp_path / "run.h5md").read_bytes() == before
+    with kn.Writer(tmp_path / "bare.h5md", 3) as out:
+        out.write(np.zeros((3, 3)))
+    with pytest.raises(kn.ArgumentError, match="cannot append with atoms=, the file says nothing of its atoms"):
+        kn.Writer(tmp_path / "bare.h5md", mode="a", atoms=atoms)
+
+
 def test_ids_that_are_not_unique_are_left_out(tmp_path):
     atoms = kn.Atoms(3, ids=[5, 6, 7], bonds=[[0, 1], [1, 2]])[[0, 1, 1]]
     with pytest.warns(kn.Note, match="ids of the table of atoms occur several times and are left out"):

@@ -61,6 +61,11 @@ class FileAtoms:
             notes.append(f"ids of {self.atoms.name} occur several times and are left out: those of a file are unique")
         return notes
 
+    @property
+    def stored(self) -> Atoms:
+        """The table that is read back."""
+        return self.atoms.replace(ids=None) if self._ids is None else self.atoms
+
     def write(self, root: h5py.Group, group: h5py.Group, dialect: Dialect) -> None:
         """Writes all of it into the particles group, and tuples into `connectivity` of the root."""
         self.write_columns(group, dialect)
