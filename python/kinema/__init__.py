@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from kinema.formats.salvage import Salvaged, salvage
     from kinema.frame import Block, Frame, Gap, Part
     from kinema.notes import Note
-    from kinema.opening import open
+    from kinema.opening import open, read_atoms
     from kinema.runners import Timings
+    from kinema.selection.atom_table import Atoms
     from kinema.selection.atoms import Selection
     from kinema.selection.frames import FrameSelection
     from kinema.selection.time_range import frames_between
@@ -61,6 +62,7 @@ __all__ = [
     "RMSF",
     "Analysis",
     "ArgumentError",
+    "Atoms",
     "Block",
     "CancelledError",
     "CheckReport",
@@ -104,6 +106,7 @@ __all__ = [
     "layout_of",
     "open",
     "output",
+    "read_atoms",
     "repack",
     "run",
     "runners",
@@ -147,8 +150,9 @@ _NAMES = {
     "kinema.formats.h5md.edit.split": ("Split", "split"),
     "kinema.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.notes": ("Note",),
-    "kinema.opening": ("open",),
+    "kinema.opening": ("open", "read_atoms"),
     "kinema.runners": ("Timings",),
+    "kinema.selection.atom_table": ("Atoms",),
     "kinema.selection.atoms": ("Selection",),
     "kinema.selection.frames": ("FrameSelection",),
     "kinema.selection.time_range": ("frames_between",),

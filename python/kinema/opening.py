@@ -15,17 +15,22 @@ from typing import Any, Literal, ParamSpec, cast
 from kinema import _core
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
-from kinema.files import file_names
+from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
+from kinema.frame import VECTOR_FIELDS
 from kinema.resources import default_open_files
+from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe
 from kinema.trajectory import Trajectory
 from kinema.writing.output_file import write_index
 
-__all__ = ["open"]
+__all__ = ["open", "read_atoms", "topology_of"]
 
 P = ParamSpec("P")
+
+# of the options of HDF5 files those that mean something, or nothing, for every format
+_OF_ALL_FORMATS = ("units", "axis", "absent")
 
 
 def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
@@ -119,17 +124,19 @@ def open(
         Both, and `dt`, are about the times that Kinema gives, those of observables included (but `dt`): orders of files
         follow from what is stored.
 
+    axis : {"positions", "velocities", "forces"}, optional
+        The quantity whose steps are the frames, where they were written at different strides; by default the first
+        of them that is there. One that the files do not have is refused.
+    absent : {"error", "nan", "hold"}
+        What a quantity gives in frames for which it was not written; it makes no difference for formats that have all
+        quantities in every frame, such as XTC and DCD.
+
     The others are for HDF5 files:
 
     particles : str, optional
         The particles group ("system"); needed where a file has several.
     dataset : str, optional
         A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
-    axis : {"positions", "velocities", "forces"}, optional
-        The quantity whose steps are the frames, where they were written at different strides; by default the first
-        of them that is there.
-    absent : {"error", "nan", "hold"}
-        What a quantity gives in frames for which it was not written.
     unwrap : bool
         Add the image vectors to the positions.
     root : str, optional
@@ -159,7 +166,7 @@ def open(
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
     factors = _unit_factors(units or {})
     _check_times(dt, time_offset, t0)
-    known = None if topology is None else topology if isinstance(topology, Topology) else Topology(topology)
+    known = None if topology is None else topology_of(topology)
     options = h5md.H5mdOptions(
         particles=particles,
         dataset=dataset,
@@ -197,11 +204,48 @@ def open(
     if units:
         stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
     if core.format != "H5MD":
-        if given := ", ".join(name for name in of_hdf5 if name != "units"):
+        if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
+        if axis is not None and axis not in core.fields:
+            vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
+            raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
         return Trajectory(core, known, opening=opening, stated=stated)
-    own = h5md.topology_source(names[0], options) if known is None else None
+    own = h5md.atoms_source(names[0], options) if known is None else None
     return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
+
+
+def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:
+    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory that says of its atoms itself, a
+    table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
+    if isinstance(source, Topology):
+        return source
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
+        own = h5md.atoms_source(source)
+        if own is not None:
+            return Topology(own)
+    return Topology(source)
+
+
+def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = None) -> Atoms:
+    """What is known of the atoms of a file: names, residues, masses, charges, bonds, ...
+
+    Parameters
+    ----------
+    source : path, or MDAnalysis Universe or AtomGroup
+        An HDF5 trajectory that says it itself (H5MD, MDTraj), or a topology that MDAnalysis reads.
+    particles : str, optional
+        The particles group of an H5MD file; needed where it has several.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, CorruptFileError, ArgumentError
+        ArgumentError also where the file says nothing of its atoms.
+    """
+    if is_atom_group(source):
+        return Atoms.from_mdanalysis(source)
+    if particles is None:
+        return topology_of(source).atoms
+    return Topology(h5md.atoms_source(source, h5md.H5mdOptions(particles=particles), always=True)).atoms
 
 
 @contextmanager

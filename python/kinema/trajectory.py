@@ -25,10 +25,11 @@ from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.selection import atoms as selection
+from kinema.selection.atom_table import Atoms
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
 from kinema.selection.gromacs_index import read_group
-from kinema.selection.topology import Topology, TopologySnapshot
+from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot
 from kinema.timings import Timings
 
@@ -78,7 +79,7 @@ class Trajectory:
         With the snapshot of the core (`_core.Trajectory.pack`) `from_snapshot` makes the same trajectory and opens no
         file.
         """
-        topology = None if self._topology is None else TopologySnapshot.of(self._topology)
+        topology = None if self._topology is None else self._topology.snapshot()
         return pickle.dumps((topology, self._hdf5, self._stated), protocol=pickle.HIGHEST_PROTOCOL)
 
     @classmethod
@@ -221,6 +222,21 @@ class Trajectory:
                 )
             self._topology_fits = True
         return self._topology
+
+    @property
+    def atoms(self) -> Atoms:
+        """What is known of the atoms: of the topology, or what an HDF5 file says itself. It is read now.
+
+            traj.atoms.masses, traj.atoms[traj.select("name CA")].resnames
+
+        Also of a view. Raises ArgumentError where nothing is known, and where the topology has another number of atoms.
+        """
+        topology = self.topology
+        if topology is None:
+            raise ArgumentError(
+                f"{self.paths[0]}: nothing is known of its atoms (names, masses, ...); open it with topology= (-s)"
+            )
+        return topology.atoms
 
     @property
     def topology_name(self) -> str | None:

@@ -115,6 +115,17 @@ def test_rmsf(run_kinema: Any, files: Any, tmp_path: Path, words: tuple[str, ...
     assert len(rows) == 1 + 214
 
 
+def test_atoms_of_an_index_group_are_given_in_its_order(run_kinema: Any, files: Any, tmp_path: Path) -> None:
+    files.ndx.write_text("[ order ]\n9 2 5 1\n[ sorted ]\n1 2 5 9\n")
+    rows = {}
+    for group in ("order", "sorted"):
+        output = tmp_path / f"{group}.csv"
+        succeeded(run_kinema("rmsf", "-f", files.dcd, "-n", files.ndx, "--group", group, "-o", output))
+        rows[group] = [line.split(",") for line in output.read_text().splitlines() if line[0].isdecimal()]
+    assert [row[0] for row in rows["order"]] == ["8", "1", "4", "0"]
+    assert sorted(rows["order"]) == rows["sorted"]
+
+
 def test_rgyr(run_kinema: Any, files: Any) -> None:
     done = run_kinema("rgyr", "-s", files.psf, "-f", files.dcd, "--select", "protein", "--json")
     assert json.loads(succeeded(done))["mean"] == pytest.approx(18.0, abs=3.0)

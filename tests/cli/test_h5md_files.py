@@ -1,10 +1,13 @@
 """The command line on H5MD files that bring their own topology, and on files that nothing can read."""
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import kinema as kn
 from kinema.testing.h5md_files import CASES
 
 
@@ -28,6 +31,32 @@ def test_no_topology_file_is_needed(gromacs, words):
     done = kinema(gromacs, words[0], "-f", "traj.h5md", *words[1:], "-o", "out.csv")
     assert done.returncode == 0, done.stderr
     assert len((gromacs / "out.csv").read_text().splitlines()) > 5
+
+
+def test_info_lists_what_is_known_of_the_atoms(gromacs):
+    done = kinema(gromacs, "info", "traj.h5md")
+    assert (
+        "atoms: names, elements, masses, charges, resids, resnames, resindices, segids, molnums, bonds; of traj.h5md\n"
+    ) in done.stdout
+    atoms = kn.Atoms(2, names=["A", "B"], masses=[1.0, 2.0], types=["a", "b"], guessed=["masses"])
+    with kn.Writer(gromacs / "own.h5md", 2, atoms=atoms) as out:
+        out.write(np.eye(2, 3))
+    assert "atoms: names, types, masses (guessed); of own.h5md\n" in kinema(gromacs, "info", "own.h5md").stdout
+    found = json.loads(kinema(gromacs, "info", "own.h5md", "--json").stdout)["atoms"]
+    assert found == {"from": "own.h5md", "columns": ["names", "types", "masses"], "guessed": ["masses"]}
+    with kn.Writer(gromacs / "bare.h5md", 2) as out:
+        out.write(np.eye(2, 3))
+    assert json.loads(kinema(gromacs, "info", "bare.h5md", "--json").stdout)["atoms"] is None
+    done = kinema(gromacs, "info", "bare.h5md", "-s", "own.h5md")
+    assert "atoms: names, types, masses (guessed); of own.h5md\n" in done.stdout
+
+
+def test_a_topology_without_a_column_is_named(gromacs):
+    with kn.Writer(gromacs / "named.h5md", 2, atoms=kn.Atoms(2, names=["A", "B"])) as out:
+        out.write(np.eye(2, 3))
+    done = kinema(gromacs, "rgyr", "-f", "named.h5md", "-o", "out.csv")
+    assert done.returncode == 2
+    assert "named.h5md has no masses" in done.stderr
 
 
 def test_a_cut_file_is_named(gromacs):

@@ -36,6 +36,26 @@ def test_a_run_from_indices_imports_little(small, tmp_path):
     assert found.stdout.strip() == ""
 
 
+WITH_MASSES = """
+import sys
+import numpy as np
+import kinema as kn
+from kinema.trajectory import Trajectory
+atoms = kn.Atoms(4, names=["A", "B", "C", "D"], masses=[1.0, 2.0, 3.0, 4.0])
+with kn.Writer(sys.argv[1], 4, atoms=atoms) as out:
+    out.write(np.random.default_rng(1).random((5, 4, 3)))
+traj = kn.open(sys.argv[1])
+assert kn.analysis.RadiusOfGyration(traj).run().results.rgyr.shape == (5, 3)
+# as for the ranks of MPI
+assert Trajectory.from_snapshot(traj.core, traj.snapshot()).atoms == atoms
+print(",".join(name for name in %r if name in sys.modules))
+"""
+
+
+def test_masses_of_a_file_need_no_mdanalysis(tmp_path):
+    assert run("-c", WITH_MASSES % (HEAVY,), str(tmp_path / "a.h5md")).stdout.strip() == ""
+
+
 def test_public_names():
     assert all(hasattr(kinema, name) for name in kinema.__all__)
     assert sorted(kinema.__all__) == sorted(set(kinema.__all__))
@@ -43,7 +63,8 @@ def test_public_names():
 
 
 @pytest.mark.parametrize(
-    "name", ["Trajectory", "RMSD", "RMSF", "RadiusOfGyration", "open", "run", "Selection", "Timings"]
+    "name",
+    ["Atoms", "Trajectory", "RMSD", "RMSF", "RadiusOfGyration", "open", "read_atoms", "run", "Selection", "Timings"],
 )
 def test_public_things_are_documented(name):
     thing = getattr(kinema, name)

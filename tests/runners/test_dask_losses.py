@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client
+from kinema.runners.task_times import TaskTimes
 
 import kinema as kn
 from kinema.analysis import Analysis
@@ -23,7 +24,6 @@ from kinema.execution.checkpoint.file import load
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
-from kinema.runners.task_times import TaskTimes
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import slow_corner

@@ -54,7 +54,7 @@ for names, some in ((("md.dcd", "top.psf"), "protein and name CA"), (("md.h5md",
     # one rank reads all frames
     kn.run(made, runner=mpi, workers=1)
     told = [traj.n_frames, traj.n_atoms, traj.format, traj.fields, traj.dt, traj.times.tobytes(), str(traj.parts),
-            traj.topology.masses(np.arange(5)).tolist(), made[0].selection.indices.tobytes()]
+            traj.atoms.masses[:5].tolist(), made[0].selection.indices.tobytes()]
     told += [np.asarray(one.results[name]).tobytes() for one in made for name in one.results]
     assert all(one == told for one in MPI.COMM_WORLD.allgather(told))
     if rank == 0:

@@ -43,7 +43,7 @@ def weights_of(
             raise ArgumentError(
                 f"{what}='mass' needs a topology: open the trajectory with topology=, or give {what}=None or an array"
             )
-        return topology.masses(selection.indices)
+        return topology.atoms[selection.indices].mass_weights()
     try:
         values = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):

@@ -72,7 +72,7 @@ class Custom(Analysis):
     trajectory : Trajectory
     kernel : PythonKernel
     select : as `Trajectory.select`
-        Atoms that the kernel sees; None: all.
+        Atoms that the kernel sees, in this order, one that is named several times as often; None: all.
 
     After `run`
     -----------
@@ -85,7 +85,6 @@ class Custom(Analysis):
         selection = select_atoms(trajectory, select)
         super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": describe(selection)})
         self._kernel = kernel
-        selection.check_unique()
         trajectory.check_fields(kernel.fields)
 
     def _passes(self, frames: FrameSelection) -> Passes:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
 
 __all__ = ["AtomsOf", "compare_atoms"]
@@ -38,28 +39,28 @@ class AtomsOf:
             return False
         return np.array_equal(self.indices, other.indices)
 
+    @property
+    def atoms(self) -> Atoms | None:
+        """What is known of these atoms; None without a topology."""
+        return None if self.topology is None else self.topology.atoms[self.indices]
+
     def masses(self) -> NDArray[np.float64] | None:
         """(n,) in u, zero where unknown; None where there are none."""
-        return None if self.topology is None else self.topology.stated_masses(self.indices)
+        return None if self.atoms is None else self.atoms.get("masses")
 
     def names(self) -> list[NDArray[np.str_]] | None:
         """Atom names and, where there are any, residue names, (n,) each; None without atom names."""
-        names = None if self.topology is None else self.topology.names(self.indices)
-        if self.topology is None or names is None:
-            return None
-        residue_names = self.topology.residue_names(self.indices)
-        return [names] if residue_names is None else [names, residue_names]
+        known = [] if self.atoms is None else [self.atoms.get("names"), self.atoms.get("resnames")]
+        return None if not known or known[0] is None else [values for values in known if values is not None]
 
     def describe(self, position: int) -> str:
         """One of the atoms: number, name, residue, mass, file."""
-        number = int(self.indices[position])
         assert self.topology is not None, "atoms that differ have a topology"
-        one = np.array([number])
-        words = [str(values[0]) for values in AtomsOf(one, self.topology, self.label).names() or []]
-        residue = self.topology.residue_ids(one)
-        words += [] if residue is None else [str(int(residue[0]))]
-        mass = self.topology.stated_masses(one)
-        words += [] if mass is None else [f"mass {mass[0]:.7g}"]
+        number = int(self.indices[position])
+        one = self.topology.atoms[[number]]
+        words = [str(values[0]) for values in map(one.get, ("names", "resnames", "resids")) if values is not None]
+        masses = one.get("masses")
+        words += [] if masses is None else [f"mass {masses[0]:.7g}"]
         return f"atom {number + 1} of {self.label} ({' '.join(words)})"
 
 
@@ -103,8 +104,8 @@ def compare_atoms(own: AtomsOf, reference: AtomsOf, match: str, tol_mass: float)
     _refuse(own, reference, differ, match)
     notes = []
     for one in (own, reference):
-        if one.topology is not None:
-            notes += [f"match by masses: {note}" for note in one.topology.mass_notes(one.indices)]
+        if one.atoms is not None:
+            notes += [f"match by masses: {note}" for note in one.atoms.mass_notes()]
     if unknown.any():
         how = "by their names" if by_names else "not at all"
         notes.append(f"{int(unknown.sum())} atoms of the reference {reference.label} without mass were compared {how}")

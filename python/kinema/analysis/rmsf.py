@@ -131,12 +131,17 @@ class RMSF(Analysis):
         topology = self.trajectory.topology
         if topology is None:
             raise ArgumentError("by='residue' needs residues: open the trajectory with topology=, or leave it out")
-        atoms = self.selection.indices
-        found, first, rows = np.unique(topology.residue_indices(atoms), return_index=True, return_inverse=True)
-        numbers, names = topology.residue_ids(atoms[first]), topology.residue_names(atoms[first])
+        atoms = topology.atoms
+        indices = self.selection.indices
+        residues = atoms.get("resindices")
+        if residues is None:
+            raise ArgumentError(f"by='residue' needs residues, {topology.name} has none; leave it out")
+        found, first, rows = np.unique(residues[indices], return_index=True, return_inverse=True)
+        heads = atoms[indices[first]]
+        numbers, names = heads.get("resids"), heads.get("resnames")
         columns = [Column("residue", found + 1 if numbers is None else numbers)]
         columns += [] if names is None else [Column("residue name", names)]
-        segments = topology.segment_names(atoms[first])
+        segments = heads.get("segids")
         columns += [] if segments is None or len(set(segments)) == 1 else [Column("segment", segments)]
         return rows, (*columns, Column("atoms", np.bincount(rows)))
 
@@ -163,7 +168,8 @@ def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[n
     if topology is None:
         return []
     columns = [Column("name", names)]
-    residues, residue_names = topology.residue_ids(indices), topology.residue_names(indices)
+    atoms = topology.atoms[indices]
+    residues, residue_names = atoms.get("resids"), atoms.get("resnames")
     columns += [] if residues is None else [Column("residue", residues)]
     columns += [] if residue_names is None else [Column("residue name", residue_names)]
     return columns

@@ -70,7 +70,7 @@ Files = Annotated[
 ]
 Topology = Annotated[
     Path | None,
-    typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, ...): atom names, masses."),
+    typer.Option("-s", "--topology", help="Topology (PSF, GRO, PDB, TPR, H5MD, ...): atom names, masses."),
 ]
 Trajectories = Annotated[
     list[Path] | None,

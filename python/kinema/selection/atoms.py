@@ -153,7 +153,7 @@ def _from_string(select: str, n_atoms: int, topology: Topology | None) -> Select
         raise ArgumentError(
             f"selection {select!r} names no atoms of {topology.name}; compare its atom and residue names"
         )
-    return from_indices(indices, n_atoms, select, topology.names(indices), select)
+    return from_indices(indices, n_atoms, select, topology.atoms[indices].get("names"), select)
 
 
 def _from_atom_group(group: Any, n_atoms: int) -> Selection:

@@ -1,6 +1,7 @@
-"""Topologies and the selection language: names, masses, and selection strings to atom indices.
+"""Topologies and the selection language: tables of atoms, and selection strings to atom indices.
 
-Both come from MDAnalysis, which is imported when a topology is first used and not before.
+Both come from MDAnalysis, which is imported when a topology is first used and not before; the table of an HDF5 file is
+read without it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
 from kinema.files import check_regular
 from kinema.notes import emit
 from kinema.resources import physical_memory
-from kinema.selection.universe import import_mdanalysis
+from kinema.selection.atom_table import Atoms
+from kinema.selection.universe import import_mdanalysis, universe_of
 
 __all__ = [
     "GEOMETRIC_KEYWORDS",
+    "AtomsSource",
     "Topology",
     "TopologySnapshot",
     "UniverseSource",
@@ -43,8 +46,6 @@ _TRAJECTORIES = (
     *(".xtc", ".trr", ".dcd", ".tng", ".gsd", ".nc", ".ncdf", ".netcdf", ".trz", ".h5md", ".h5"),
     *(".lammpsdump", ".dump", ".lammpstrj", ".xyz", ".arc", ".history"),
 )
-# of the types that a note on masses names
-_SHOWN_TYPES = 8
 _COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
 _HINT = (
     "its atoms change with the frame and Kinema does not freeze them silently; "
@@ -54,8 +55,20 @@ _HINT = (
 
 
 @runtime_checkable
+class AtomsSource(Protocol):
+    """A source that reads a table of atoms when it is first needed, such as what an H5MD file says of its atoms."""
+
+    @property
+    def name(self) -> str:
+        """Of the file, for messages."""
+
+    def read_atoms(self) -> Atoms:
+        """The table."""
+
+
+@runtime_checkable
 class UniverseSource(Protocol):
-    """A source that makes a Universe when it is first needed, such as the topology within an H5MD file."""
+    """A source that makes a Universe when it is first needed, such as a topology file in another process."""
 
     @property
     def name(self) -> str:
@@ -115,139 +128,112 @@ class _TopologyFile:
 
 
 class Topology:
-    """Atoms with names and masses, from a file that MDAnalysis reads, a Universe, or what makes one.
+    """What is known of atoms, and their selection by strings: of a file that MDAnalysis reads, a Universe, a table of
+    atoms, or what makes one of these.
 
     That a file exists is checked at once; it is read when it is first used.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | UniverseSource | Any) -> None:
+    def __init__(self, source: str | os.PathLike[str] | Atoms | AtomsSource | UniverseSource | Any) -> None:
         self._universe: Any = None
+        self._atoms: Atoms | None = None
         self._seconds = 0.0
-        self._source: UniverseSource | None = None
+        self._source: AtomsSource | UniverseSource | None = None
         self._origin: object = source
         self._of_universe = False
+        if isinstance(source, Atoms):
+            self._atoms = source
+            self.name = source.name
+            return
         if is_universe(source):
             self._universe = source
             self._of_universe = True
             filename = getattr(source, "filename", None)
             self.name = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the universe"
             return
-        if isinstance(source, UniverseSource):
+        if isinstance(source, (AtomsSource, UniverseSource)):
             self._source = source
             self.name = source.name
             return
         if isinstance(source, bytes) or not isinstance(source, (str, os.PathLike)):
-            raise ArgumentError(f"topology is a file name or an MDAnalysis Universe, found {type(source).__name__}")
+            raise ArgumentError(
+                f"topology is a file name, an MDAnalysis Universe or a table of atoms, found {type(source).__name__}"
+            )
         self.name = os.fspath(source)
         self._origin = os.path.abspath(self.name)
         _check_readable(self.name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # of a Universe its atoms; of a file its path and fingerprint: unpickling reads nothing
-        source: UniverseSource | None = self._source
+        # of a Universe its atoms, of a table all of it; of a file its path and fingerprint: unpickling reads nothing
+        source = self._source
+        table = self._atoms if isinstance(self._origin, Atoms) else None
         if self._of_universe:
             source = TopologySnapshot.of(self)
-        elif source is None:
+        elif source is None and table is None:
             source = _TopologyFile.of(self.name)
-        return self.__dict__ | {"_universe": None, "_seconds": 0.0, "_source": source, "_of_universe": False}
+        changed = {"_universe": None, "_atoms": table, "_seconds": 0.0, "_source": source, "_of_universe": False}
+        return self.__dict__ | changed
 
     @property
     def universe(self) -> Any:
         """The MDAnalysis Universe; ArgumentError where MDAnalysis cannot read the file."""
         if self._universe is None:
+            table = self._table()
             began = time.perf_counter()
-            self._universe = _load(self.name) if self._source is None else self._source.to_universe()
-            self._seconds = time.perf_counter() - began
+            if table is not None:
+                self._universe = universe_of(table)
+            else:
+                source = self._source
+                self._universe = source.to_universe() if isinstance(source, UniverseSource) else _load(self.name)
+            self._seconds += time.perf_counter() - began
         return self._universe
+
+    @property
+    def atoms(self) -> Atoms:
+        """The table of all atoms; ArgumentError where there is none in the file.
+
+        Masses that a table of a file does not have are guessed by MDAnalysis where it has elements, when they are
+        first needed.
+        """
+        table = self._table()
+        if table is None:
+            # of a Universe anew: it may have been changed
+            return Atoms.from_mdanalysis(self.universe, name=self.name)
+        if "masses" in table.columns or "elements" not in table.columns:
+            return table
+        return table.with_guessed(masses=lambda: self.universe.atoms.masses)
+
+    def _table(self) -> Atoms | None:
+        """The table that this is made of; None where it is made of a Universe."""
+        if self._atoms is None and isinstance(self._source, AtomsSource):
+            began = time.perf_counter()
+            self._atoms = self._source.read_atoms()
+            self._seconds += time.perf_counter() - began
+            emit(self._atoms.notes)
+        return self._atoms
 
     def same_source(self, other: Topology) -> bool:
         """Whether both are of the same file, Universe or other source."""
         return bool(self._origin == other._origin)
 
+    def snapshot(self) -> Atoms | TopologySnapshot:
+        """What makes the same topology in another process; it is read now. An error of reading it is raised there."""
+        try:
+            table = self._table()
+        except Exception as error:
+            return TopologySnapshot(self.name, b"", error)
+        return TopologySnapshot.of(self) if table is None else table
+
     @property
     def seconds(self) -> float:
-        """Seconds that reading it took, with the import of MDAnalysis; 0 for one that has not been read."""
+        """Seconds that reading it took, also with the import of MDAnalysis; 0 for one that has not been read."""
         return self._seconds
 
     @property
     def n_atoms(self) -> int:
         """Number of atoms."""
-        return int(self.universe.atoms.n_atoms)
-
-    def masses(self, indices: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Masses of these atoms as weights, (n,) float64 in u. Emits `mass_notes`.
-
-        ArgumentError where the topology has none, where one is below zero, and where all are zero.
-        """
-        masses = self.stated_masses(indices)
-        if masses is None:
-            raise ArgumentError(
-                f"{self.name} has no masses; give weights=None or an array of one weight an atom", path=self.name
-            )
-        if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
-            raise ArgumentError(
-                f"{self.name}: masses of the selected atoms are not usable (negative, not a number, or all zero); "
-                "give weights=None or an array of one weight an atom",
-                path=self.name,
-            )
-        emit(self.mass_notes(indices))
-        return masses
-
-    def stated_masses(self, indices: NDArray[Any]) -> NDArray[np.float64] | None:
-        """Masses of these atoms, (n,) float64 in u, as MDAnalysis gives them; None where there are none."""
-        masses = getattr(self.universe.atoms, "masses", None)
-        return None if masses is None else np.asarray(masses, dtype=np.float64)[indices]
-
-    def mass_notes(self, indices: NDArray[Any]) -> list[str]:
-        """What a user of these masses must know: that MDAnalysis guessed them, and for which atoms they are zero."""
-        masses = self.stated_masses(indices)
-        if masses is None:
-            return []
-        notes = []
-        if getattr(getattr(self.universe._topology, "masses", None), "is_guessed", False):
-            known = np.asarray(indices)[masses != 0]
-            if known.size:
-                notes.append(
-                    f"{self.name}: masses of {_atoms(known.size)} were guessed by MDAnalysis, {self._types(known)}"
-                )
-        zero = np.asarray(indices)[masses == 0]
-        if zero.size:
-            notes.append(f"{self.name}: masses of {_atoms(zero.size)} are zero, {self._types(zero)}")
-        return notes
-
-    def _types(self, indices: NDArray[Any]) -> str:
-        """The types of these atoms (their names where there are none), the first in alphabetical order."""
-        kind, values = "types", self._attribute("types", indices)
-        if values is None:
-            kind, values = "names", self._attribute("names", indices)
-        if values is None:
-            return "of no known type"
-        distinct = np.unique(values)
-        shown = ", ".join(str(value) or "''" for value in distinct[:_SHOWN_TYPES])
-        more = f" and {len(distinct) - _SHOWN_TYPES} more" if len(distinct) > _SHOWN_TYPES else ""
-        return f"{kind[:-1] if len(distinct) == 1 else kind} {shown}{more}"
-
-    def names(self, indices: NDArray[Any]) -> NDArray[np.str_] | None:
-        """Names of these atoms, (n,); None where the topology has none."""
-        return self._attribute("names", indices)
-
-    def residue_names(self, indices: NDArray[Any]) -> NDArray[np.str_] | None:
-        """Residue names of these atoms, (n,); None where the topology has none."""
-        return self._attribute("resnames", indices)
-
-    def residue_ids(self, indices: NDArray[Any]) -> NDArray[np.int64] | None:
-        """Residue numbers of these atoms, (n,); None where the topology has none."""
-        numbers = getattr(self.universe.atoms, "resids", None)
-        return None if numbers is None else np.asarray(numbers, dtype=np.int64)[indices]
-
-    def residue_indices(self, indices: NDArray[Any]) -> NDArray[np.int64]:
-        """Which of the topology's residues each of these atoms is in, (n,), from 0."""
-        residues: NDArray[np.int64] = np.asarray(self.universe.atoms.resindices, dtype=np.int64)[indices]
-        return residues
-
-    def segment_names(self, indices: NDArray[Any]) -> NDArray[np.str_] | None:
-        """Names of the segments (chains) of these atoms, (n,); None where the topology has none."""
-        return self._attribute("segids", indices)
+        table = self._table()
+        return int(self.universe.atoms.n_atoms) if table is None else table.n_atoms
 
     def select(self, selection: str) -> NDArray[np.int64]:
         """Ascending indices of the atoms that a selection string of MDAnalysis names; may be none.
@@ -265,14 +251,6 @@ class Topology:
                     path=self.name,
                 ) from None
             raise _not_understood(selection, error) from None
-
-    def _attribute(self, name: str, indices: NDArray[Any]) -> NDArray[np.str_] | None:
-        values = getattr(self.universe.atoms, name, None)
-        return None if values is None else np.asarray(values[indices], dtype=np.str_)
-
-
-def _atoms(number: int) -> str:
-    return f"{number} atom{'' if number == 1 else 's'}"
 
 
 def is_universe(value: object) -> bool:

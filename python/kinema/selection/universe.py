@@ -10,10 +10,13 @@ import threading
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.selection.atom_table import TUPLES, Atoms
 
-__all__ = ["files_of_universe", "import_mdanalysis", "options_of_universe"]
+__all__ = ["files_of_universe", "import_mdanalysis", "options_of_universe", "universe_of"]
 
 _IMPORTING = threading.Lock()
 
@@ -28,6 +31,58 @@ def import_mdanalysis() -> ModuleType:
         import MDAnalysis
     module: ModuleType = MDAnalysis
     return module
+
+
+def universe_of(atoms: Atoms) -> Any:
+    """An MDAnalysis Universe with these atoms and no coordinates.
+
+    Masses that are missing are guessed by MDAnalysis where elements are known. What a residue or segment has is that of
+    its first atom.
+    """
+    mda = import_mdanalysis()
+    from MDAnalysis.core.topologyattrs import Atomtypes, Elements, Masses
+
+    can_be_guessed = {"types": Atomtypes, "elements": Elements, "masses": Masses}
+    indices = atoms.get("resindices")
+    if indices is None:
+        indices = np.zeros(atoms.n_atoms, np.int64)
+    _, first, residues = np.unique(indices, return_index=True, return_inverse=True)
+    named = atoms.get("segids")
+    segments, segindices = np.unique(
+        np.array(["SYSTEM"] * len(first)) if named is None else named[first], return_inverse=True
+    )
+    universe = mda.Universe.empty(
+        atoms.n_atoms,
+        n_residues=len(first),
+        n_segments=len(segments),
+        atom_resindex=residues,
+        residue_segindex=segindices,
+    )
+    universe.filename = atoms.name
+    for column in atoms.columns:
+        values = atoms.get(column)
+        if values is None or column in ("resindices", "segids"):
+            continue
+        if column in TUPLES:
+            universe.add_TopologyAttr(column, [tuple(row) for row in values.tolist()])
+            continue
+        if column in ("resids", "resnames", "icodes", "molnums"):
+            values = values[first]
+        # a copy: what users set of a Universe is not the table's
+        plain = values.astype(object if values.dtype.kind == "U" else values.dtype)
+        if column in atoms.guessed and column in can_be_guessed:
+            universe.add_TopologyAttr(can_be_guessed[column](plain, guessed=True))
+            continue
+        universe.add_TopologyAttr(column, plain)
+        if column == "resids":
+            universe.add_TopologyAttr("resnums", plain.copy())
+    universe.add_TopologyAttr("segids", segments.astype(object))
+    elements = atoms.get("elements")
+    if "types" not in atoms.columns and elements is not None:
+        universe.add_TopologyAttr("types", elements.astype(object))
+    if "masses" not in atoms.columns and elements is not None:
+        universe.guess_TopologyAttrs(to_guess=["masses"])
+    return universe
 
 
 def files_of_universe(universe: Any) -> list[str]:

@@ -7,7 +7,7 @@ from kinema.testing.formats import FormatTests, Golden
 from kinema.testing.kernels import KernelTests
 from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
-from kinema.testing.strategies import atom_choices, frame_choices, trajectories
+from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
 from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_xtc
 
@@ -19,6 +19,7 @@ __all__ = [
     "RunnerTests",
     "Synthetic",
     "atom_choices",
+    "atom_tables",
     "dcd_bytes",
     "frame_choices",
     "open_recorded",

@@ -133,6 +133,35 @@ class FormatTests:
         if cells:
             np.testing.assert_allclose(found["cells"], made.cells[chosen], rtol=0, atol=1e-3)
 
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_atoms_are_given_in_the_order_that_was_asked_for(self, tmp_path: Path, dtype: str) -> None:
+        _, traj = self._made(tmp_path, 23)
+        order = [7, 2, 2, 8, 0, 7]
+        (tmp_path / "index.ndx").write_text(f"[ order ]\n{' '.join(str(atom + 1) for atom in order)}\n")
+        whole = traj.read(dtype=dtype)[:, order]
+        for select in (order, np.array(order, np.int16), traj.select(index_file=tmp_path / "index.ndx")):
+            np.testing.assert_array_equal(traj.read(select=select, dtype=dtype), whole)
+            np.testing.assert_array_equal(traj.read([5, 3, 3], select, dtype=dtype), whole[[5, 3, 3]])
+            memory = WORKING_MEMORY + 16 * frame_bytes(len(order), 1, 8)
+            for block in traj.blocks(memory=memory, select=select, dtype=dtype):
+                np.testing.assert_array_equal(block.positions, whole[block.frames.astype(np.int64)])
+        # analyses see them so as well; those of Kinema refuse an atom that is named twice
+        seen = kn.analysis.from_function(lambda frame: frame.positions, traj, order).run()
+        np.testing.assert_array_equal(seen.results.values, traj.read(select=order))
+
+    def test_rules_for_absent_quantities_are_those_of_all_formats(self, tmp_path: Path) -> None:
+        _, traj = self._made(tmp_path, 5)
+        rules: list[dict[str, Any]] = [{"absent": "nan"}, {"absent": "hold"}, {"axis": "positions"}]
+        for options in rules:
+            same = kn.open(traj.paths[0], index="memory", **options)
+            np.testing.assert_array_equal(same.read(), traj.read())
+            assert dict(same.stated) == options
+        missing = next(name for name in ("forces", "velocities") if name not in traj.fields)
+        with pytest.raises(kn.ArgumentError, match=f"has no {missing} for axis=, only positions"):
+            kn.open(traj.paths[0], axis=missing)
+        with pytest.raises(kn.ArgumentError, match="absent"):
+            kn.open(traj.paths[0], absent="zero")
+
     def test_few_atoms_of_a_frame_touch_its_bytes_only(self, tmp_path: Path) -> None:
         path = tmp_path / f"large{self.suffix}"
         positions = random_walk(9, 20_000)

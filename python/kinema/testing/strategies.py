@@ -1,6 +1,6 @@
-"""Hypothesis strategies: synthetic trajectories, and every way to choose frames and atoms of one.
+"""Hypothesis strategies: synthetic trajectories, every way to choose frames and atoms of one, and tables of atoms.
 
-Shrinking works towards few frames, few atoms and no cell.
+Shrinking works towards few frames, few atoms, no cell and few columns.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from kinema.selection.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.testing.synthetic import Synthetic, synthetic
 
-__all__ = ["atom_choices", "frame_choices", "trajectories"]
+__all__ = ["atom_choices", "atom_tables", "frame_choices", "trajectories"]
+
+# names, elements known and not, and any text; HDF5 ends a text at a zero character
+_WORDS = st.sampled_from(["CA", "C", "Cl", "CL", "H", "", "ALA", "X"]) | st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5
+)
+_NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 4)
 
 
 @st.composite
@@ -53,3 +60,25 @@ def atom_choices(draw: st.DrawFn, n_atoms: int) -> Any:
     indices = st.lists(st.integers(0, n_atoms - 1), min_size=1, max_size=2 * n_atoms)
     masks = st.lists(st.booleans(), min_size=n_atoms, max_size=n_atoms).filter(any)
     return draw(st.none() | indices.map(np.array) | masks.map(np.array))
+
+
+@st.composite
+def atom_tables(draw: st.DrawFn, *, max_atoms: int = 8, unique_ids: bool = True) -> Atoms:
+    """Tables with any columns, none of them at the least; masses and charges may be NaN or infinite."""
+    n_atoms = draw(st.integers(1, max_atoms))
+    kinds: dict[type[Any], st.SearchStrategy[Any]] = {
+        np.str_: _WORDS,
+        np.int64: _NUMBERS,
+        np.float64: st.floats(width=64),
+    }
+    columns: dict[str, Any] = {}
+    for column in draw(st.lists(st.sampled_from(list(COLUMNS)), unique=True)):
+        if column in TUPLES:
+            rows = st.lists(st.integers(0, n_atoms - 1), min_size=TUPLES[column], max_size=TUPLES[column])
+            columns[column] = np.array(draw(st.lists(rows, max_size=5)), dtype=np.int64).reshape(-1, TUPLES[column])
+            continue
+        unique = unique_ids and column == "ids"
+        values = draw(st.lists(kinds[COLUMNS[column]], min_size=n_atoms, max_size=n_atoms, unique=unique))
+        columns[column] = np.array(values, dtype=COLUMNS[column])
+    guessed = draw(st.lists(st.sampled_from(list(columns)), unique=True)) if columns else []
+    return Atoms(n_atoms, name="a drawn table", guessed=guessed, **columns)

@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema._core import __version__
 from kinema.choices import renamed
 from kinema.errors import ArgumentError, Error, FileNotFound
+from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile
+from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
 from kinema.formats.h5md.write.observables import ObservableWriter, create_fixed_observable, open_observable
@@ -32,7 +34,6 @@ from kinema.formats.h5md.write.options import (
     group_name,
     whole_number,
 )
-from kinema.formats.h5md.write.particles import particles as constant_elements
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
@@ -41,8 +42,10 @@ from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.frame import Block, Frame
 from kinema.notes import emit
+from kinema.opening import topology_of
 from kinema.resources import worker_count
-from kinema.selection.topology import Topology, is_atom_group, is_universe
+from kinema.selection.atom_table import Atoms
+from kinema.selection.topology import Topology, is_atom_group
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 
 __all__ = ["Writer"]
@@ -69,10 +72,11 @@ class Writer:
     path : file name
         With a suffix of H5MD: .h5md, .h5, .hdf5.
     n_atoms : int
-        May be left out where mode="a" finds a file.
+        May be left out where `atoms` are given, and where mode="a" finds a file.
     mode : {"w", "a"}
         "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
-        compression and topology; `fields`, `dtype`, units, `max_error` and `cell` must agree with it where given.
+        compression and topology; `atoms`, `fields`, `dtype`, units, `max_error` and `cell` must agree with it where
+        given.
     overwrite : bool
         Let mode="w" replace an existing file.
     keep_partial : bool
@@ -104,8 +108,11 @@ class Writer:
         A box that does not change; otherwise each frame brings its own, or none does.
     boundary : "periodic", "none", or three of these
         By default periodic where there is a cell.
+    atoms : kinema.Atoms
+        Names, residues, masses, charges, species (elements, or else types), identifiers and bonds of the atoms.
+        `Trajectory.atoms` and `read_atoms` give back the same table. Guessed columns are marked as such, with a note.
     topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
-        Where masses, charges, species (elements, or else types) and bonds are taken from.
+        Where these are taken from instead.
     masses, charges, species, ids, bonds : arrays
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
@@ -145,6 +152,7 @@ class Writer:
         time_unit: str | None = None,
         cell: ArrayLike | None = None,
         boundary: str | Sequence[str] | None = None,
+        atoms: Atoms | None = None,
         topology: Any = None,
         masses: ArrayLike | None = None,
         charges: ArrayLike | None = None,
@@ -173,6 +181,9 @@ class Writer:
             raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
         self._mode = mode
         check_format(self.path, "H5MD")
+        if atoms is not None:
+            atoms = _table(atoms, topology)
+            n_atoms = atoms.n_atoms if atoms is not None and n_atoms is None else n_atoms
         named = field_names(fields)
         kind = None if dtype is None else float_type(dtype)
         if mode == "a" and overwrite:
@@ -186,6 +197,8 @@ class Writer:
                 "time_unit": time_unit,
                 "max_error": None if max_error is None else (max_error, unit),
             }
+            if atoms is not None:
+                _check_atoms(self.path, particles, atoms)
             self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return
@@ -204,9 +217,9 @@ class Writer:
             units=units,
             cell=None if cell is None else fixed_cell(cell),
             boundary=boundary_of(boundary),
-            particles=constant_elements(
+            atoms=file_atoms(
                 n_atoms,
-                atoms=None if topology is None else _atoms(topology),
+                atoms=_table(atoms, topology),
                 masses=masses,
                 charges=charges,
                 species=species,
@@ -228,8 +241,10 @@ class Writer:
         self._closed = False
         with self._all_or_nothing():
             write_head(self._h5, self._options.origin, self._dialect)
+        notes = self._options.atoms.notes()
         if max_error is not None and compression is None:
-            emit([f"{self.path}: {NOT_COMPRESSED}"])
+            notes.append(NOT_COMPRESSED)
+        emit(f"{self.path}: {note}" for note in notes)
 
     @classmethod
     def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
@@ -554,10 +569,30 @@ class Writer:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
 
-def _atoms(topology: Any) -> Any:
-    """The AtomGroup of an AtomGroup, a Universe, a `Topology` or a file's name."""
+def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:
+    """The table that was given, or that of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    if atoms is not None and topology is not None:
+        raise ArgumentError("atoms= and topology= cannot be combined; give one of them")
+    if atoms is not None and not isinstance(atoms, Atoms):
+        raise ArgumentError(
+            f"atoms is a table of the class Atoms, found {type(atoms).__name__}; a Universe, an AtomGroup or a file is "
+            "given as topology="
+        )
+    if atoms is not None or topology is None:
+        return atoms
     if is_atom_group(topology):
-        return topology
-    if is_universe(topology):
-        return topology.atoms
-    return (topology if isinstance(topology, Topology) else Topology(topology)).universe.atoms
+        return Atoms.from_mdanalysis(topology)
+    return (topology if isinstance(topology, Topology) else topology_of(topology)).atoms
+
+
+def _check_atoms(path: str, particles: str | None, atoms: Atoms) -> None:
+    """ArgumentError where a file that is appended to does not say of its atoms what the table says."""
+    known = h5md.atoms_of(path, h5md.H5mdOptions(particles=particles))
+    if known is None:
+        raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
+    # what a file does not hold, with a note when it was made
+    differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
+    if differ:
+        raise ArgumentError(
+            f"{path}: cannot append with atoms= whose {', '.join(differ)} differ from those of the file", path=path
+        )

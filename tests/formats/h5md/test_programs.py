@@ -58,7 +58,7 @@ def test_files_of_pyh5md(tmp_path):
     assert traj.steps.tolist() == [10, 15, 20, 25]
     assert traj.times.tolist() == [1.0, 1.5, 2.0, 2.5]
     assert traj.observables["energy"].read().tolist() == [0, 2, 4, 6]
-    assert traj.topology.masses(np.arange(N)).tolist() == [1, 2, 3, 4, 5]
+    assert traj.atoms.masses.tolist() == [1, 2, 3, 4, 5]
 
 
 def test_sample_of_gromacs():

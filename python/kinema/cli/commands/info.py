@@ -24,8 +24,8 @@ def info(
 ) -> None:
     """Format, atoms, frames, times and parts of a trajectory; several files are its parts.
 
-    Of H5MD files also groups, units, chunks, filters, and what their layout costs. --select says how many atoms that
-    is, and what reading them costs.
+    Of H5MD files also what they say of their atoms, groups, units, chunks, filters, and what their layout costs. A
+    topology says what is known of the atoms. --select says how many atoms that is, and what reading them costs.
     """
     import kinema as kn
     from kinema.errors import ArgumentError
@@ -139,6 +139,15 @@ def _facts(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> dict[str, A
     return facts | ({"layouts": [layout.as_dict() for layout in layouts]} if layouts else {})
 
 
+def _atoms(traj: Any) -> Any:
+    """The table of what is known of the atoms; None without a topology."""
+    return None if traj.topology_name is None else traj.atoms
+
+
+def _atom_facts(atoms: Any) -> dict[str, Any]:
+    return {"from": atoms.name, "columns": list(atoms.columns), "guessed": sorted(atoms.guessed)}
+
+
 def _trajectory_facts(traj: Any) -> dict[str, Any]:
     return {
         "format": traj.format,
@@ -149,6 +158,7 @@ def _trajectory_facts(traj: Any) -> dict[str, Any]:
         "units": dict(traj.units),
         "boxes": _boxes(traj),
         "stated": dict(traj.stated),
+        "atoms": None if (atoms := _atoms(traj)) is None else _atom_facts(atoms),
         "parts": [dataclasses.asdict(part) for part in traj.parts],
         "gaps": [dataclasses.asdict(gap) for gap in traj.gaps],
     }
@@ -176,6 +186,10 @@ def _trajectory_lines(traj: Any) -> list[str]:
         f"fields: {', '.join(traj.fields)}",
     ]
     lines.append(f"box: {', then '.join(map(_box_text, _boxes(traj)))}")
+    atoms = _atoms(traj)
+    if atoms is not None:
+        columns = [f"{name} (guessed)" if name in atoms.guessed else name for name in atoms.columns]
+        lines.append(f"atoms: {', '.join(columns) or 'nothing is known'}; of {atoms.name}")
     if traj.stated:
         lines.append(f"stated: {', '.join(f'{name} {value}' for name, value in traj.stated.items())}")
     for part in traj.parts:

@@ -12,9 +12,10 @@ from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 
 if TYPE_CHECKING:
+    from kinema.formats.h5md.read.atoms import H5mdAtoms
     from kinema.formats.h5md.read.groups import GroupSummary
     from kinema.formats.h5md.read.observables import Observables
-    from kinema.formats.h5md.read.topology import H5mdTopology, TopologySource
+    from kinema.selection.atom_table import Atoms
 
 __all__ = [
     "FieldDescription",
@@ -22,11 +23,11 @@ __all__ = [
     "H5mdOptions",
     "Quantity",
     "StoredDataset",
+    "atoms_of",
+    "atoms_source",
     "describe",
     "groups_of",
     "observables_of",
-    "topology_of",
-    "topology_source",
 ]
 
 
@@ -66,19 +67,21 @@ def observables_of(
     return Observables(os.fspath(path), options, time_shift=time_shift)
 
 
-def topology_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdTopology | None:
-    """Names, residues, masses, charges and bonds that a file holds itself; None where it holds none.
+def atoms_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> Atoms | None:
+    """The table of names, residues, masses, charges and bonds that a file holds itself; None where it holds none.
 
     Raises as `describe`.
     """
-    from kinema.formats.h5md.read.topology import read_topology
+    from kinema.formats.h5md.read.atoms import read_atoms
 
-    return read_topology(os.fspath(path), options or H5mdOptions())
+    return read_atoms(os.fspath(path), options or H5mdOptions())
 
 
-def topology_source(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> TopologySource | None:
-    """A file's own topology, to be read when it is first needed; None where the file holds none."""
-    from kinema.formats.h5md.read.topology import TopologySource, has_topology
+def atoms_source(
+    path: str | os.PathLike[str], options: H5mdOptions | None = None, *, always: bool = False
+) -> H5mdAtoms | None:
+    """A file's own table of atoms, to be read when it is first needed; None where it holds none, but for `always`."""
+    from kinema.formats.h5md.read.atoms import H5mdAtoms, has_atoms
 
     options = options or H5mdOptions()
-    return TopologySource(os.fspath(path), options) if has_topology(os.fspath(path), options) else None
+    return H5mdAtoms(os.fspath(path), options) if always or has_atoms(os.fspath(path), options) else None

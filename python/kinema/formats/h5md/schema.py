@@ -12,15 +12,20 @@ __all__ = [
     "ELEMENTS",
     "FIELDS",
     "GROMACS_TOPOLOGY",
+    "GUESSED",
     "MAX_ERROR",
     "MAX_ERROR_UNIT",
     "METADATA",
     "MODULES",
+    "NAMES",
+    "NUMBERS",
     "OBSERVABLES",
     "PARTICLES",
     "PER_PARTICLE",
     "PLURALS",
     "ROUNDING",
+    "SYMBOLS",
+    "TABLE",
     "UNITS_VERSION",
     "VERSION",
 ]
@@ -45,5 +50,36 @@ PLURALS = {"force": ("forces",), "velocity": ("velocities",), "position": ("posi
 PER_PARTICLE = ("id", "species", "mass", "charge")
 """Elements of a particles group with one value for each particle."""
 
+NAMES = {
+    "names": "particle_name",
+    "types": "particle_type",
+    "elements": "particle_element",
+    "resnames": "residue_name",
+    "icodes": "residue_insertion_code",
+    "segids": "segment_name",
+    "chainIDs": "chain_name",
+}
+"""Columns of `kinema.Atoms` that are text, and the data sets of a particles group that hold them: for each particle the
+index into the data set of the same name with the suffix `TABLE`. The specification has no place for names.
+`particle_name`, `residue_name`, their tables and `residue_id` are those of GROMACS 2026 (H5MD module
+`gromacs_topology`, the same there for a molecule); the others are formed alike."""
+TABLE = "_table"
+
+NUMBERS = {"resids": "residue_id", "resindices": "residue_index", "molnums": "molecule_index"}
+"""Columns that are whole numbers. `residue_index` is there where neighbouring residues agree in all else."""
+
+GUESSED = "kinema_guessed"
+"""Attribute of data sets of particles that nobody has stated: the program that has guessed the values."""
+
 MAX_ERROR, MAX_ERROR_UNIT, ROUNDING = "kinema_max_error", "kinema_max_error_unit", "kinema_rounding"
 """Attributes of rounded positions: the bound, its unit, and how they were rounded."""
+
+SYMBOLS = tuple(
+    (
+        "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
+        "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir "
+        "Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh "
+        "Fl Mc Lv Ts Og"
+    ).split()
+)
+"""Of the elements, by atomic number from 1."""

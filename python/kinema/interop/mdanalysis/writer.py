@@ -29,9 +29,10 @@ _BLOCK_FRAMES = 256
 class KinemaWriter(WriterBase):  # type: ignore[misc]
     """Writes H5MD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
 
-    Positions, velocities and forces that the first frame has, its box, step and time, masses, charges, species and
-    bonds of its atoms, and numbers in `ts.data` as observables. The file appears under its name when the writer is
-    closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as `kinema.Writer` does.
+    Positions, velocities and forces that the first frame has, its box, step and time, names, residues, masses, charges,
+    species and bonds of its atoms, and numbers in `ts.data` as observables. The file appears under its name when the
+    writer is closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as
+    `kinema.Writer` does.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
     observables : bool
         Whether to write what is in `ts.data`.
     topology : bool
-        Whether to write masses, charges, species and bonds of the atoms of the first frame.
+        Whether to write what is known of the atoms of the first frame (`kinema.Atoms`).
     overwrite : bool
         Replace a file of that name, as MDAnalysis' writers do.
     dialect : {"mdanalysis", "h5md"}

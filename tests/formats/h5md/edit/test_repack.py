@@ -12,11 +12,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.formats.h5md import topology_of
+from kinema.formats.h5md import atoms_of
 from kinema.formats.h5md.edit import transfer
 from kinema.formats.hdf5.storage import Storage
+from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, ConformanceFile
 
 from .files import compare_objects, compare_trajectories, make_h5md, make_rich, walk
@@ -212,18 +215,43 @@ def test_a_selection_of_a_gromacs_file_keeps_names_and_bonds(tmp_path: Path) -> 
     case.write(tmp_path / "in.h5md")
     done = kn.repack(tmp_path / "in.h5md", tmp_path / "out.h5md", select="resname SOL and resid 2:100")
     assert any("gromacs_topology" in note for note in done.notes)
-    before, after = topology_of(tmp_path / "in.h5md"), topology_of(tmp_path / "out.h5md")
+    before, after = atoms_of(tmp_path / "in.h5md"), atoms_of(tmp_path / "out.h5md")
     assert before is not None
     assert after is not None
     atoms = kn.open(tmp_path / "in.h5md").select("resname SOL and resid 2:100").indices
     assert 0 < len(atoms) < 7
     for name in ("names", "elements", "masses", "charges"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name)[atoms])
-    np.testing.assert_array_equal(after.residue_names[after.residues], before.residue_names[before.residues[atoms]])
+    assert after.columns == before.columns
+    np.testing.assert_array_equal(after.resnames, before.resnames[atoms])
     first = int(atoms[0])
     np.testing.assert_array_equal(after.bonds, [bond - first for bond in before.bonds if bond[0] >= first])
     with h5py.File(tmp_path / "out.h5md") as file:
         assert file["connectivity/bonds"].attrs["bond_count"] == len(after.bonds)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(atoms=atom_tables(), data=st.data())
+@pytest.mark.filterwarnings("ignore::kinema.Note")
+def test_a_selection_keeps_what_is_known_of_its_atoms(tmp_path: Path, atoms: kn.Atoms, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, atoms.n_atoms - 1), min_size=1, unique=True))
+    with kn.Writer(tmp_path / "in.h5md", atoms.n_atoms, atoms=atoms, overwrite=True) as out:
+        out.write(np.zeros((2, atoms.n_atoms, 3)), step=[0, 1])
+    kn.repack(tmp_path / "in.h5md", tmp_path / "out.h5md", select=chosen, overwrite=True)
+    found = atoms_of(tmp_path / "out.h5md")
+    assert (found is None) == (not atoms.columns)
+    if found is not None:
+        assert found == atoms[chosen]
+
+
+def test_parts_and_joined_files_keep_what_is_known_of_the_atoms(tmp_path: Path) -> None:
+    atoms = kn.Atoms(3, names=["A", "B", "C"], types=["x", "y", "y"], ids=[9, 3, 4], bonds=[[0, 1]], guessed=["types"])
+    with kn.Writer(tmp_path / "in.h5md", 3, atoms=atoms) as out:
+        out.write(np.zeros((6, 3, 3)), step=range(6), time=np.arange(6.0))
+    parts = kn.split(tmp_path / "in.h5md", tmp_path / "parts", parts=2).paths
+    kn.join(parts, tmp_path / "joined.h5md")
+    for path in (*parts, tmp_path / "joined.h5md"):
+        assert kn.read_atoms(path) == atoms
 
 
 def test_a_selection_by_a_topology_keeps_its_names(tmp_path: Path) -> None:
@@ -235,13 +263,13 @@ def test_a_selection_by_a_topology_keeps_its_names(tmp_path: Path) -> None:
         out.write(kn.open(DCD).read(frames=[0, 1]))
     kn.repack(tmp_path / "in.h5md", tmp_path / "out.h5md", select="resid 5:9 and not name H*", topology=PSF)
     expected = universe.select_atoms("resid 5:9 and not name H*")
-    found = topology_of(tmp_path / "out.h5md")
-    assert found is not None and found.masses is not None and found.residues is not None
+    found = atoms_of(tmp_path / "out.h5md")
+    assert found is not None
     np.testing.assert_array_equal(found.names, expected.names)
     np.testing.assert_array_equal(found.masses, expected.masses)
     np.testing.assert_array_equal(found.charges, expected.charges)
-    np.testing.assert_array_equal(found.residue_ids[found.residues], expected.resids)
-    np.testing.assert_array_equal(found.residue_names[found.residues], expected.resnames)
+    np.testing.assert_array_equal(found.resids, expected.resids)
+    np.testing.assert_array_equal(found.resnames, expected.resnames)
     assert kn.open(tmp_path / "out.h5md").select("name CA").n_atoms == 5
 
 

@@ -4,7 +4,8 @@
 - Connectivity keeps the tuples whose atoms were all selected; atom numbers are counted anew, ids stay.
 - GROMACS' topology module, which counts molecules and cannot hold a part of one, is left out; names, residues, masses,
   charges and species that it gave are written into the particles group, where Kinema reads them.
-- What a topology that was given says of names, residues, masses, charges and elements is written there, too.
+- What a topology that was given says of names, residues, masses, charges and elements is written there, too; what
+  MDAnalysis has guessed is marked.
 - Connectivity that changes with time is left out.
 """
 
@@ -21,15 +22,16 @@ from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup
 from kinema.formats.h5md.edit.tasks import Tasks, WriteDataset
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.groups import creator_of
-from kinema.formats.h5md.read.molecules import SYMBOLS
 from kinema.formats.h5md.read.row_readers import IdOrder
-from kinema.formats.h5md.read.topology import H5mdTopology
-from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY
+from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY, TABLE
+from kinema.formats.h5md.write.atoms import FileAtoms
+from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.hdf5.file import object_key
-from kinema.formats.hdf5.storage import write_dataset
 from kinema.formats.hdf5.text import attribute
+from kinema.notes import emit
+from kinema.selection.atom_table import Atoms
 
-__all__ = ["check_columns", "given_topology", "reduce_to", "write_names"]
+__all__ = ["check_columns", "reduce_to", "write_columns"]
 
 
 def check_columns(positions: Any, path: str) -> None:
@@ -52,7 +54,9 @@ def reduce_to(
         member = node.get(name)
         if not isinstance(member, h5py.Dataset) or object_key(member) in tasks.by_key or not member.shape:
             continue
-        if member.shape[0] == group.n_atoms:
+        # a table of names may have as many words as there are atoms
+        is_table = name.endswith(TABLE) and name.removesuffix(TABLE) in node
+        if member.shape[0] == group.n_atoms and not is_table:
             tasks.by_key[object_key(member)] = WriteDataset(member, member[()][atoms])
     for element in contents.elements:
         if element.particles == group.path and element.n_columns is None and group.n_atoms in element.value.shape[1:]:
@@ -115,56 +119,16 @@ def _kept_tuples(
     return kept
 
 
-def given_topology(name: str, universe: Any) -> H5mdTopology:
-    """What a Universe that was given beside a file says of all atoms; nothing that MDAnalysis has guessed."""
+def write_columns(file: Any, group: str, atoms: Atoms, *, residues_alone: bool = False) -> None:
+    """Writes what is known of the selected atoms into the particles group of the new file, where it is missing there:
+    of GROMACS' module, or of a topology that was given. Emits notes.
 
-    def stated(attribute: str) -> Any:
-        stored = getattr(universe._topology, attribute, None)
-        return None if stored is None or getattr(stored, "is_guessed", False) is True else np.asarray(stored.values)
-
-    def texts(attribute: str) -> NDArray[np.str_] | None:
-        values = stated(attribute)
-        return None if values is None else values.astype(str)
-
-    return H5mdTopology(
-        name,
-        universe.atoms.n_atoms,
-        names=texts("names"),
-        elements=texts("elements"),
-        masses=stated("masses"),
-        charges=stated("charges"),
-        residues=np.asarray(universe.atoms.resindices),
-        residue_names=texts("resnames"),
-        residue_ids=stated("resids"),
-    )
-
-
-def write_names(file: Any, group: str, topology: H5mdTopology, atoms: NDArray[np.int64]) -> None:
-    """Writes what a topology has of the selected atoms into the particles group of the new file, where it is missing:
-    that of GROMACS' module, or one that was given."""
-    node = file[group]
-    units = {"mass": "u", "charge": "e"}
-    for name, values in (("mass", topology.masses), ("charge", topology.charges)):
-        if values is not None and name not in node:
-            made = write_dataset(node, name, values[atoms], compact=True)
-            made.attrs.create("unit", np.bytes_(units[name]))
-    if topology.elements is not None and "species" not in node:
-        numbers = {symbol: number for number, symbol in enumerate(SYMBOLS, 1)}
-        species = np.array([numbers.get(e, 0) for e in topology.elements[atoms]], np.int32)
-        write_dataset(node, "species", species, compact=True)
-    if topology.names is not None:
-        _write_table(node, "particle_name", topology.names[atoms])
-    if topology.residues is not None and topology.residue_ids is not None:
-        residues = topology.residues[atoms]
-        if "residue_id" not in node:
-            write_dataset(node, "residue_id", topology.residue_ids[residues], compact=True)
-        if topology.residue_names is not None:
-            _write_table(node, "residue_name", topology.residue_names[residues])
-
-
-def _write_table(node: Any, name: str, values: NDArray[np.str_]) -> None:
-    if name in node or f"{name}_table" in node:
+    `residues_alone`: of a file whose columns were copied; residues that now stand side by side may look like one.
+    """
+    # connectivity that is there names atoms by number: with identifiers it would mean others
+    written = FileAtoms(atoms.replace(ids=None))
+    if residues_alone:
+        written.write_residues(file[group])
         return
-    words, numbers = np.unique(values, return_inverse=True)
-    write_dataset(node, name, numbers.astype(np.int32), compact=True)
-    write_dataset(node, f"{name}_table", np.char.encode(words, "utf-8"))
+    written.write_columns(file[group], Dialect())
+    emit(written.notes())

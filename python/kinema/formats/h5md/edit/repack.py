@@ -14,7 +14,7 @@ from kinema import opening
 from kinema.choices import renamed
 from kinema.errors import ArgumentError
 from kinema.formats import h5md
-from kinema.formats.h5md.edit.atom_subset import check_columns, given_topology, reduce_to, write_names
+from kinema.formats.h5md.edit.atom_subset import check_columns, reduce_to, write_columns
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup, contents_of, group_of
 from kinema.formats.h5md.edit.rewrite import Finish, counting, total_bytes, write
 from kinema.formats.h5md.edit.tasks import Changes, plan
@@ -264,16 +264,15 @@ def _selected(
     atoms = traj.select(select).indices.astype(np.int64)
     if len(np.unique(atoms)) < len(atoms):
         raise ArgumentError("select names an atom twice, and a file has each atom once")
-    own_topology = h5md.topology_of(path, options)
-
-    beside = None if topology is None else traj.topology
-    given = None if beside is None else given_topology(beside.name, beside.universe)
+    own = h5md.atoms_of(path, options)
+    given = None if topology is None else traj.atoms
+    had_module = _had_module(path, options)
 
     def finish(file: Any) -> None:
-        if own_topology is not None and _had_module(path, options):
-            write_names(file, group.path, own_topology, atoms)
+        if own is not None:
+            write_columns(file, group.path, own[atoms], residues_alone=not had_module)
         if given is not None:
-            write_names(file, group.path, given, atoms)
+            write_columns(file, group.path, given[atoms])
 
     return {group.path: atoms}, finish
 

@@ -17,20 +17,11 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.per_particle import Columns, per_particle, table_of
+from kinema.formats.h5md.schema import NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.hdf5.file import numbers
 from kinema.formats.hdf5.text import as_text, as_texts, attribute, text_attributes
 
-__all__ = ["SYMBOLS", "from_mdtraj", "from_module", "named", "symbols"]
-
-SYMBOLS = tuple(
-    (
-        "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
-        "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir "
-        "Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh "
-        "Fl Mc Lv Ts Og"
-    ).split()
-)
-"""Of the elements, by atomic number from 1."""
+__all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
 
 
 def symbols(atomic_numbers: NDArray[Any]) -> NDArray[np.str_]:
@@ -55,7 +46,7 @@ class _Molecule:
 
 
 def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] | None:
-    """Fields of `H5mdTopology` from the module's molecule blocks; None, with a warning, where they are of other atoms.
+    """Columns of `Atoms` from the module's molecule blocks; None, with a warning, where they are of other atoms.
 
     Residues of molecules with one residue only are numbered on, as GROMACS does in its own files: waters 130, 131, ...
     """
@@ -101,10 +92,11 @@ def _expanded(blocks: list[tuple[str, _Molecule, int]]) -> dict[str, Any]:
             residue_names.append(np.tile(kind.residue_names, count))
         n_residues += here * count
         n_molecules += count
-    fields |= {"residues": np.concatenate(residues), "molecules": np.concatenate(molecules)}
-    fields |= {"residue_ids": np.concatenate(ids), "segments": np.concatenate(segments)}
+    of_atoms = np.concatenate(residues)
+    fields |= {"resindices": of_atoms, "molnums": np.concatenate(molecules)}
+    fields |= {"resids": np.concatenate(ids)[of_atoms], "segids": np.concatenate(segments)[of_atoms]}
     if len(residue_names) == len(blocks):
-        fields["residue_names"] = np.concatenate(residue_names)
+        fields["resnames"] = np.concatenate(residue_names)[of_atoms]
     return fields
 
 
@@ -125,53 +117,50 @@ def _molecule(opened: H5mdFile, module: Any, name: str) -> _Molecule:
     species, _ = per_particle(opened, group, "species", columns)
     if species is not None and species.dtype.kind in "iuf":
         values["elements"] = symbols(species)
-    fields = named(opened, group, columns)
-    if "names" in fields:
-        values["names"] = fields["names"]
-    n_atoms = columns.n_columns
-    residues = fields.get("residues", np.zeros(n_atoms, np.int64))
-    ids = fields.get("residue_ids", np.ones(1, np.int64))
-    return _Molecule(n_atoms, values, residues, fields.get("residue_names"), ids)
-
-
-def named(opened: H5mdFile, group: Any, columns: Columns) -> dict[str, Any]:
-    """Names and residues of a group's particles as GROMACS stores them: indices into tables of names."""
-    fields: dict[str, Any] = {}
-    names = _looked_up(opened, group, "particle_name", columns)
+    names = text_column(opened, group, NAMES["names"], columns)
     if names is not None:
-        fields["names"] = names
-    residue_names = _looked_up(opened, group, "residue_name", columns)
-    residue_ids, _ = per_particle(opened, group, "residue_id", columns)
-    if residue_ids is None or residue_ids.dtype.kind not in "iu":
-        return fields
-    ids = residue_ids.astype(np.int64)
+        values["names"] = names
+    residues, ids, residue_names = _residues_of(opened, group, columns)
+    return _Molecule(columns.n_columns, values, residues, residue_names, ids)
+
+
+def _residues_of(
+    opened: H5mdFile, group: Any, columns: Columns
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_] | None]:
+    """The residue of each atom of a molecule, numbers of the residues, and their names where there are any."""
+    names = text_column(opened, group, NAMES["resnames"], columns)
+    numbers_of_atoms, _ = per_particle(opened, group, NUMBERS["resids"], columns)
+    if numbers_of_atoms is None or numbers_of_atoms.dtype.kind not in "iu":
+        return np.zeros(columns.n_columns, np.int64), np.ones(1, np.int64), None
+    ids = numbers_of_atoms.astype(np.int64)
     starts = np.ones(len(ids), bool)
     starts[1:] = ids[1:] != ids[:-1]
-    if residue_names is not None:
-        starts[1:] |= residue_names[1:] != residue_names[:-1]
-        fields["residue_names"] = residue_names[starts]
-    return fields | {"residues": np.cumsum(starts) - 1, "residue_ids": ids[starts]}
+    if names is not None:
+        starts[1:] |= names[1:] != names[:-1]
+    return np.cumsum(starts) - 1, ids[starts], None if names is None else names[starts]
 
 
-def _looked_up(opened: H5mdFile, group: Any, name: str, columns: Columns) -> NDArray[np.str_] | None:
-    """Names of particles: text, or indices into `<name>_table`."""
+def text_column(opened: H5mdFile, group: Any, name: str, columns: Columns) -> NDArray[np.str_] | None:
+    """One text for each particle: stored as such, or as indices into the data set `<name>_table`; None without them.
+
+    Raises CorruptFileError for an index beyond the table.
+    """
     values, _ = per_particle(opened, group, name, columns)
-    table = table_of(group, f"{name}_table")
     if values is None:
         return None
     if values.dtype.kind in "SO":
-        return np.array(as_texts(values))
+        return np.array(as_texts(values), dtype=np.str_)
+    table = table_of(group, name + TABLE)
     if table is None or values.dtype.kind not in "iu":
         return None
-    words = as_texts(table[()])
+    words = np.array(as_texts(table[()]), dtype=np.str_)
     if values.size and (values.min() < 0 or values.max() >= len(words)):
         raise opened.corrupt(f"{group.name}/{name} has an index beyond the {len(words)} names of its table")
-    names: NDArray[np.str_] = np.array(words)[values]
-    return names
+    return words[values] if values.size else words[:0]
 
 
 def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
-    """Fields of `H5mdTopology` from the JSON text that MDTraj stores; None where there is none.
+    """Columns of `Atoms`, and their number, from the JSON text that MDTraj stores; None where there is none.
 
     Raises CorruptFileError for a text that is not of MDTraj's form.
     """
@@ -193,22 +182,21 @@ def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
             raise ValueError("atoms are not numbered from 0")
         residues = [(residue["index"], chain, residue) for chain, residue, _ in rows]
         starts = np.array([i == 0 or residues[i][0] != residues[i - 1][0] for i in range(n_atoms)])
-        heads = [residues[i] for i in np.flatnonzero(starts)]
         bonds = np.array([bond[:2] for bond in topology.get("bonds", [])], np.int64).reshape(-1, 2)
         elements = [str(atom.get("element") or "") for _, _, atom in rows]
-        fields = {
+        fields: dict[str, Any] = {
             "n_atoms": n_atoms,
             "names": np.array([str(atom["name"]) for _, _, atom in rows]),
             "elements": np.array(["" if element == "VS" else element for element in elements]),
-            "residues": np.cumsum(starts) - 1,
-            "residue_names": np.array([str(residue["name"]) for _, _, residue in heads]),
-            "residue_ids": np.array([int(residue.get("resSeq", index)) for index, _, residue in heads], np.int64),
-            "segments": np.array([str(residue.get("segmentID") or chain) for _, chain, residue in heads]),
+            "resindices": np.cumsum(starts) - 1,
+            "resnames": np.array([str(residue["name"]) for _, _, residue in residues]),
+            "resids": np.array([int(residue.get("resSeq", index)) for index, _, residue in residues], np.int64),
+            "segids": np.array([str(residue.get("segmentID") or chain) for _, chain, residue in residues]),
         }
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise opened.corrupt(f"topology is not MDTraj's JSON: {type(error).__name__} {error}") from None
     if bonds.size and (bonds.min() < 0 or bonds.max() >= n_atoms):
         raise opened.corrupt(f"topology has a bond beyond its {n_atoms} atoms")
     if bonds.size:
-        fields["connectivity"] = (("bonds", bonds),)
+        fields["bonds"] = bonds
     return fields

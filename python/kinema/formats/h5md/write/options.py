@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import FIELDS
+from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.frames import real_array
 from kinema.formats.h5md.write.metadata import Dialect, Origin
-from kinema.formats.h5md.write.particles import Particles
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import Rounding, rounding_within
 from kinema.formats.hdf5.storage import Layout, Storage
@@ -55,7 +55,7 @@ class FileOptions:
     units: FileUnits
     cell: NDArray[Any] | None
     boundary: tuple[str, str, str] | None
-    particles: Particles
+    atoms: FileAtoms
     origin: Origin
     dialect: Dialect
     workers: int

@@ -93,7 +93,7 @@ class TrajectoryGroup:
             time_size=units.size("times"),
             mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
         )
-        options.particles.write(root, group, dialect)
+        options.atoms.write(root, group, dialect)
         return cls(fields, edges, options.cell, axis)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:

@@ -1,0 +1,222 @@
+"""A table of atoms in an H5MD file: masses, charges, species, identifiers, names, residues, and tuples of atoms.
+
+What the specification has a place for is there (`mass`, `charge`, `species`, `id`, group `connectivity`); names and
+residues are as `kinema.formats.h5md.schema` lists them. `kinema.formats.h5md.read.atoms` gives the same table back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.schema import CONNECTIVITY, GUESSED, NAMES, NUMBERS, SYMBOLS, TABLE
+from kinema.formats.h5md.write.frames import real_array
+from kinema.formats.h5md.write.metadata import Dialect
+from kinema.formats.hdf5.storage import write_dataset
+from kinema.selection.atom_table import TUPLES, Atoms
+
+__all__ = ["FileAtoms", "file_atoms"]
+
+_GUESSER = "MDAnalysis"
+# an enumeration is part of the header of its data set, which has at most 64 KiB
+_MOST_SPECIES = 500
+
+
+@dataclass(frozen=True)
+class FileAtoms:
+    """What a file says of its atoms.
+
+    Attributes
+    ----------
+    atoms : Atoms
+    species : (n_atoms,) whole numbers or names instead of elements and types, or None
+
+    Raises ArgumentError for text that HDF5 cannot hold.
+    """
+
+    atoms: Atoms
+    species: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        # before there is a file
+        _ = self._tables
+
+    def notes(self) -> list[str]:
+        """What a user must know of the file: what was guessed, and what it cannot hold."""
+        notes = []
+        if self.atoms.guessed:
+            columns = [column for column in self.atoms.columns if column in self.atoms.guessed]
+            notes.append(
+                f"{' and '.join(columns)} of {self.atoms.name} were guessed by {_GUESSER}; they are written with the "
+                f"attribute {GUESSED}"
+            )
+        if self._ids is None and "ids" in self.atoms.columns:
+            notes.append(f"ids of {self.atoms.name} occur several times and are left out: those of a file are unique")
+        return notes
+
+    @property
+    def stored(self) -> Atoms:
+        """The table that is read back."""
+        return self.atoms.replace(ids=None) if self._ids is None else self.atoms
+
+    def write(self, root: h5py.Group, group: h5py.Group, dialect: Dialect) -> None:
+        """Writes all of it into the particles group, and tuples into `connectivity` of the root."""
+        self.write_columns(group, dialect)
+        for column, members in TUPLES.items():
+            tuples = self.atoms.get(column)
+            if tuples is None:
+                continue
+            # where particles have identifiers, tuples are made of these
+            named = tuples if self._ids is None else self._ids[tuples]
+            made = write_dataset(root.require_group(CONNECTIVITY), column, named.reshape(-1, members), compact=True)
+            made.attrs.create("particles_group", group.ref, dtype=h5py.ref_dtype)
+            self._mark(made, dialect, column)
+
+    def write_columns(self, group: h5py.Group, dialect: Dialect) -> None:
+        """Writes what has a value for each atom and is not in the particles group yet."""
+        for column, name, unit in (("masses", "mass", "u"), ("charges", "charge", "e")):
+            values = self.atoms.get(column)
+            if values is not None and name not in group:
+                made = write_dataset(group, name, values, compact=True)
+                dialect.write(made, "unit", unit)
+                self._mark(made, dialect, column)
+        if self._ids is not None and "id" not in group:
+            self._mark(write_dataset(group, "id", self._ids, compact=True), dialect, "ids")
+        elements_said = self._write_species(group, dialect)
+        for column, name in NAMES.items():
+            if column in self.atoms.columns and not (column == "elements" and elements_said):
+                self._write_table(group, name, column, dialect)
+        for column, name in NUMBERS.items():
+            values = self.atoms.get(column)
+            if column != "resindices" and values is not None and name not in group:
+                self._mark(write_dataset(group, name, values, compact=True), dialect, column)
+        self.write_residues(group)
+
+    def write_residues(self, group: h5py.Group) -> None:
+        """Writes which residue each atom is in, where that does not follow from where numbers and names change."""
+        residues, name = self.atoms.get("resindices"), NUMBERS["resindices"]
+        following = self.atoms.replace(resindices=None).get("resindices")
+        follow = following is not None and np.array_equal(residues, following)  # type: ignore[arg-type]
+        if residues is not None and not follow and name not in group:
+            write_dataset(group, name, residues, compact=True)
+
+    @property
+    def _ids(self) -> NDArray[np.int64] | None:
+        """Identifiers, where each is there once."""
+        ids = self.atoms.get("ids")
+        return None if ids is None or len(np.unique(ids)) < len(ids) else ids
+
+    def _write_species(self, group: h5py.Group, dialect: Dialect) -> bool:
+        """Writes them where they are known; whether all that is known of the elements can be read from them."""
+        if "species" in group:
+            return False
+        elements, types = self.atoms.get("elements"), self.atoms.get("types")
+        symbols = None if elements is None else np.char.capitalize(elements)
+        if self.species is None and symbols is not None and symbols.size and set(symbols.tolist()) <= set(SYMBOLS):
+            made = _write_enumeration(group, symbols, {symbol: i for i, symbol in enumerate(SYMBOLS, 1)})
+            self._mark(made, dialect, "elements")
+            return np.array_equal(symbols, self.atoms.elements)
+        species = types if self.species is None else self.species
+        if species is None or not species.size:
+            return False
+        if species.dtype.kind == "U":
+            known = np.unique(species)
+            if "" in known or len(known) > _MOST_SPECIES:
+                return False
+            made = _write_enumeration(group, species, {str(word): i for i, word in enumerate(known)})
+        else:
+            small = np.iinfo(np.int32)
+            fits = species.min() >= small.min and species.max() <= small.max
+            made = write_dataset(group, "species", species.astype("<i4" if fits else "<i8"), compact=True)
+        if self.species is None:
+            self._mark(made, dialect, "types")
+        return False
+
+    def _write_table(self, group: h5py.Group, name: str, column: str, dialect: Dialect) -> None:
+        """Writes text as indices into a table of the words, each once."""
+        if name in group or name + TABLE in group:
+            return
+        numbers, words = self._tables[column]
+        self._mark(write_dataset(group, name, numbers, compact=True), dialect, column)
+        kind = h5py.string_dtype("utf-8", max(1, words.dtype.itemsize))
+        write_dataset(group, name + TABLE, words.astype(kind), dtype=kind, compact=True)
+
+    @functools.cached_property
+    def _tables(self) -> dict[str, tuple[NDArray[np.int32], NDArray[np.bytes_]]]:
+        """Of each column of text the index of each atom's word, and the words as UTF-8."""
+        tables = {}
+        for column in NAMES:
+            values = self.atoms.get(column)
+            if values is None:
+                continue
+            words, numbers = np.unique(values, return_inverse=True)
+            try:
+                encoded = np.char.encode(words, "utf-8")
+            except UnicodeEncodeError as error:
+                raise ArgumentError(
+                    f"{column} of {self.atoms.name} cannot be written as UTF-8: {error.reason}"
+                ) from None
+            if any("\0" in word for word in words.tolist()):
+                raise ArgumentError(f"{column} of {self.atoms.name} have a zero character, which ends a text in HDF5")
+            tables[column] = numbers.astype(np.int32), encoded
+        return tables
+
+    def _mark(self, dataset: h5py.Dataset, dialect: Dialect, column: str) -> None:
+        if column in self.atoms.guessed:
+            dialect.write(dataset, GUESSED, _GUESSER)
+
+
+def file_atoms(
+    n_atoms: int,
+    *,
+    atoms: Atoms | None = None,
+    masses: ArrayLike | None = None,
+    charges: ArrayLike | None = None,
+    species: ArrayLike | Sequence[str] | None = None,
+    ids: ArrayLike | None = None,
+    bonds: ArrayLike | None = None,
+) -> FileAtoms:
+    """What is written of `n_atoms` atoms, checked; what is given singly goes before the columns of `atoms`.
+
+    Raises ArgumentError for another number of atoms, other lengths, identifiers that occur twice, bonds to atoms that
+    do not exist.
+    """
+    if atoms is not None and atoms.n_atoms != n_atoms:
+        raise ArgumentError(f"{atoms.name} has {atoms.n_atoms} atoms, expected n_atoms={n_atoms}")
+    given: dict[str, Any] = {}
+    for column, values in (("masses", masses), ("charges", charges), ("ids", ids), ("bonds", bonds)):
+        if values is not None:
+            given[column] = real_array(column, values)
+    table = (Atoms(n_atoms, name="the file") if atoms is None else atoms).replace(**given)
+    for column in given.keys() & {"masses", "charges"}:
+        if not np.isfinite(table.get(column)).all():  # type: ignore[arg-type]
+            raise ArgumentError(f"{column} have values that are not finite numbers")
+    if "ids" in given:
+        values, counts = np.unique(table.ids, return_counts=True)
+        if len(values) < n_atoms:
+            raise ArgumentError(f"ids occur once each, found {int(values[np.argmax(counts > 1)])} more than once")
+    return FileAtoms(table, None if species is None else _species_given(species, n_atoms))
+
+
+def _species_given(species: ArrayLike | Sequence[str], n_atoms: int) -> NDArray[Any]:
+    array = np.asarray(species)
+    if array.dtype.kind not in "UOiu" or (array.dtype.kind == "O" and not all(isinstance(s, str) for s in array.flat)):
+        raise ArgumentError(f"species are whole numbers or names, found {array.dtype}")
+    if array.shape != (n_atoms,):
+        raise ArgumentError(f"species have shape {array.shape}, expected {n_atoms}, one for each atom")
+    return array.astype(np.str_) if array.dtype.kind == "O" else array
+
+
+def _write_enumeration(group: h5py.Group, words: NDArray[np.str_], numbers: dict[str, int]) -> h5py.Dataset:
+    """Writes species as an enumeration of the words that occur."""
+    known, places = np.unique(words, return_inverse=True)
+    values = np.array([numbers[str(word)] for word in known], dtype=np.int32)
+    kind = h5py.enum_dtype({str(word): numbers[str(word)] for word in known}, basetype="<i4")
+    return write_dataset(group, "species", values[places], dtype=kind, compact=True)
