@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::format::{Request, Wanted};
 use crate::frame::{Fields, Scales};
 use crate::selection::{AtomSelection, FrameSelection};
-use crate::source::bytes_to_read;
 use crate::trajectory::Scanned;
 
 /// Frames that are looked at, at most.
@@ -33,9 +32,7 @@ pub(super) fn bytes_per_useful_byte(
     if useful == 0 {
         return Ok(0.0);
     }
-    let mut segments = Vec::new();
     let request = Request { fields, atoms: read_atoms.clone(), scales: Scales::NATIVE };
-    part.decoder.segments(&part.index, &wanted, &request, &mut segments)?;
-    let bytes = bytes_to_read(segments.iter().map(|segment| segment.extent));
+    let bytes = part.bytes_to_read(&wanted, &request)?;
     Ok(bytes as f64 / useful as f64)
 }

@@ -23,12 +23,12 @@ use self::stated::PartTimes;
 pub use self::stated::{StatedTimes, StatedUnits};
 pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Decoder, Format, Header};
+use crate::format::{self, Decoder, Format, Header, Request, Wanted};
 use crate::frame::Scales;
 use crate::index::fingerprint::Fingerprint;
 use crate::index::{Index, TableIndex};
 use crate::named::Named;
-use crate::source::{MultiFileSource, Source};
+use crate::source::{MultiFileSource, Source, bytes_to_read};
 
 /// Origin of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,13 @@ impl Part {
     /// What the header says.
     pub fn header(&self) -> &Header {
         self.decoder.header()
+    }
+
+    /// Bytes that are read for `request` of the `wanted` frames (ascending), gaps included.
+    pub(crate) fn bytes_to_read(&self, wanted: &[Wanted], request: &Request) -> Result<u64> {
+        let mut segments = Vec::new();
+        self.decoder.segments(&self.index, wanted, request, &mut segments)?;
+        Ok(bytes_to_read(segments.iter().map(|segment| segment.extent)))
     }
 }
 
