@@ -70,6 +70,8 @@ class ReadAhead:
         self._length = _FIRST_BLOCK
         self._last, self._stride = -1, 0
         self.vectors: dict[str, NDArray[np.float32]] = {}
+        # of those that some frame of the block lacks: which
+        self.absent: dict[str, NDArray[np.bool_]] = {}
         self.dimensions: NDArray[np.float32] = np.empty((0, 6), dtype=np.float32)
         self.steps: list[int] = []
         self.times: list[float] = []
@@ -81,7 +83,7 @@ class ReadAhead:
         self._length = _FIRST_BLOCK
 
     def row(self, frame: int) -> int:
-        """The row of `vectors`, `dimensions`, `steps` and `times` where this frame stands until the next call.
+        """The row of `vectors`, `absent`, `dimensions`, `steps`, `times` where this frame stands until the next call.
 
         Raises the errors of `Trajectory.read`.
         """
@@ -117,7 +119,7 @@ class ReadAhead:
         self._rows = {}
         run, rest = rest[:length], rest[length:]
         block = self._blocks.take(run)
-        self.vectors, self.dimensions = block.vectors, block.dimensions
+        self.vectors, self.absent, self.dimensions = block.vectors, block.absent, block.dimensions
         self.steps, self.times = block.steps, block.times
         self._rows = {frame: row for row, frame in enumerate(run)}
         if predicted:
@@ -141,6 +143,7 @@ class ReadAhead:
         )
         return _FramesOfBlock(
             {name: arrays[name] for name in self._fields},
+            {name: ~arrays["present"][name] for name in self._fields if not arrays["present"][name].all()},
             dimensions(arrays["cells"]),
             arrays["steps"].tolist(),
             arrays["times"].tolist(),
@@ -151,6 +154,7 @@ class _FramesOfBlock(NamedTuple):
     """What was read of the frames of a block."""
 
     vectors: dict[str, NDArray[np.float32]]
+    absent: dict[str, NDArray[np.bool_]]
     dimensions: NDArray[np.float32]
     steps: list[int]
     times: list[float]

@@ -288,8 +288,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ts.dimensions = ahead.dimensions[row]
         for name, values in ahead.vectors.items():
             setattr(ts, name, values[row])
-            # a check of one number is nearly always enough
-            if np.isnan(values[row, 0, 0]) and np.isnan(values[row]).all():
+        for name, absent in ahead.absent.items():
+            if absent[row]:
                 setattr(ts, f"has_{name}", False)
         if self._with_recorded:
             self._fill_recorded(frame, ts)
