@@ -183,7 +183,7 @@ def open(
             dt=dt,
             time_offset=time_offset,
             first_time=t0,
-            describe=functools.partial(h5md.describe, options=options),
+            describe=functools.partial(h5md.describe, options=options, index=index),
             write_index=None if index == "memory" else write_index,
         )
     opening = {"trajectory": time.perf_counter() - began}

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, ReadStructure};
 use kinema_core::frame::{Fields, Precision};
+use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
@@ -22,6 +23,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
+use crate::identity::PyFileIdentity;
 use crate::signals::{run_inline, run_interruptible};
 
 /// One frame of so many atoms is read on the calling thread: random access would wait for threads more than for frames.
@@ -182,7 +184,7 @@ impl PyTrajectory {
         Ok((part.path.clone().into_os_string(), own, extent.offset, extent.len))
     }
 
-    /// Snapshot of headers, sizes, fingerprints and indices, for `snapshot` in other processes.
+    /// Snapshot of headers, identities and indices, for `snapshot` in other processes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.scanned(py)?;
         let bytes = py.detach(|| self.inner.snapshot()).map_err(|error| to_python(&error))?;
@@ -197,6 +199,7 @@ impl PyTrajectory {
         recipe.set_item("format", self.stated_format)?;
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
+        recipe.set_item("index", &self.index)?;
         recipe.set_item("max_open_files", self.max_open_files)?;
         let factors = PyDict::new(py);
         for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {
@@ -303,7 +306,7 @@ impl PyTrajectory {
             row.set_item("last_step", ends.and_then(|(_, last)| step(last)))?;
             row.set_item("first_time", ends.and_then(|(first, _)| time(first)))?;
             row.set_item("last_time", ends.and_then(|(_, last)| time(last)))?;
-            row.set_item("fingerprint", part.fingerprint.to_hex())?;
+            row.set_item("fingerprint", part.identity.fingerprint())?;
             row.set_item("index", part.origin.name())?;
             row.set_item("index_path", part.index_path.as_ref().map(|path| path.as_os_str()))?;
             row.set_item("index_note", &part.index_note)?;
@@ -329,11 +332,11 @@ impl PyTrajectory {
         Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
-    /// Digest of bytes throughout the frames of a part, up to `places` pieces of 4 KiB; hexadecimal.
-    fn content_digest(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<String> {
+    /// Identity of a part when it was scanned, with its content sampled at `places` now.
+    #[pyo3(signature = (part, places=FileIdentity::PLACES))]
+    fn identity(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<PyFileIdentity> {
         self.scanned(py)?;
-        let digest = run_interruptible(py, None, 0, |_| self.inner.content_digest(part, places))?;
-        Ok(format!("{digest:016x}"))
+        run_interruptible(py, None, 0, |_| self.inner.identity(part, places)).map(PyFileIdentity)
     }
 
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

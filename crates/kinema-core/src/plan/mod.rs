@@ -21,7 +21,6 @@ pub use self::partition::{Partition, TaskRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameCoupling;
 use crate::frame::Fields;
-use crate::index::fingerprint::Fingerprint;
 use crate::reduce::{AnyKernel, Needs, Transform};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
@@ -73,8 +72,6 @@ pub struct Plan {
     pub memory: u64,
     /// Bytes of it that partials of constant size take.
     pub partial_bytes: u64,
-    /// The parts' identities.
-    pub fingerprints: Vec<Fingerprint>,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
     /// What the plan could not give, in words.
@@ -133,7 +130,6 @@ impl Plan {
             workers: 1,
             memory: if memory == 0 { DEFAULT_MEMORY } else { memory },
             partial_bytes: 0,
-            fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
             notes: Vec::new(),
             frames,

@@ -10,9 +10,9 @@ use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, op
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
 use crate::index::Index;
-use crate::index::fingerprint::Fingerprint;
-use crate::index::store::{self, LoadOutcome};
-use crate::source::Source;
+use crate::index::identity::FileIdentity;
+use crate::index::store::{self, LoadOutcome, Stored};
+use crate::source::{FileStatus, Source};
 
 impl Trajectory {
     /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
@@ -112,16 +112,29 @@ impl Trajectory {
             return Err(Error::corrupt(&what, self.n_atoms(), n_atoms).in_format(name));
         }
         let scales = scales_of(format, &*decoder, &self.options.units);
+        // before anything is read of it: what changes from now on has another status
+        let status = match self.options.index {
+            IndexPolicy::Memory => source.status()?,
+            IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source)?,
+        };
+        let others = decoder.other_files().iter().map(|path| FileStatus::of_path(path)).collect::<Result<Vec<_>>>()?;
         let size = source.len()?;
         let loaded = match self.options.index {
             IndexPolicy::Auto => store::load(&store::places(&path), source, name, n_atoms)?,
             IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
         let (previous, mut note) = match loaded {
-            LoadOutcome::Fits(index, at) => {
-                let fingerprint = Fingerprint::of(source, size, &index)?;
+            LoadOutcome::Fits(Stored { index, mut place, identity, renew }) => {
+                let mut index_note = None;
+                if renew {
+                    match self.save_index(&index, &identity, name, n_atoms, &path) {
+                        Ok(Some((at, noted))) => (place, index_note) = (at, noted),
+                        Ok(None) => {}
+                        Err(error) => index_note = Some(format!("the index could not be stored again: {error}")),
+                    }
+                }
                 let origin = IndexOrigin::Stored;
-                let (index_path, index_note, truncation, damaged) = (Some(at), None, None, Vec::new());
+                let (index_path, truncation, damaged) = (Some(place), None, Vec::new());
                 return Ok(Part {
                     path,
                     format,
@@ -129,7 +142,7 @@ impl Trajectory {
                     index,
                     scales,
                     size,
-                    fingerprint,
+                    identity,
                     origin,
                     index_path,
                     index_note,
@@ -151,7 +164,7 @@ impl Trajectory {
             let place = Error::new(ErrorKind::Truncated, what).in_format(name);
             return Err(with_place_of(place, error));
         }
-        let fingerprint = Fingerprint::of(source, size, &scan.index)?;
+        let identity = FileIdentity::of(source, size, status, Some(&scan.index), FileIdentity::PLACES)?.naming(others);
         let mut index_path = None;
         let mut origin = match scan.index {
             Index::Chunked(_) => IndexOrigin::Structure,
@@ -163,7 +176,7 @@ impl Trajectory {
                 // the next reader is to find the damage, and to note it
                 note = Some("the index is not stored, as the file is damaged".to_owned());
             } else {
-                match self.store_index(source, &scan, &fingerprint, name, n_atoms, &path) {
+                match self.store_index(source, &scan, &identity, name, n_atoms, &path) {
                     Ok(Some((at, noted))) => (index_path, note) = (Some(at), noted.or(note)),
                     Ok(None) => {}
                     Err(error) => note = Some(format!("the index could not be stored: {error}")),
@@ -179,7 +192,7 @@ impl Trajectory {
             index,
             scales,
             size,
-            fingerprint,
+            identity,
             origin,
             index_path,
             index_note,
@@ -194,19 +207,35 @@ impl Trajectory {
         &self,
         source: &dyn Source,
         scan: &Scan,
-        whole: &Fingerprint,
+        whole: &FileIdentity,
         format: &str,
         n_atoms: u32,
         path: &Path,
     ) -> Result<Option<(PathBuf, Option<String>)>> {
-        let wanted = self.options.write_index.as_deref().filter(|_| self.options.index != IndexPolicy::Memory);
-        let (Some(write), Some(end)) = (wanted, scan.index.end()) else { return Ok(None) };
+        let Some(end) = scan.index.end() else { return Ok(None) };
         let shorter = match scan.truncation {
-            Some(_) => Some(Fingerprint::of(source, end, &scan.index)?),
+            Some(_) => {
+                let (status, places) = (whole.status().copied(), FileIdentity::PLACES);
+                Some(FileIdentity::of(source, end, status, Some(&scan.index), places)?)
+            }
             None => None,
         };
-        let fingerprint = shorter.as_ref().unwrap_or(whole);
-        store::save(&store::places(path), &scan.index, fingerprint, format, n_atoms, write).map(Some)
+        self.save_index(&scan.index, shorter.as_ref().unwrap_or(whole), format, n_atoms, path)
+    }
+
+    /// Where it was stored, and what is to be noted; `None` where nothing is to be stored.
+    fn save_index(
+        &self,
+        index: &Index,
+        identity: &FileIdentity,
+        format: &str,
+        n_atoms: u32,
+        path: &Path,
+    ) -> Result<Option<(PathBuf, Option<String>)>> {
+        match self.options.write_index.as_deref().filter(|_| self.options.index != IndexPolicy::Memory) {
+            Some(write) => store::save(&store::places(path), index, identity, format, n_atoms, write).map(Some),
+            None => Ok(None),
+        }
     }
 }
 

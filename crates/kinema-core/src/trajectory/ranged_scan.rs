@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use super::{IndexPolicy, Trajectory, open_decoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::TableIndex;
-use crate::index::fingerprint::Fingerprint;
+use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome};
 
 impl Trajectory {
@@ -56,8 +56,8 @@ impl Trajectory {
         let source = self.handles.get((part, 0), path)?;
         let (format, decoder) = open_decoder(&*source, &self.options)?;
         let table = decoder.scan_range(&*source, range, progress)?;
-        let size = Fingerprint { size: source.len()?, head: 0, tail: 0, samples: 0 };
-        Ok(store::encode(&table, &size, format.info().name, decoder.header().n_atoms))
+        let identity = FileIdentity::of_size(source.len()?);
+        Ok(store::encode(&table, &identity, format.info().name, decoder.header().n_atoms))
     }
 
     /// Adds the indices of ascending byte ranges of a part; the next [`Trajectory::scan`] uses them.

@@ -206,12 +206,9 @@ class CheckpointManager:
 def _difference(stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> str | None:
     """The first thing in which two runs differ, in words."""
     for one, other in zip(stored, now, strict=False):
-        if one.what != other.what:
-            return f"expected {one.what} ({one.label}), found {other.what} ({other.label})"
-        if one.exact != other.exact:
-            same_labels = one.label == other.label
-            expected, found = (one.exact, other.exact) if same_labels else (one.label, other.label)
-            return f"{one.what}, expected {expected}, found {found}"
+        difference = one.difference(other)
+        if difference is not None:
+            return difference
     if len(stored) != len(now):
         more = (stored if len(stored) > len(now) else now)[min(len(stored), len(now))]
         return f"{more.what} ({more.label}) is {'missing' if len(stored) > len(now) else 'new'}"
