@@ -102,5 +102,5 @@ def test_absurd_numbers_of_atoms(tmp_path, n_atoms):
     xtc.write_bytes((1995).to_bytes(4, "big") + n_atoms.to_bytes(4, "big", signed=True) + bytes(200))
     for path in (dcd, xtc):
         with pytest.raises(kn.Error) as caught:
-            kn.open(path, index="memory").read()
+            kn.open(path, stored=False).read()
         assert not isinstance(caught.value, kn.InternalError)

@@ -14,7 +14,7 @@ use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest, Arrays, Vectors};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::ReadLog;
-use kinema_core::trajectory::{OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
+use kinema_core::trajectory::{IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -199,7 +199,8 @@ impl PyTrajectory {
         recipe.set_item("format", self.stated_format)?;
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
-        recipe.set_item("index", &self.index)?;
+        // what is stored anew once need not be twice
+        recipe.set_item("index", if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() })?;
         recipe.set_item("max_open_files", self.max_open_files)?;
         let factors = PyDict::new(py);
         for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {

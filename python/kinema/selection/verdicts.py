@@ -17,7 +17,7 @@ from kinema import _core
 from kinema.errors import Error
 from kinema.files import read_regular
 from kinema.notes import emit
-from kinema.writing.output_file import write_whole
+from kinema.writing.output_file import write_index
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
@@ -66,7 +66,7 @@ class Verdict:
 class Verdicts:
     """The verdict on each file of a trajectory that has been scanned; None where there is none that holds.
 
-    Trajectories that are opened with index="memory" load and store nothing, those with index="rebuild" load nothing.
+    Trajectories that are opened with stored=False load and store nothing, those with index="rebuild" load nothing.
     """
 
     def __init__(self, trajectory: _core.Trajectory) -> None:
@@ -101,10 +101,11 @@ class Verdicts:
                 return
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             os.chmod(self._folder, 0o700)
-            write_whole(self._place(part), lambda file: file.write(text.encode()))
+            noted = write_index(os.fspath(self._place(part)), text.encode())
         except (OSError, Error) as error:
             emit([f"which frames can be decoded is not kept for the next run: {error}"])
             return
+        emit([noted] if noted else [])
         self._known[part] = verdict
 
     def _place(self, part: int) -> Path:

@@ -46,7 +46,7 @@ def test_gromacs_blocks_are_expanded(tmp_path):
 def test_a_trajectory_needs_no_topology_file(tmp_path):
     path = tmp_path / "gromacs.h5md"
     expected = BY_NAME["gromacs"].write(path)
-    traj = kn.open(path, absent="nan", index="memory")
+    traj = kn.open(path, absent="nan", stored=False)
     water = traj.select("resname SOL and element O")
     assert water.indices.tolist() == [1, 4]
     np.testing.assert_allclose(traj.read(select=water), expected.positions[:, [1, 4]], rtol=1e-6)
@@ -60,7 +60,7 @@ def test_a_trajectory_needs_no_topology_file(tmp_path):
 def test_a_given_topology_counts_more(tmp_path, adk_dcd):
     path = tmp_path / "gromacs.h5md"
     BY_NAME["gromacs"].write(path)
-    traj = kn.open(path, adk_dcd.topology, absent="nan", index="memory")
+    traj = kn.open(path, adk_dcd.topology, absent="nan", stored=False)
     with pytest.raises(kn.ArgumentError, match=r"has 3341 atoms, but trajectory .* has 7"):
         traj.select("name CA")
 
@@ -192,7 +192,7 @@ def test_values_follow_the_ids(tmp_path):
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
     assert found.charges is None
     assert any("charge does not follow the particles" in warning for warning in found.warnings)
-    positions = kn.open(path, index="memory").read()
+    positions = kn.open(path, stored=False).read()
     np.testing.assert_allclose(positions[1], walk(3, N)[1] * 10, rtol=1e-6)
     np.testing.assert_allclose(positions[0][order[0]], walk(3, N)[0] * 10, rtol=1e-6)
 
@@ -253,7 +253,7 @@ def test_mdtraj(tmp_path):
     assert found.names.tolist() == [f"C{i}" for i in range(N)]
     assert found.residue_ids.tolist() == [4]
     assert found.bonds.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
-    assert kn.open(path, index="memory").select("protein and name C2").indices.tolist() == [2]
+    assert kn.open(path, stored=False).select("protein and name C2").indices.tolist() == [2]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"chains": 3}', '{"chains": [{"residues": [{"atoms": [{}]}]}]}', "[1]"])
@@ -271,7 +271,7 @@ def test_files_without_topology(tmp_path):
     path = tmp_path / "bare.h5"
     BY_NAME["bare_3d"].write(path)
     assert topology_of(path, H5mdOptions(dataset="some/pos")) is None
-    traj = kn.open(path, dataset="some/pos", index="memory")
+    traj = kn.open(path, dataset="some/pos", stored=False)
     assert traj.topology is None
     with pytest.raises(kn.ArgumentError, match="topology"):
         traj.select("name CA")

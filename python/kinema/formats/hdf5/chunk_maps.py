@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import Error, FileNotFound
 from kinema.files import read_regular
-from kinema.writing.output_file import write_whole
+from kinema.writing.output_file import write_index
 
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 
@@ -49,7 +49,7 @@ _DIGEST = 16
 _MOST_BYTES = 256 << 20
 _MOST_BYTES_OF_ALL = 1 << 30
 _COLUMNS = ("addresses", "sizes", "masks")
-_TYPES = {"addresses": np.dtype("<u8"), "sizes": np.dtype("<u8"), "masks": np.dtype("<u4")}
+_TYPES: dict[str, np.dtype[Any]] = {"addresses": np.dtype("<u8"), "sizes": np.dtype("<u8"), "masks": np.dtype("<u4")}
 
 
 class ChunkMap(NamedTuple):
@@ -116,11 +116,11 @@ class ChunkMaps:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             os.chmod(self._folder, 0o700)
-            write_whole(self._place(dataset), lambda file: file.write(data))
+            noted = write_index(os.fspath(self._place(dataset)), data)
             self._remove_old()
         except (OSError, Error) as error:
             return str(error)
-        return ""
+        return noted or ""
 
     def _key(self, dataset: Any, facts: Mapping[str, Any]) -> tuple[_core.FileIdentity, dict[str, Any]] | None:
         """Identity of the file and what a map is of; None where none is kept: a file that is being written, ..."""
