@@ -163,6 +163,10 @@ def test_what_is_stored_is_never_trusted(path: Path, decoded: list[int]) -> None
         decoded.clear()
         assert damaged(path) == [7]
         assert len(decoded) == N_FRAMES
+    stored.unlink()
+    os.mkfifo(stored)  # nobody waits for its other end
+    assert damaged(path) == [7]
+    assert damaged(path) == [7] and stored.is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_noted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
