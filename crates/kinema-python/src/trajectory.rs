@@ -200,7 +200,10 @@ impl PyTrajectory {
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
         // what is stored anew once need not be twice
-        recipe.set_item("index", if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() })?;
+        recipe.set_item(
+            "index",
+            if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() },
+        )?;
         recipe.set_item("max_open_files", self.max_open_files)?;
         let factors = PyDict::new(py);
         for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {

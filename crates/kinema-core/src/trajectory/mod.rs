@@ -18,16 +18,17 @@ pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
 use self::open_files::Handles;
 pub use self::options::{IndexPolicy, OnTruncated, OpenOptions};
+use self::ranged_scan::ScannedRanges;
 use self::snapshot::Unverified;
 use self::stated::PartTimes;
 pub use self::stated::{StatedTimes, StatedUnits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header};
 use crate::frame::Scales;
+use crate::index::Index;
 use crate::index::identity::FileIdentity;
-use crate::index::{Index, TableIndex};
 use crate::named::Named;
-use crate::source::{MultiFileSource, Source};
+use crate::source::{FileStatus, MultiFileSource, Source};
 
 /// Origin of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,13 +159,15 @@ pub struct Trajectory {
     options: OpenOptions,
     handles: Arc<Handles>,
     first: (&'static dyn Format, Arc<dyn Decoder>),
+    /// Of the first file, before its header was read.
+    first_status: Option<FileStatus>,
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
     /// One for each part of a snapshot; empty where this process has scanned.
     unverified: Vec<Arc<Unverified>>,
-    /// Indices of byte ranges of parts, scanned by other processes, in order.
-    scanned_ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
+    /// Parts of which other processes scan byte ranges.
+    scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
 }
 
 impl Trajectory {
@@ -178,12 +181,14 @@ impl Trajectory {
         };
         let handles = Arc::new(Handles::new(options.max_open_files, options.log.clone()));
         let source = handles.get((0, 0), path)?;
+        let first_status = status_before(&*source, &options)?;
         let first = open_decoder(&*source, &options)?;
         Ok(Self {
             paths,
             options,
             handles,
             first,
+            first_status,
             scanned: OnceLock::new(),
             scanning: Mutex::new(()),
             unverified: Vec::new(),
@@ -263,6 +268,14 @@ impl Trajectory {
 
 pub(crate) fn not_scanned() -> Error {
     Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
+}
+
+/// The status of a file before anything is read of it; one that may be stored settles first.
+fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
+    match options.index {
+        IndexPolicy::Memory => source.status(),
+        IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
+    }
 }
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {

@@ -83,6 +83,7 @@ impl Trajectory {
             options,
             handles,
             first,
+            first_status: None,
             scanned,
             scanning: Mutex::default(),
             unverified,

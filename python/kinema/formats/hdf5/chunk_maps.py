@@ -38,8 +38,9 @@ from kinema.writing.output_file import write_index
 
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 
-FEWEST_CHUNKS = 1 << 14
-"""Data sets of fewer chunks are walked, in less than some 40 ms, and leave nothing in the folder."""
+FEWEST_CHUNKS = 1 << 13
+"""Data sets of fewer chunks are walked each time, and leave nothing in the folder. Of so many a walk takes 11 ms, what is
+stored 3 ms, and storing it 2 ms and what the disk takes for a sync."""
 
 _MAGIC = b"KINEMACM"
 _VERSION = 1
