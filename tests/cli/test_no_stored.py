@@ -17,7 +17,6 @@ from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
 
-
 _SPEED = re.compile(r" in [\d.]+ s, [\d,]+ frames/s")
 
 

@@ -21,6 +21,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import KeeperTests, random_walk, rewrite_middle, write_dcd, write_xtc
 from kinema.testing.h5md_files import write_small_chunks
+from kinema.testing.keepers import settle
 
 N_FRAMES, N_ATOMS = 60, 2000
 
@@ -235,3 +236,49 @@ def test_an_identity_survives_its_bytes_and_other_bytes_are_refused(tmp_path: Pa
     assert not one.is_unchanged(now)
     assert "changed in place" in str(one.difference(now))
     assert one.fingerprint == now.fingerprint
+
+
+def test_a_source_of_a_virtual_data_set_counts_as_the_file_itself(tmp_path: Path) -> None:
+    source, virtual = tmp_path / "source.h5", tmp_path / "virtual.h5"
+    shape = (400, 100, 3)
+    with h5py.File(source, "w") as file:
+        file["x"] = random_walk(*shape[:2])
+    with h5py.File(virtual, "w") as file:
+        layout = h5py.VirtualLayout(shape, "f4")
+        layout[:] = h5py.VirtualSource(source.name, "x", shape)
+        file.create_virtual_dataset("x", layout)
+    settle(source)
+    settle(virtual)
+
+    def opened() -> kn.Trajectory:
+        return kn.open(virtual, dataset="x", units={"length": "nm"})
+
+    def run() -> None:
+        kn.run([kn.analysis.RMSD(opened())], checkpoint=Checkpoint(tmp_path / "ck", keep=True))
+
+    run()
+    run()
+    traj = opened()
+    traj.scan()
+    of_worker, data = TrajectorySnapshot.of(traj.core)
+    frames = FrameSelection(range(400))
+    np.testing.assert_array_equal(of_worker.open(data).read(frames)["positions"], traj.read())
+    rewrite_middle(source)
+    with pytest.raises(ArgumentError, match="a file that it takes values from was changed"):
+        run()
+    with pytest.raises(CorruptFileError, match=r"source.h5: .*the file has changed since it was opened.* in place"):
+        of_worker.open(data).read(frames)
+
+
+def test_an_index_of_ranges_belongs_to_the_file_before_they_were_scanned(tmp_path: Path) -> None:
+    """As ranks scan large files: one asks for the ranges, all scan, one stores."""
+    path = tmp_path / "a.xtc"
+    write_xtc(path, random_walk(N_FRAMES, N_ATOMS))
+    core = kn.open(path).core
+    ((part, start, stop),) = core.unindexed()
+    ranges = [core.scan_range(part, start, stop)]
+    rewrite_middle(path)
+    core.add_scanned_ranges(part, ranges)
+    core.scan()
+    assert kn.open(path).parts[0].index == "built"
+    assert kn.open(path).parts[0].index == "stored"
