@@ -18,7 +18,7 @@ use super::files;
 const DCD: u8 = 1;
 /// The rest is the content of an index: magic number, version, format and checksum are put around it.
 const FRAMED: u8 = 2;
-/// And the fingerprint is that of the file, as far as one can be had.
+/// And the identity is that of the file, as far as one can be had.
 const OF_THE_FILE: u8 = 4;
 
 /// The first byte says how to read the rest, the next two how many bytes of it are the file, then the file, then the

@@ -143,7 +143,7 @@ class Topology:
         _check_readable(self.name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # of a Universe its atoms; of a file its path and fingerprint: unpickling reads nothing
+        # of a Universe its atoms; of a file its path and digest: unpickling reads nothing
         source: UniverseSource | None = self._source
         if self._of_universe:
             source = TopologySnapshot.of(self)

@@ -113,7 +113,10 @@ class IdentityItem(NamedTuple):
         if self.exact == now.exact:
             return None
         if self.exact.startswith(_FILE) and now.exact.startswith(_FILE):
-            how = _identity(self.exact).difference(_identity(now.exact))
+            try:
+                how = _identity(self.exact).difference(_identity(now.exact))
+            except ValueError:
+                how = "its identity cannot be read"
             return how and f"{self.what}, expected {self.label}, found {now.label}: {how}"
         same_labels = self.label == now.label
         expected, found = (self.exact, now.exact) if same_labels else (self.label, now.label)

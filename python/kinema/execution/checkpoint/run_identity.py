@@ -62,7 +62,7 @@ def _items_of_files(analysis: Computation) -> Iterator[IdentityItem]:
     yield _plain("the number of files", str(len(parts)))
     for number, part in enumerate(parts):
         identity = analysis.trajectory.core.identity(number, places)
-        label = f"{part.path} of {part.size} bytes, fingerprint {identity.fingerprint}"
+        label = f"{part.path} of {part.size} bytes, fingerprint {part.fingerprint}"
         yield IdentityItem.of_file(f"file {number + 1} of {len(parts)}", identity, label)
         yield _plain(f"the frames used of file {number + 1}", f"{part.kept[0]} to {part.kept[1]}")
 
