@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -21,8 +22,13 @@ _STRIDE = 997
 
 
 def settle(path: Path) -> None:
-    """Waits until any later change of the file has a later time, a tick of the file system's clock."""
-    _core.FileIdentity.of(str(path), places=0)
+    """Waits until any later change of the file has a later time: a tick of the file system's clock, 20 ms or 2 s."""
+    for _ in range(100):
+        identity = _core.FileIdentity.of(str(path), places=0)
+        if identity.is_unchanged(identity):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path}: its time of change is to come by the clock of this machine")
 
 
 def rewrite_middle(path: Path) -> int:
