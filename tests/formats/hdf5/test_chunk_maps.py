@@ -321,3 +321,42 @@ def test_workers_get_the_snapshot_and_look_for_no_map(path: Path, walks: list[st
     # what cannot be pickled they describe themselves
     snapshot.open(data, {"other": None})
     assert not list(folder().iterdir())
+
+
+def test_a_file_that_takes_the_place_of_another_while_it_is_opened(
+    path: Path, walks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same size and layout, with its chunks in another order."""
+    kn.open(path)
+    other = write_small_chunks(path.with_name("b.h5md"), FEWEST_CHUNKS)
+    with h5py.File(other, "r+") as file:
+        expected = file[POSITIONS][()] + 1
+        file[POSITIONS][...] = expected
+    settle(other)
+    watch = chunk_maps.ChunkMaps.watch
+
+    def replaced(maps: chunk_maps.ChunkMaps, name: str) -> None:
+        watch(maps, name)
+        os.replace(other, path)
+
+    kept = stored().read_bytes()
+    walks.clear()
+    monkeypatch.setattr(chunk_maps.ChunkMaps, "watch", replaced)
+    description = h5md.describe(path, index="auto")
+    assert walks == [POSITIONS] and description.n_frames == FEWEST_CHUNKS
+    assert stored().read_bytes() == kept
+    monkeypatch.undo()
+    np.testing.assert_array_equal(kn.open(path).read(), 10 * expected)
+
+
+def test_temporary_files_of_others_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kn.open(path)
+    being_written, left = (folder() / f"x.part-host-00000000-{number}.map" for number in (1, 2))
+    for one in (being_written, left):
+        one.write_bytes(b"x" * 1000)
+    os.utime(left, (0, 0))
+    kn.open(path, index="rebuild")
+    assert left.exists()
+    monkeypatch.setattr(chunk_maps, "_MOST_BYTES_OF_ALL", 100)
+    kn.open(path, index="rebuild")
+    assert [one.name for one in folder().iterdir()] == [being_written.name]

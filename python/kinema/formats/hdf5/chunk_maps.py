@@ -21,7 +21,8 @@ import json
 import math
 import os
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -49,6 +50,8 @@ _DIGEST = 16
 # of one map: some ten million chunks; and of all: those used longest ago are removed
 _MOST_BYTES = 256 << 20
 _MOST_BYTES_OF_ALL = 1 << 30
+# seconds: temporary files that are older were left by runs that were killed
+_WRITTEN_WITHIN = 3600
 _COLUMNS = ("addresses", "sizes", "masks")
 _TYPES: dict[str, np.dtype[Any]] = {"addresses": np.dtype("<u8"), "sizes": np.dtype("<u8"), "masks": np.dtype("<u4")}
 
@@ -74,6 +77,7 @@ class ChunkMaps:
         self._folder = None if folder is None else Path(folder) / "chunk-maps"
         self._uses_stored = index == "auto"
         self._identities: dict[str, _core.FileIdentity] = {}
+        self._confirmed: set[str] = set()
         # what is open already libhdf5 has read before, or is writing: it may be of another state than the disk
         self._open_before = set() if self._folder is None else _open_files()
 
@@ -90,14 +94,16 @@ class ChunkMaps:
 
         `facts`: what decides the map besides the file; "shape" and "chunks" are among them.
         """
-        key = self._key(dataset, facts) if self._uses_stored else None
+        is_large = _n_chunks(facts["shape"], facts["chunks"]) >= FEWEST_CHUNKS
+        key = self._key(dataset, facts) if self._uses_stored and is_large else None
         if key is None:
             return None, ""
         place = self._place(dataset)
         try:
             found = _decoded(read_regular(place, "chunk map", _MOST_BYTES), *key)
             if found is not None:
-                os.utime(place)
+                with suppress(OSError):
+                    os.utime(place)
         except (FileNotFound, FileNotFoundError):
             return None, ""
         except (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
@@ -125,9 +131,19 @@ class ChunkMaps:
 
     def _key(self, dataset: Any, facts: Mapping[str, Any]) -> tuple[_core.FileIdentity, dict[str, Any]] | None:
         """Identity of the file and what a map is of; None where none is kept: a file that is being written, ..."""
-        identity = self._identities.get(os.path.realpath(dataset.file.filename))
+        name = os.path.realpath(dataset.file.filename)
+        identity = self._identities.get(name)
         if identity is None or dataset.file.swmr_mode or not hasattr(dataset.id, "get_chunk_info_by_coord"):
             return None
+        if name not in self._confirmed:
+            # else another file may have been opened under its name
+            del self._identities[name]
+            with suppress(Error):
+                if identity.is_unchanged(_core.FileIdentity.of(name, places=0)):
+                    self._identities[name] = identity
+                    self._confirmed.add(name)
+            if name not in self._confirmed:
+                return None
         first = dataset.id.get_chunk_info_by_coord((0,) * dataset.ndim)
         if first.byte_offset is None:
             return None  # the first chunk is not stored
@@ -156,6 +172,8 @@ class ChunkMaps:
         for place in self._folder.glob("*.map"):
             with suppress(FileNotFoundError):
                 status = place.stat()
+                if ".part-" in place.name and time.time() - status.st_mtime < _WRITTEN_WITHIN:
+                    continue
                 maps.append((status.st_mtime_ns, status.st_size, place))
         left = sum(size for _, size, _ in maps)
         for _, size, place in sorted(maps):
@@ -163,6 +181,11 @@ class ChunkMaps:
                 break
             place.unlink(missing_ok=True)
             left -= size
+
+
+def _n_chunks(shape: Sequence[int], chunks: Sequence[int]) -> int:
+    """Of the whole grid."""
+    return math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
 
 
 def _address(dataset: Any) -> list[int]:
@@ -210,7 +233,7 @@ def _decoded(data: bytes, identity: _core.FileIdentity, facts: dict[str, Any]) -
     shape, chunks = facts["shape"], facts["chunks"]
     if not 0 < rows <= shape[0]:
         raise ValueError(f"it has {rows} rows, the data set {shape[0]}")
-    n_grid = math.prod(-(-n // c) for n, c in zip((rows, *shape[1:]), chunks, strict=True))
+    n_grid = _n_chunks((rows, *shape[1:]), chunks)
     for name in _COLUMNS:
         count: int = head["lengths"][name]
         if count != n_grid and (count != 1 or name == "addresses"):
