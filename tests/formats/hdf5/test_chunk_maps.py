@@ -21,6 +21,7 @@ from kinema.formats import h5md
 from kinema.formats.hdf5 import chunk_maps, chunks
 from kinema.formats.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.snapshot import TrajectorySnapshot
+from kinema.testing.children import start_child
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
 
@@ -158,15 +159,14 @@ def test_a_file_that_is_written_for_readers_leaves_no_map(tmp_path: Path, walks:
         "    print('open', flush=True)\n"
         "    sys.stdin.readline()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", writer, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None and child.stdout.readline() == "open\n"
-        settle(path)
-        for _ in range(2):
-            kn.open(path)
-        assert len(walks) == 2 and not folder().exists()
-        child.communicate("\n", timeout=60)
+    child = start_child([sys.executable, "-c", writer, str(path)], stdin=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == "open\n"
+    settle(path)
+    for _ in range(2):
+        kn.open(path)
+    assert len(walks) == 2 and not folder().exists()
+    child.communicate("\n", timeout=60)
+    assert child.returncode == 0
 
 
 def test_virtual_data_sets_have_the_maps_of_their_sources(tmp_path: Path, walks: list[str]) -> None:
