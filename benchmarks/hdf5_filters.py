@@ -47,7 +47,7 @@ def adenylate_kinase() -> NDArray[np.float32]:
 
     import kinema as kn
 
-    return kn.open(str(datafiles.DCD), index="memory")[:FRAMES].read()
+    return kn.open(str(datafiles.DCD), stored=False)[:FRAMES].read()
 
 
 def best(work: Callable[[], object]) -> float:

@@ -72,7 +72,7 @@ def compare(name: str, n_frames: int, ours: Callable[[], object], theirs: Callab
 
 def loops(path: Path, n_frames: int) -> tuple[float, float]:
     """Seconds of a loop over frames with Kinema's reader and with MDAnalysis' own."""
-    mine, own = KinemaReader(path, index="memory"), MDAnalysis.coordinates.core.reader(str(path))
+    mine, own = KinemaReader(path, stored=False), MDAnalysis.coordinates.core.reader(str(path))
     every = slice(0, min(n_frames, mine.n_frames))
     return seconds(lambda: loop(mine[every])), seconds(lambda: loop(own[every]))
 
@@ -87,7 +87,7 @@ def rmsd(universe: Any, n_frames: int) -> object:
 def readers(path: Path, n_frames: int) -> None:
     """All ways of reading one file."""
     print(path.name)
-    mine = KinemaReader(path, index="memory")
+    mine = KinemaReader(path, stored=False)
     n_atoms = mine.n_atoms
     own = MDAnalysis.coordinates.core.reader(str(path))
     n = min(n_frames, mine.n_frames)
@@ -96,7 +96,7 @@ def readers(path: Path, n_frames: int) -> None:
     for universe in universes:
         universe.add_TopologyAttr("masses", np.ones(n_atoms))
     groups = [universe.atoms[:SELECTED] for universe in universes]
-    part = KinemaReader(path, index="memory", sub=np.arange(SELECTED))
+    part = KinemaReader(path, stored=False, sub=np.arange(SELECTED))
     jumps = np.random.default_rng(1).integers(0, n, min(n, 500))
     every = slice(0, n)
     compare("loop over all frames", n, lambda: loop(mine[every]), lambda: loop(own[every]))
@@ -129,7 +129,7 @@ def readers(path: Path, n_frames: int) -> None:
 def writers(path: Path, folder: Path, n_frames: int) -> None:
     """H5MD through both writers, of the frames of one file."""
     print(f"{path.name} to H5MD")
-    reader = KinemaReader(path, index="memory")
+    reader = KinemaReader(path, stored=False)
     n = min(n_frames, reader.n_frames, 1000)
     universe = in_memory(reader.timeseries(stop=n, order="fac"))
     target = str(folder / "written.h5md")

@@ -6,7 +6,10 @@ It chooses no cases and asserts nothing; `pipeline.py` does the former. Times ar
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -137,6 +140,26 @@ def opens(folder: str) -> dict[str, Any]:
     return found
 
 
+def openings(path: str, tries: str) -> dict[str, Any]:
+    """Wall time of opening a file with nothing stored, once more with what that has stored, and with neither."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        kn.open(path, stored=False)  # what is imported, and the file's pages
+        maps = Path(folder) / "kinema/chunk-maps"
+        best = dict.fromkeys(("--no-stored", "first", "second", "plain read"), float("inf"))
+
+        def taken(name: str, work: Callable[[], object]) -> None:
+            best[name] = min(best[name], _seconds(work))
+
+        for _ in range(int(tries)):
+            shutil.rmtree(maps, ignore_errors=True)
+            taken("--no-stored", lambda: kn.open(path, stored=False))
+            taken("first", lambda: kn.open(path))
+            taken("second", lambda: kn.open(path))
+            taken("plain read", lambda: [one.read_bytes() for one in maps.iterdir()])
+    return best
+
+
 def leaves(path: str, *lengths: str) -> dict[str, Any]:
     """Leaves of RMSD by the number of frames."""
     trajectory = kn.open(path)
@@ -155,6 +178,7 @@ _MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "loops": loops,
     "merging": merging,
     "opens": opens,
+    "openings": openings,
     "leaves": leaves,
 }
 

@@ -77,7 +77,7 @@ def kinema_index(path: str, _atoms: NDArray[np.int64], _frames: int) -> dict[str
     """Finding all frames of a file that has no stored index."""
     import kinema as kn
 
-    trajectory = kn.open(path, index="memory")
+    trajectory = kn.open(path, stored=False)
     watch = _Stopwatch()
     trajectory.scan(workers=1)
     return watch.stop(len(trajectory))

@@ -1,4 +1,4 @@
-"""The reading pipeline: orders of frames, blocks beside a consumer, chains of files, leaves and what merging costs.
+"""The reading pipeline: orders of frames, blocks beside a consumer, chains of files, openings, leaves, merging.
 
 Part of `make bench`; alone: `python benchmarks/pipeline.py [--quick]`. Every measurement is a process of its own
 (`one_pipeline.py`), best of several. It asserts nothing.
@@ -16,6 +16,7 @@ from typing import Any
 from cases import LARGE_ATOMS, Goal
 from kinema.demo import run_json
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.h5md_files import write_small_chunks
 
 __all__ = ["pipeline"]
 
@@ -24,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 _LOOP_FRAMES = 4900
 _CHAIN = 1000
 _RANKS = 400
+_CHUNKS = 1_000_000
 # frames of runs of which leaves are counted
 _LENGTHS = (30_000, 33_000, 100_000)
 
@@ -38,6 +40,7 @@ _LOOP = _goal(4, at_least=True)
 _OPENS = _goal(_CHAIN, at_least=False)
 _MERGING = _goal(0.1, at_least=False)
 _LEAVES = _goal(8, at_least=True)
+_SECOND = _goal(0.1, at_least=False)
 
 
 def pipeline(bench: Any) -> None:
@@ -50,6 +53,7 @@ def pipeline(bench: Any) -> None:
     for kind in ("xtc", "dcd"):
         _merging(bench, kind, bench.files.paths["large", kind])
     _opens(bench)
+    _second_opening(bench)
     _leaves(bench)
 
 
@@ -108,6 +112,21 @@ def _opens(bench: Any) -> None:
         part.rename(folder)
     for work, opened in _measured("opens", folder).items():
         bench.record_beside_goal(f"opens of a chain of {_CHAIN:,} files", "dcd", work, opened, _OPENS, unit="opens")
+
+
+def _second_opening(bench: Any) -> None:
+    """Opening an H5MD file of so many chunks that where they lie is stored, in an empty cache folder, and once more."""
+    chunks = _CHUNKS // (10 if bench.quick else 1)
+    for kind in ("earliest", "latest"):
+        path = bench.folder / "files" / f"chunks_{chunks}_{kind}.h5md"
+        if not path.exists():
+            write_small_chunks(path.with_suffix(".part"), chunks, libver=kind).rename(path)
+        found = _measured("openings", path, bench.tries)
+        case = f"opening of {chunks:,} chunks, libver {kind}"
+        for which in ("--no-stored", "first", "second"):
+            bench.record(case, "h5md", which, figure=found[which], unit="s wall")
+        bench.record(case, "h5md", "one read of the map's file", figure=found["plain read"], unit="s wall")
+        bench.record_beside_goal(case, "h5md", "second/first", found["second"] / found["first"], _SECOND)
 
 
 def _leaves(bench: Any) -> None:

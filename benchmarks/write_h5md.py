@@ -53,7 +53,7 @@ def small_system() -> Frames:
 
 def large_system() -> Frames:
     """10 frames of 111,815 atoms: copies of a protein in water, side by side."""
-    blocks = list(kn.open(XTC, index="memory").blocks())
+    blocks = list(kn.open(XTC, stored=False).blocks())
     positions = np.concatenate([block.positions for block in blocks])
     cells = np.concatenate([block.cells for block in blocks])
     copies = -(-111_815 // positions.shape[1])

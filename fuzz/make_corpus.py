@@ -149,9 +149,9 @@ def dcd_seeds():
 
 
 def index_content(first, words, steps, times, size):
-    """An index behind its format: fingerprint (only the size is given), frames, steps, times."""
+    """An index behind its format: identity (only the size is given), frames, steps, times."""
     n = len(words)
-    out = struct.pack("<QQQQ", size, 0, 0, 0) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
+    out = struct.pack("<Q96x", size) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
     out += (
         b"\4" + struct.pack(f"<{n}i", *steps)
         if max(steps, default=0) < 1 << 31
@@ -176,7 +176,7 @@ def index_seeds():
     yield "wide_steps", b"\6" + head + index_content(0, words, [1 << 40] * 6, times, len(file))
     yield "moved", b"\6" + head + index_content(4, [w - 1 for w in words], steps, times, len(file))
     yield "other_content", b"\2" + head + true
-    yield "none", b"\0" + head + b"KINEMAIX\1\0\0\0XTC" + true
+    yield "none", b"\0" + head + b"KINEMAIX\2\0\0\0XTC" + true
     yield "empty", b"\6" + head + index_content(0, [], [], [], 0)
     yield "far_away", b"\6" + head + index_content((1 << 64) - 64, words, steps, times, len(file))
     trajectory = dcd(3, 2)

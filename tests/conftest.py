@@ -114,7 +114,7 @@ def small(tmp_path: Path) -> kn.Trajectory:
     """20 frames of 15 atoms without a topology."""
     path = tmp_path / "small.dcd"
     write_dcd(path, random_walk(20, 15))
-    return kn.open(path, index="memory")
+    return kn.open(path, stored=False)
 
 
 # -- MPI programs ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use kinema_core::format::{Format, ScanOptions, dcd, xtc};
-use kinema_core::index::fingerprint::Fingerprint;
+use kinema_core::index::identity::{FileIdentity, Match};
 use kinema_core::index::store::{self, LoadOutcome};
 use kinema_core::index::{Index, TableBuilder};
 use kinema_core::source::{MemorySource, Source};
@@ -18,7 +18,7 @@ use super::files;
 const DCD: u8 = 1;
 /// The rest is the content of an index: magic number, version, format and checksum are put around it.
 const FRAMED: u8 = 2;
-/// And the fingerprint is that of the file, as far as one can be had.
+/// And the identity is that of the file, as far as one can be had.
 const OF_THE_FILE: u8 = 4;
 
 /// The first byte says how to read the rest, the next two how many bytes of it are the file, then the file, then the
@@ -40,8 +40,9 @@ pub fn load(data: &[u8]) {
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
         LoadOutcome::Absent => panic!("it is there"),
         LoadOutcome::Rejected(reason) => assert!(!reason.is_empty()),
-        LoadOutcome::Fits(index, at) => {
-            assert_eq!(at, place);
+        LoadOutcome::Fits(found) => {
+            assert_eq!(found.place, place);
+            let index = found.index;
             check_belongs(&source, &stored, &index, size);
             // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a block
             if let Some(decoder) = decoder.filter(|_| u64::from(n_atoms) <= 9 + 4 * size) {
@@ -68,35 +69,34 @@ fn place() -> PathBuf {
     std::env::temp_dir().join(format!("kinema-fuzz-{}-{number}.kinema-index", std::process::id()))
 }
 
-/// An index that was accepted has a true checksum and the fingerprint of the file, and names bytes of the file.
+/// An index that was accepted has a true checksum and the identity of the file, and names bytes of the file.
 fn check_belongs(source: &dyn Source, stored: &[u8], index: &Index, size: u64) {
     let (content, checksum) = stored.split_last_chunk::<8>().expect("a checksum");
     assert_eq!(xxh3_64(content), u64::from_le_bytes(*checksum));
-    let fingerprint = stored.get(32..).and_then(<[u8]>::first_chunk::<{ Fingerprint::LEN }>).expect("a fingerprint");
-    let fingerprint = Fingerprint::from_bytes(*fingerprint);
-    assert!(fingerprint.size <= size);
-    files::check_index(index, fingerprint.size);
-    assert_eq!(Fingerprint::of(source, fingerprint.size, index).expect("it was had before"), fingerprint);
+    let identity = FileIdentity::take(&mut stored.get(32..).expect("an identity")).expect("an identity");
+    assert!(identity.size <= size);
+    files::check_index(index, identity.size);
+    assert_eq!(identity.check(source, Some(index)).expect("it was had before"), Match::SameContent);
 }
 
-/// An index with these `contents` behind its fingerprint, by the layout of `index::store`.
+/// An index with these `contents` behind its identity, by the layout of `index::store`.
 fn framed(source: &dyn Source, mode: u8, name: &str, n_atoms: u32, content: &[u8]) -> Vec<u8> {
     let mut bytes = b"KINEMAIX".to_vec();
-    bytes.extend_from_slice(&1_u32.to_le_bytes());
+    bytes.extend_from_slice(&2_u32.to_le_bytes());
     let mut padded = [0; 16];
     padded.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
     bytes.extend_from_slice(&padded);
     bytes.extend_from_slice(&n_atoms.to_le_bytes());
-    let own = content.first_chunk::<{ Fingerprint::LEN }>();
-    let content = content.get(Fingerprint::LEN..).unwrap_or_default();
-    let mut fingerprint = Fingerprint::from_bytes(own.copied().unwrap_or_default());
+    let (own, content) = content.split_at(content.len().min(FileIdentity::LEN));
+    let mut identity = own.to_vec();
     if mode & OF_THE_FILE != 0 {
-        fingerprint.size = fingerprint.size.min(source.len().expect("it is in memory"));
-        if let Some(true_one) = true_fingerprint(source, fingerprint.size, content) {
-            fingerprint = true_one;
+        let size = own.first_chunk::<8>().map_or(0, |size| u64::from_le_bytes(*size));
+        let size = size.min(source.len().expect("it is in memory"));
+        if let Some(true_one) = true_identity(source, size, content) {
+            identity = true_one.to_bytes();
         }
     }
-    bytes.extend_from_slice(&fingerprint.to_bytes());
+    bytes.extend_from_slice(&identity);
     bytes.extend_from_slice(content);
     let checksum = xxh3_64(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -104,7 +104,7 @@ fn framed(source: &dyn Source, mode: u8, name: &str, n_atoms: u32, content: &[u8
 }
 
 /// What an honest program would have stored for the frames that `content` names; `None` where it could not.
-fn true_fingerprint(source: &dyn Source, size: u64, content: &[u8]) -> Option<Fingerprint> {
+fn true_identity(source: &dyn Source, size: u64, content: &[u8]) -> Option<FileIdentity> {
     let (first, rest) = content.split_first_chunk::<8>()?;
     let (n, rest) = rest.split_first_chunk::<8>()?;
     let first = u64::from_le_bytes(*first);
@@ -117,5 +117,5 @@ fn true_fingerprint(source: &dyn Source, size: u64, content: &[u8]) -> Option<Fi
         end = end.checked_add(4 * words).filter(|&end| end <= size)?;
         builder.push(4 * words, 0, 0.0).ok()?;
     }
-    Fingerprint::of(source, size, &Index::Table(builder.finish())).ok()
+    FileIdentity::of(source, size, None, Some(&Index::Table(builder.finish())), FileIdentity::PLACES).ok()
 }

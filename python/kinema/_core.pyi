@@ -85,12 +85,37 @@ class PartInfo(TypedDict):
     last_step: int | None
     first_time: float | None  # ps
     last_time: float | None
-    fingerprint: str  # hex
+    fingerprint: str  # of the content (`FileIdentity.fingerprint`), hex
     index: str  # "arithmetic" | "structure" (HDF5) | "stored" | "extended" | "built"
     index_path: str | None
     index_note: str | None  # why a stored index was not used, or why it could not be stored
     truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
     damaged: list[tuple[int, int, int]]  # frames that stand for damaged bytes, see `scan`: number, first and last byte
+
+class FileIdentity:
+    """What a file was: inode, size, times of modification and of change, and its content, sampled.
+
+    How whatever is kept of a file knows that it is what it was. Where inode, size and both times agree nothing was changed.
+    Where inode and size agree and a time does not, something was done to this very file, which samples may miss. For
+    another inode (a copy) size and samples decide."""
+
+    @staticmethod
+    def of(path: str, places: int = 16) -> FileIdentity:
+        """Of a file as it is now. `places` pieces of 4 KiB are hashed, and both ends; 0: nothing is read. FileNotFound, ..."""
+    @staticmethod
+    def from_bytes(data: bytes) -> FileIdentity:
+        """ArgumentError for other bytes than those of `to_bytes`."""
+    def to_bytes(self) -> bytes: ...
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+    @property
+    def fingerprint(self) -> str:
+        """The content in 16 hexadecimal digits, the same for a copy; with other `places` another."""
+    def is_unchanged(self, now: FileIdentity) -> bool:
+        """Whether inode, size and times say that nothing was changed up to `now`."""
+    def difference(self, now: FileIdentity) -> str | None:
+        """Why the file is not, or may not be, what it was, in words; None where it is. Both of as many `places`."""
 
 class Gap(TypedDict):
     part: int  # the part that begins after the gap
@@ -129,8 +154,8 @@ class Trajectory:
     def add_scanned_ranges(self, part: int, indices: Sequence[bytes]) -> None:
         """Adds the indices of ascending byte ranges of a part; the next `scan` uses them and scans what is missing."""
     def snapshot(self) -> NDArray[np.uint8]:
-        """Headers, sizes, fingerprints and indices of all files after a scan, (bytes,): with it other processes open the
-        same trajectory without touching a file. Each part is verified when it is first read there."""
+        """Headers, identities and indices of all files after a scan, (bytes,): with it other processes open the
+        same trajectory without touching a file. Each file is verified when it is first read there."""
     def locate(self, frame: int) -> tuple[str, int, int, int]:
         """Where a frame is: path, its number in that file, offset and length in bytes (of HDF5: its first chunk's).
         Scans if that has not been done; InvalidArgument for a frame that is not there."""
@@ -167,8 +192,8 @@ class Trajectory:
     def extents(self, part: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Byte offsets and lengths of the complete frames of a part in its file. In HDF5 files a frame's bytes need not
         lie side by side: there they only tell files apart."""
-    def content_digest(self, part: int, places: int) -> str:
-        """Digest of bytes throughout the frames of a part, up to `places` pieces of 4 KiB; hexadecimal."""
+    def identity(self, part: int, places: int = 16) -> FileIdentity:
+        """Of a part: inode, size and times when it was scanned, the content sampled at `places` now. Scans if need be."""
     def gaps(self) -> list[Gap]: ...
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
@@ -276,9 +301,6 @@ class Plan:
     @property
     def workers(self) -> int:
         """Threads that the memory limit and the number of leaves leave."""
-    @property
-    def fingerprints(self) -> list[str]:
-        """Of the parts, hexadecimal."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
     def partition(self, trajectory: Trajectory) -> Partition:

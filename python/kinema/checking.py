@@ -116,6 +116,7 @@ def check(
     dt: float | None = None,
     time_offset: float | None = None,
     t0: float | None = None,
+    stored: bool = True,
     workers: int | None = None,
     memory: int | str | None = None,
     progress: ProgressChoice = False,
@@ -132,7 +133,7 @@ def check(
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
-    particles, units, dt, time_offset, t0 : as `kinema.open`
+    particles, units, dt, time_offset, t0, stored : as `kinema.open`
         With `dt` times within a file are as they were stated, and what the file says of them is not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
@@ -150,7 +151,7 @@ def check(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
-    stated: dict[str, Any] = {"on_truncated": "drop", "particles": particles, "units": units, "dt": dt}
+    stated: dict[str, Any] = {"particles": particles, "units": units, "dt": dt, "stored": stored}
     shift: dict[str, Any] = {"time_offset": time_offset, "t0": t0}
     problems: list[Problem] = []
     parts: list[Trajectory] = []

@@ -37,8 +37,8 @@ R = TypeVar("R")
 OVERLAP: tuple[str, ...] = _core.OVERLAP_VALUES
 # whether an incomplete last frame of a file is an error or is left out
 ON_TRUNCATED: tuple[str, ...] = _core.ON_TRUNCATED_VALUES
-# how a frame index is used
-INDEX: tuple[str, ...] = _core.INDEX_VALUES
+# how a stored frame index is used, where stored things are
+INDEX: tuple[str, ...] = tuple(value for value in _core.INDEX_VALUES if value != "memory")
 
 # "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
 Schedule = Literal["dynamic", "static"]

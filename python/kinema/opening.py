@@ -70,6 +70,7 @@ def open(
     overlap: str = "last",
     on_truncated: str = "drop",
     index: str = "auto",
+    stored: bool = True,
     max_open_files: int | None = None,
     units: Mapping[str, str] | None = None,
     dt: float | None = None,
@@ -102,8 +103,11 @@ def open(
     on_truncated : {"drop", "error"}
         Whether an incomplete last frame of a file, as of a simulation that still runs or was killed, is left out with a
         note that names frame and byte, or is an error.
-    index : {"auto", "memory", "rebuild"}
-        "auto" loads, extends or builds the frame index and stores it; "memory" never stores it.
+    index : {"auto", "rebuild"}
+        "auto" loads, extends or builds the frame index and stores it; "rebuild" does not load it. So it is with the
+        places of chunks of HDF5 files, and which frames were decoded.
+    stored : bool
+        Whether anything that was stored of the files is used, and anything stored; with False neither.
     max_open_files : int, optional
         How many files may be open at once; parts are opened when touched and closed again. By default a quarter of what
         the process may open, 64 at the least and 4096 at the most.
@@ -151,10 +155,10 @@ def open(
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     names = file_names(paths)
+    policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
         ("on_truncated", on_truncated, ON_TRUNCATED),
-        ("index", index, INDEX),
         ("axis", axis, (None, "positions", "velocities", "forces")),
         ("absent", absent, ("error", "nan", "hold")),
         ("absent_particles", absent_particles, ("mask", "error")),
@@ -184,14 +188,14 @@ def open(
             format=format,
             overlap=overlap,
             on_truncated=on_truncated,
-            index=index,
+            index=policy,
             max_open_files=max_open_files,
             units=factors,
             dt=dt,
             time_offset=time_offset,
             first_time=t0,
-            describe=functools.partial(h5md.describe, options=options),
-            write_index=None if index == "memory" else write_index,
+            describe=functools.partial(h5md.describe, options=options, index=policy),
+            write_index=write_index if stored else None,
         )
     opening = {"trajectory": time.perf_counter() - began}
     of_hdf5 = [f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default]
@@ -246,6 +250,20 @@ def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = 
     if particles is None:
         return topology_of(source).atoms
     return Topology(h5md.atoms_source(source, h5md.H5mdOptions(particles=particles), always=True)).atoms
+
+
+def _index_policy(index: str, stored: bool) -> str:
+    """The core's word for both; ArgumentError for what does not go together."""
+    if index == "memory":
+        raise ArgumentError(
+            'index="memory" is stored=False now: nothing that was stored is used, and nothing is stored'
+        )
+    check_choice("index", index, INDEX)
+    if stored:
+        return index
+    if index != "auto":
+        raise ArgumentError(f"index={index!r} stores what it finds, which stored=False forbids; give one of them")
+    return "memory"
 
 
 @contextmanager

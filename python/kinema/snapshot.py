@@ -5,6 +5,7 @@ With it they open the same trajectory and touch no file but the parts that they 
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 from collections.abc import Callable, Iterable
@@ -60,6 +61,7 @@ class TrajectorySnapshot:
             path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["format"] == "H5MD"
         ]
         descriptions = _descriptions(hdf5, recipe["describe"], change)
+        recipe["describe"] = _without_stored(recipe["describe"])
         described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)
         return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
 
@@ -81,6 +83,13 @@ class TrajectorySnapshot:
         if descriptions:
             recipe["describe"] = _CachedDescriptions(recipe["describe"], descriptions)
         return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes])
+
+
+def _without_stored(describe: Any) -> Any:
+    """The function for workers, which look for no chunk maps: thousands of them would ask one file server."""
+    if isinstance(describe, functools.partial) and "index" in describe.keywords:
+        return functools.partial(describe, index="memory")
+    return describe
 
 
 def _descriptions(

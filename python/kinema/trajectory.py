@@ -91,7 +91,7 @@ class Trajectory:
     def __reduce__(self) -> tuple[Any, ...]:
         """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
 
-        Unpickling opens no file. A file is checked against its fingerprint when it is first read: CorruptFileError or
+        Unpickling opens no file. A file is checked against its identity when it is first read: CorruptFileError or
         TruncatedFileError for one that has changed, or is another one on that machine.
         """
         self.scan()

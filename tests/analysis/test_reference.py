@@ -32,7 +32,7 @@ def universe_of(names, masses=True, residues=("ALA", "GLY"), **attributes):
 def traj(tmp_path):
     path = tmp_path / "eight.dcd"
     write_dcd(path, random_walk(6, 8))
-    return kn.open(path, topology=universe_of(NAMES), index="memory")
+    return kn.open(path, topology=universe_of(NAMES), stored=False)
 
 
 SHUFFLED = [*NAMES[:2], "O", "C", *NAMES[4:]]
@@ -95,7 +95,7 @@ def test_without_masses_names_are_compared(traj):
 
 
 def test_without_masses_and_names_the_number_is_noted(traj):
-    bare = kn.open(traj.paths[0], index="memory")
+    bare = kn.open(traj.paths[0], stored=False)
     for own, reference in (
         (traj, universe_of(None)),
         (bare, universe_of(NAMES)),
@@ -115,12 +115,12 @@ def test_frames_of_the_trajectory_and_arrays_are_not_compared(traj):
         for reference in (None, traj, traj[2:], traj[1].positions):
             assert kn.analysis.RMSD(traj, reference=reference).run().notes == traj.notes
         # the same topology
-        kn.analysis.RMSD(traj, reference=kn.open(traj.paths[0], topology=traj.topology.universe, index="memory"))
+        kn.analysis.RMSD(traj, reference=kn.open(traj.paths[0], topology=traj.topology.universe, stored=False))
 
 
 def test_atoms_without_mass_are_compared_by_names(traj, tmp_path):
     beads = ["BB", "SC1", "SC2", "W", "BB", "SC1", "SC2", "W"]
-    own = kn.open(traj.paths[0], topology=universe_of(beads), index="memory")
+    own = kn.open(traj.paths[0], topology=universe_of(beads), stored=False)
     with pytest.warns(kn.Note) as given:
         kn.analysis.RMSD(own, reference=universe_of(beads))
     texts = [str(one.message) for one in given]
@@ -131,7 +131,7 @@ def test_atoms_without_mass_are_compared_by_names(traj, tmp_path):
 
 
 def test_guessed_and_zero_masses_are_noted(golden, tmp_path, traj):
-    guessed = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
+    guessed = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", stored=False)
     text = r"ca\.pdb: masses of 214 atoms were guessed by MDAnalysis, type C"
     for make in (
         lambda: kn.analysis.RadiusOfGyration(guessed),
@@ -143,7 +143,7 @@ def test_guessed_and_zero_masses_are_noted(golden, tmp_path, traj):
         assert any("guessed" in note for note in analysis.notes)
         assert "guessed" in analysis.provenance().json()
     some = universe_of([*NAMES[:6], "X1", "X2"], types=[*"NCCONC", "X", "X"])
-    own = kn.open(traj.paths[0], topology=some, index="memory")
+    own = kn.open(traj.paths[0], topology=some, stored=False)
     with pytest.warns(kn.Note, match="masses of 2 atoms are zero, type X$"):
         kn.analysis.RadiusOfGyration(own)
     with warnings.catch_warnings():

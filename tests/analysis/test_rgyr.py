@@ -10,7 +10,7 @@ import kinema as kn
 def test_golden_values(golden, name):
     with np.load(golden / f"{name}.npz") as values:
         expected = values["rgyr"]
-    traj = kn.open(golden / name, topology=golden / "ca.pdb", index="memory")
+    traj = kn.open(golden / name, topology=golden / "ca.pdb", stored=False)
     results = kn.analysis.RadiusOfGyration(traj).run().results
     np.testing.assert_allclose(results.rgyr[:, 2], expected, rtol=0, atol=1e-5)
     alike = kn.analysis.RadiusOfGyration(traj, weights=None).run().results

@@ -11,7 +11,7 @@ from kinema.testing import random_walk, write_dcd
 def test_golden_values(golden, name):
     with np.load(golden / f"{name}.npz") as values:
         expected = values["rmsd"]
-    traj = kn.open(golden / name, index="memory")
+    traj = kn.open(golden / name, stored=False)
     results = kn.analysis.RMSD(traj).run().results
     np.testing.assert_allclose(results.rmsd[:, 2], expected, rtol=0, atol=1e-5)
     np.testing.assert_array_equal(results.rmsd[:, 0], np.arange(len(expected)))
@@ -51,7 +51,7 @@ def test_without_superposition(small):
 def test_references_of_all_kinds_are_the_same(golden):
     import MDAnalysis
 
-    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
+    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", stored=False)
     universe = MDAnalysis.Universe(str(golden / "ca.pdb"), str(golden / "ca.dcd"))
     select = "resid 20-80"
     expected = kn.analysis.RMSD(traj, select=select, ref_frame=3).run().results.rmsd
@@ -63,7 +63,7 @@ def test_references_of_all_kinds_are_the_same(golden):
         universe,
         universe.atoms,
         universe.select_atoms(select),
-        kn.open(golden / "ca.dcd", index="memory"),
+        kn.open(golden / "ca.dcd", stored=False),
     ]
     for reference in references:
         found = kn.analysis.RMSD(traj, select=select, ref_frame=3, reference=reference).run().results.rmsd
@@ -75,14 +75,14 @@ def test_references_of_all_kinds_are_the_same(golden):
 
 
 def test_structure_file_as_reference(golden):
-    traj = kn.open(golden / "ca.xtc", topology=golden / "ca.pdb", index="memory")
+    traj = kn.open(golden / "ca.xtc", topology=golden / "ca.pdb", stored=False)
     found = kn.analysis.RMSD(traj, select="name CA", reference=golden / "ca.pdb").run().results.values[:, 0]
     # the file is frame 0 to 0.001 A
     np.testing.assert_allclose(found, kn.analysis.RMSD(traj).run().results.values[:, 0], atol=2e-3)
 
 
 def test_reference_of_other_atoms(golden, small):
-    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
+    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", stored=False)
     with pytest.raises(kn.ArgumentError, match=r"small\.dcd has 15 atoms, but the trajectory has 214"):
         kn.analysis.RMSD(traj, reference=small).run()
     with pytest.raises(kn.ArgumentError, match=r"15 atoms, expected 20 \(the selection\) or 214 \(the trajectory\)"):

@@ -88,7 +88,7 @@ def test_command_is_told(rmsd, tmp_path):
 
 
 def test_rmsf_names_its_atoms(golden, tmp_path):
-    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", index="memory")
+    traj = kn.open(golden / "ca.dcd", topology=golden / "ca.pdb", stored=False)
     rmsf = kn.analysis.RMSF(traj, select="name CA").run()
     for suffix in tables.SUFFIXES:
         rmsf.save(tmp_path / f"rmsf{suffix}")
@@ -199,7 +199,7 @@ def test_no_line_is_drawn_back(small):
 
 
 def test_rmsf_by_residue(adk_dcd, tmp_path):
-    traj = kn.open(adk_dcd.trajectory, topology=adk_dcd.topology, index="memory")
+    traj = kn.open(adk_dcd.trajectory, topology=adk_dcd.topology, stored=False)
     rmsf = kn.analysis.RMSF(traj, select="resid 10:14 20", align="average", by="residue").run()
     atoms = traj.topology.universe.atoms[rmsf.results.indices]
     expected = [np.sqrt(np.mean(rmsf.results.rmsf[atoms.resids == number] ** 2)) for number in (10, 11, 12, 13, 14, 20)]

@@ -34,7 +34,7 @@ def test_together_is_as_alone(small):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_together_is_as_alone_over_thousands_of_frames(adk_dcd, workers):
     # where leaves hold several frames, whose number may depend on nothing but the frames and each analysis itself
-    traj = kn.open([adk_dcd.trajectory] * 174, overlap="all", index="memory", on_truncated="drop")
+    traj = kn.open([adk_dcd.trajectory] * 174, overlap="all", stored=False, on_truncated="drop")
 
     def analyses():
         return [
@@ -54,7 +54,7 @@ def test_together_is_as_alone_over_thousands_of_frames(adk_dcd, workers):
 @pytest.mark.parametrize("system", ["adk_dcd", "adk_xtc"])
 def test_same_bits_for_any_number_of_workers(request, system):
     files = request.getfixturevalue(system)
-    traj = kn.open(files.trajectory, topology=files.topology, index="memory")
+    traj = kn.open(files.trajectory, topology=files.topology, stored=False)
     select = "protein and name CA"
 
     def found(**arguments):
@@ -74,7 +74,7 @@ def test_same_bits_for_any_number_of_workers(request, system):
 
 def test_partial_results_count_as_memory(tmp_path):
     write_dcd(tmp_path / "a.dcd", random_walk(40, 20_000))
-    traj = kn.open(tmp_path / "a.dcd", index="memory")
+    traj = kn.open(tmp_path / "a.dcd", stored=False)
     expected = kn.analysis.RMSF(traj, align=None).run()
     # 72 bytes an atom
     assert ", of which 1" in expected.plan and "MiB for partial results" in expected.plan

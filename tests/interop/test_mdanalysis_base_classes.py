@@ -33,7 +33,7 @@ def over_kinema(reference: Any, folder: Any, extension: str) -> Any:
     """A reference of MDAnalysisTests with Kinema's reader, over a copy of its file."""
     # MDAnalysis' own reader, which some tests make, stores its offsets beside the file
     reference.trajectory = shutil.copy(reference.trajectory, folder)
-    reference.reader = partial(KinemaReader, index="memory")
+    reference.reader = partial(KinemaReader, stored=False)
     reference.ext = extension
     return reference
 

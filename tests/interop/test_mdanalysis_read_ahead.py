@@ -39,7 +39,7 @@ class Recorder:
 def ahead(tmp_path: Path) -> tuple[ReadAhead, Recorder, Any]:
     positions = random_walk(N_FRAMES, N_ATOMS)
     write_dcd(tmp_path / "walk.dcd", positions)
-    core = Recorder(kn.open(tmp_path / "walk.dcd", index="memory").core)
+    core = Recorder(kn.open(tmp_path / "walk.dcd", stored=False).core)
     limit = 80 * frame_bytes(N_ATOMS, 1, 4)  # two blocks
     made = ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=limit)  # type: ignore[arg-type]
     return made, core, positions

@@ -28,7 +28,7 @@ FILES = {"dcd": (PSF, DCD), "xtc": (GRO, XTC)}
 
 
 def over_kinema(topology: Any, files: Any, **options: Any) -> Any:
-    return MDAnalysis.Universe(topology, files, format=KinemaReader, index="memory", **options)
+    return MDAnalysis.Universe(topology, files, format=KinemaReader, stored=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_every_frame_is_that_of_their_reader(both: Any) -> None:
 
 def test_steps_are_those_of_the_simulation(both: Any) -> None:
     trajectory = both[0].trajectory
-    expected = kn.open(trajectory.filename, index="memory").steps
+    expected = kn.open(trajectory.filename, stored=False).steps
     assert [ts.data["step"] for ts in trajectory] == expected.tolist()
     if trajectory.format == "XTC":
         assert [ts.data["step"] for ts in both[1].trajectory] == expected.tolist()
@@ -113,7 +113,7 @@ def test_a_box_that_changes_and_none_at_all(tmp_path: Path) -> None:
 
 def test_one_frame(tmp_path: Path) -> None:
     write_xtc(tmp_path / "one.xtc", random_walk(1, 12), first_step=7, dt=2.0)
-    trajectory = KinemaReader(tmp_path / "one.xtc", index="memory")
+    trajectory = KinemaReader(tmp_path / "one.xtc", stored=False)
     assert (trajectory.n_frames, trajectory.dt, trajectory.totaltime, trajectory.time) == (1, 0.0, 0.0, 14.0)
     assert [ts.frame for ts in trajectory] == [0]
 
@@ -126,29 +126,29 @@ def test_a_subset_of_the_atoms(name: str) -> None:
     topology, trajectory = FILES[name]
     whole = over_kinema(topology, trajectory)
     group = whole.select_atoms("protein and name CA")
-    part = MDAnalysis.Merge(group).load_new(trajectory, format=KinemaReader, sub=group.indices, index="memory")
+    part = MDAnalysis.Merge(group).load_new(trajectory, format=KinemaReader, sub=group.indices, stored=False)
     assert part.trajectory.n_atoms == len(group) == 214
     for mine, _ in zip(part.trajectory, whole.trajectory, strict=True):
         np.testing.assert_array_equal(mine.positions, group.positions)
     chosen = part.atoms[[5, 3, 5, 200]]
-    expected = kn.open(trajectory, index="memory").read(select=group.indices[[5, 3, 5, 200]])
+    expected = kn.open(trajectory, stored=False).read(select=group.indices[[5, 3, 5, 200]])
     np.testing.assert_array_equal(part.trajectory.timeseries(atomgroup=chosen, order="fac"), expected)
     copy = part.trajectory.copy()
     np.testing.assert_array_equal(copy[4].positions, part.trajectory[4].positions)
 
 
 def test_a_subset_in_another_order_or_as_a_mask() -> None:
-    scrambled = KinemaReader(DCD, sub=[7, 3, 7], index="memory")
-    np.testing.assert_array_equal(scrambled.ts.positions, KinemaReader(DCD, index="memory").ts.positions[[7, 3, 7]])
+    scrambled = KinemaReader(DCD, sub=[7, 3, 7], stored=False)
+    np.testing.assert_array_equal(scrambled.ts.positions, KinemaReader(DCD, stored=False).ts.positions[[7, 3, 7]])
     mask = np.arange(3341) % 2 == 0
-    assert KinemaReader(DCD, sub=mask, index="memory").n_atoms == mask.sum()
+    assert KinemaReader(DCD, sub=mask, stored=False).n_atoms == mask.sum()
 
 
 def test_a_subset_that_is_none() -> None:
     with pytest.raises(IndexError, match="atom index 3341 is out of range"):
-        KinemaReader(DCD, sub=[3341], index="memory")
+        KinemaReader(DCD, sub=[3341], stored=False)
     with pytest.raises(kn.ArgumentError, match="names no atoms"):
-        KinemaReader(DCD, sub=[], index="memory")
+        KinemaReader(DCD, sub=[], stored=False)
     with pytest.raises(ValueError, match="don't have the same number of atoms"):
         over_kinema(PSF, DCD, sub=[1, 2])
 
@@ -178,7 +178,7 @@ def test_number_of_atoms_from_the_header() -> None:
 def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
     ours, theirs = over_kinema(PSF, DCD).trajectory, theirs_of["dcd"].trajectory
     # a small limit makes blocks of two frames
-    tight = KinemaReader(DCD, index="memory", memory=2 * 41_000)
+    tight = KinemaReader(DCD, stored=False, memory=2 * 41_000)
     for reader in (ours, tight):
         found = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in reader[frames]]
         expected = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in theirs[frames]]
@@ -190,7 +190,7 @@ def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
 
 def test_loops_within_loops_and_jumps() -> None:
     trajectory = over_kinema(PSF, DCD).trajectory
-    expected = kn.open(DCD, index="memory").read(select=[100])[:, 0]
+    expected = kn.open(DCD, stored=False).read(select=[100])[:, 0]
     for outer in trajectory[::20]:
         number = outer.frame
         np.testing.assert_array_equal(trajectory.ts.positions[100], expected[number])
@@ -242,7 +242,7 @@ def test_transformations(both: Any) -> None:
 
 
 def test_closed(tmp_path: Path) -> None:
-    with KinemaReader(DCD, index="memory") as reader:
+    with KinemaReader(DCD, stored=False) as reader:
         assert reader.n_frames == 98
     with pytest.raises(ValueError, match="the reader was closed"):
         reader[5]
@@ -279,7 +279,7 @@ def test_timeseries_moves_no_frame() -> None:
 @pytest.mark.parametrize("order", ["", "fa", "faa", "xyz", "facc"])
 def test_timeseries_in_an_order_that_is_none(order: str) -> None:
     with pytest.raises(ValueError, match="permutation"):
-        KinemaReader(DCD, index="memory").timeseries(order=order)
+        KinemaReader(DCD, stored=False).timeseries(order=order)
 
 
 def test_to_memory(both: Any) -> None:
@@ -298,9 +298,9 @@ def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
     """MDAnalysis' base class ends a loop at any OSError or EOFError, of which Kinema's are some."""
     path = tmp_path / "damaged.xtc"
     write_xtc(path, random_walk(60, 40))
-    reader = KinemaReader(path, index="memory")
+    reader = KinemaReader(path, stored=False)
     content = bytearray(path.read_bytes())
-    middle = kn.open(path, index="memory").core.parts()[0]["size"] * 40 // 60
+    middle = kn.open(path, stored=False).core.parts()[0]["size"] * 40 // 60
     content[middle : middle + 400] = bytes(400)
     path.write_bytes(content)
     seen = []
@@ -333,9 +333,9 @@ def test_an_incomplete_last_frame(tmp_path: Path) -> None:
     write_xtc(path, random_walk(10, 40))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(kn.TruncatedFileError):
-        KinemaReader(path, index="memory", on_truncated="error")
+        KinemaReader(path, stored=False, on_truncated="error")
     with pytest.warns(kn.Note, match="frame 9, byte .*left out"):
-        reader = KinemaReader(path, index="memory")
+        reader = KinemaReader(path, stored=False)
     assert [ts.frame for ts in reader] == list(range(9))
 
 
@@ -354,7 +354,7 @@ def test_pickled_at_its_frame(both: Any) -> None:
 
 def test_unpickling_opens_no_file(tmp_path: Path) -> None:
     path = shutil.copy(DCD, tmp_path)
-    stored = pickle.dumps(KinemaReader(path, index="memory"))
+    stored = pickle.dumps(KinemaReader(path, stored=False))
     Path(path).unlink()
     reader = pickle.loads(stored)
     with pytest.raises(FileNotFoundError):
@@ -424,7 +424,7 @@ def test_several_files_are_one_trajectory() -> None:
 
 
 def test_several_files_through_their_chain() -> None:
-    ours = MDAnalysis.Universe(PSF, [DCD, DCD2], format="KINEMA", index="memory")
+    ours = MDAnalysis.Universe(PSF, [DCD, DCD2], format="KINEMA", stored=False)
     assert all(isinstance(reader, KinemaReader) for reader in ours.trajectory.readers)
     theirs = MDAnalysis.Universe(PSF, [DCD, DCD2])
     for mine, other in zip(ours.trajectory[90:110], theirs.trajectory[90:110], strict=True):
@@ -437,10 +437,10 @@ def test_overlap_as_their_continuous_chain(tmp_path: Path) -> None:
     paths = [str(tmp_path / "one.xtc"), str(tmp_path / "two.xtc")]
     write_xtc(paths[0], positions[:13])
     write_xtc(paths[1], positions[9:], first_step=9)
-    whole = KinemaReader(paths, continuous=True, index="memory")
+    whole = KinemaReader(paths, continuous=True, stored=False)
     assert [ts.time for ts in whole] == list(range(20))
     np.testing.assert_allclose(whole.timeseries(), positions, rtol=1e-6)
-    assert KinemaReader(paths, index="memory").n_frames == 24
+    assert KinemaReader(paths, stored=False).n_frames == 24
 
 
 # -- names of formats ----------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
 
 
 def test_kinema_opens_its_universe(both: Any) -> None:
-    trajectory = kn.open(both[0], index="memory")
+    trajectory = kn.open(both[0], stored=False)
     assert trajectory.n_frames == both[0].trajectory.n_frames
     assert trajectory.select("protein and name CA").n_atoms == 214
 
@@ -488,10 +488,10 @@ def test_written_by_the_writer_of_the_ending(ending: str, tmp_path: Path) -> Non
     with ours.trajectory.Writer(target) as writer:
         for _ in ours.trajectory[:10]:
             writer.write(ours.atoms)
-    copy = KinemaReader(target, index="memory")
+    copy = KinemaReader(target, stored=False)
     np.testing.assert_allclose(
         copy.timeseries(order="fac"), ours.trajectory.timeseries(stop=10, order="fac"), atol=6e-3
     )
     assert copy.dt == pytest.approx(ours.trajectory.dt, rel=1e-6)
     ours.atoms.write(str(tmp_path / f"all.{ending}"), frames="all")
-    assert kn.open(tmp_path / f"all.{ending}", index="memory").n_frames == 98
+    assert kn.open(tmp_path / f"all.{ending}", stored=False).n_frames == 98

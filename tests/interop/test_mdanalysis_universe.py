@@ -24,7 +24,7 @@ pytestmark = [
 def same_frames_or_refused(universe: Any, name: str) -> None:
     """Times and positions are those of the Universe, or the error names the argument."""
     try:
-        trajectory = kn.open(universe, index="memory")
+        trajectory = kn.open(universe, stored=False)
     except kn.ArgumentError as error:
         assert name in str(error)
         return
@@ -53,7 +53,7 @@ def test_a_time_offset_that_is_set_later(tmp_path: Path) -> None:
 
 def test_a_stated_format(tmp_path: Path) -> None:
     path = shutil.copy(DCD, tmp_path / "md.lammps")
-    assert kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), index="memory").format == "DCD"
+    assert kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), stored=False).format == "DCD"
     other = MDAnalysis.Universe(PSF, path, format="DCD")
     other.trajectory.format = "GSD"
     with pytest.raises(kn.ArgumentError, match="format='GSD', which Kinema does not know"):
@@ -65,14 +65,14 @@ def test_a_stated_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize("units", [{}, {"timeunit": "ps"}, {"timeunit": "ns", "lengthunit": "nm"}])
 def test_dcd_files_of_lammps(units: dict[str, str]) -> None:
     universe = MDAnalysis.Universe(LAMMPSdata2, LAMMPSdcd2, format="LAMMPS", **units)
-    trajectory = kn.open(universe, index="memory")
+    trajectory = kn.open(universe, stored=False)
     assert trajectory.format == "DCD"
     np.testing.assert_allclose(trajectory.times, [ts.time for ts in universe.trajectory])
     for number, ts in enumerate(universe.trajectory):
         np.testing.assert_allclose(trajectory[number].positions, ts.positions, rtol=1e-6)
     # units are stated, and so nothing is assumed
     assert trajectory.notes == ()
-    assert kn.open(universe, units={"time": "fs"}, index="memory").dt == 0.5
+    assert kn.open(universe, units={"time": "fs"}, stored=False).dt == 0.5
 
 
 @pytest.mark.parametrize("continuous", [False, True])
@@ -87,12 +87,12 @@ def test_files_that_overlap(continuous: bool, reader: str | None, tmp_path: Path
         universe.load_new(paths, format=KinemaReader, continuous=True)
     else:
         universe.load_new(paths, format=reader, continuous=continuous)
-    assert kn.open(universe, index="memory").n_frames == universe.trajectory.n_frames == (12 if continuous else 15)
+    assert kn.open(universe, stored=False).n_frames == universe.trajectory.n_frames == (12 if continuous else 15)
     # what the caller states counts more
-    assert kn.open(universe, index="memory", overlap="first").n_frames == 12
+    assert kn.open(universe, stored=False, overlap="first").n_frames == 12
     # also where it is the default for files
-    assert kn.open(universe, index="memory", overlap="last").n_frames == 12
-    assert kn.open(universe, index="memory", overlap="all").n_frames == 15
+    assert kn.open(universe, stored=False, overlap="last").n_frames == 12
+    assert kn.open(universe, stored=False, overlap="all").n_frames == 15
 
 
 def test_options_of_our_reader(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_options_of_our_reader(tmp_path: Path) -> None:
     path = tmp_path / "a.xtc"
     path.write_bytes(path.read_bytes()[:-10])
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
-    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", index="memory")
+    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", stored=False)
     assert kn.open(universe).n_frames == universe.trajectory.n_frames == 5
     with pytest.raises(kn.TruncatedFileError):
         len(kn.open(universe, on_truncated="error"))
@@ -111,7 +111,7 @@ def test_a_default_that_is_stated_counts_more(tmp_path: Path) -> None:
     path = tmp_path / "a.xtc"
     path.write_bytes(path.read_bytes()[:-10])
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
-    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", index="memory")
+    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", stored=False)
     universe.trajectory._options["on_truncated"] = "error"
     with pytest.raises(kn.TruncatedFileError):
         len(kn.open(universe))

@@ -21,7 +21,7 @@ DAMAGED = (7, 9, 31)
 
 def damage(path: Path, frames: tuple[int, ...] = DAMAGED) -> bytes:
     """Makes frames undecodable, by their headers in a file named "header"; returns the bytes of the others."""
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     content = bytearray(path.read_bytes())
     whole = b""
     for frame in range(traj.n_frames):

@@ -30,7 +30,7 @@ class Sound(NamedTuple):
 
 @pytest.fixture(scope="module")
 def sound(adk_xtc) -> Sound:
-    traj = kn.open(adk_xtc.trajectory, index="memory")
+    traj = kn.open(adk_xtc.trajectory, stored=False)
     return Sound(adk_xtc.trajectory, *traj.core.extents(0), traj.read(), traj.times)
 
 
@@ -81,7 +81,7 @@ def test_readable_frames_on_both_sides_stay(sound: Sound, tmp_path: Path, kind: 
 def test_a_run_leaves_it_out(sound: Sound, tmp_path: Path) -> None:
     first = int(sound.offsets[DAMAGED])
     path = damaged_copy(sound, tmp_path / "a.xtc", (first, words(0)))
-    expected = kn.analysis.RMSD(kn.open(sound.path, index="memory"), select=range(3000)).run().results.values
+    expected = kn.analysis.RMSD(kn.open(sound.path, stored=False), select=range(3000)).run().results.values
     analysis = kn.analysis.RMSD(kn.open(path), select=range(3000))
     with pytest.raises(kn.CorruptFileError, match=rf"XTC frame 4, byte {first}: wrong magic number"):
         analysis.run()

@@ -102,7 +102,7 @@ def test_absurd_numbers_of_atoms(tmp_path, n_atoms):
     xtc.write_bytes((1995).to_bytes(4, "big") + n_atoms.to_bytes(4, "big", signed=True) + bytes(200))
     for path in (dcd, xtc):
         try:
-            found = kn.open(path, index="memory").read()
+            found = kn.open(path, stored=False).read()
         except kn.Error as error:
             assert not isinstance(error, kn.InternalError)
         else:

@@ -13,7 +13,7 @@ HEAVY = ("MDAnalysis", "matplotlib", "pyarrow", "rich", "typer", "pytest", "pand
 CODE = """
 import sys
 import kinema as kn
-traj = kn.open(sys.argv[1], index="memory")
+traj = kn.open(sys.argv[1], stored=False)
 atoms = traj.select(index_file=sys.argv[2])
 analyses = [kn.analysis.RMSD(traj, select=atoms), kn.analysis.RMSF(traj, select=[1, 2], align="average")]
 for analysis in kn.run(analyses):
@@ -88,7 +88,7 @@ def use(number):
     start.wait()
     try:
         if number % 3 == 0:
-            kn.open(trajectory, topology, index="memory").select("name CA")
+            kn.open(trajectory, topology, stored=False).select("name CA")
         elif number % 3 == 1:
             refuse_changing("name CA")
         else:

@@ -72,7 +72,7 @@ def test_new_frames_bring_new_notes(tmp_path: Path) -> None:
     whole = path.read_bytes()
     one = (len(whole) - 276) // 6
     path.write_bytes(whole[: 276 + 3 * one])
-    traj = kn.open(path, index="memory", on_truncated="drop")
+    traj = kn.open(path, stored=False, on_truncated="drop")
     with pytest.warns(kn.Note):
         before = traj.notes
     path.write_bytes(whole[: 276 + 4 * one + one // 2])

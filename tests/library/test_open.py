@@ -39,7 +39,7 @@ def test_opening_is_lazy(tmp_path):
 def test_universe(adk_dcd):
     mda = pytest.importorskip("MDAnalysis")
     universe = mda.Universe(*adk_dcd)
-    traj = kn.open(universe, index="memory")
+    traj = kn.open(universe, stored=False)
     assert traj.paths == (adk_dcd.trajectory,)
     assert len(traj.select("name CA")) == 214
     universe.trajectory.add_transformations(lambda ts: ts)
@@ -107,7 +107,7 @@ def test_what_is_wrong_with_a_topology(small, tmp_path, name, content, message):
     [
         ({"overlap": "best"}, "'last', 'first', 'all'"),
         ({"on_truncated": "ignore"}, "'error' or 'drop'"),
-        ({"index": "no"}, "'auto', 'memory', 'rebuild'"),
+        ({"index": "no"}, "'auto' or 'rebuild'"),
         ({"max_open_files": 0}, "max_open_files"),
         ({"format": "PDBX"}, "PDBX"),
     ],
@@ -136,7 +136,7 @@ def test_formats_can_be_mixed(tmp_path):
     positions = random_walk(8, 20)
     write_dcd(tmp_path / "a.dcd", positions[:4])
     write_xtc(tmp_path / "b.xtc", positions[4:], first_step=4)
-    traj = kn.open([tmp_path / "a.dcd", tmp_path / "b.xtc"], index="memory")
+    traj = kn.open([tmp_path / "a.dcd", tmp_path / "b.xtc"], stored=False)
     np.testing.assert_allclose(traj.read(), positions, atol=2e-5)
 
 
@@ -144,7 +144,7 @@ MANY_PARTS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 import kinema as kn
-traj = kn.open(sys.argv[2:], index="memory")
+traj = kn.open(sys.argv[2:], stored=False)
 assert traj.n_frames == 2 * len(sys.argv[2:])
 rmsd = kn.analysis.RMSD(traj, select=range(4)).run(workers=4)
 assert traj.read(frames=slice(None, None, -7), workers=3).shape[0] == len(range(0, traj.n_frames, 7))
@@ -163,5 +163,5 @@ def test_a_thousand_parts_under_256_open_files(tmp_path):
         [sys.executable, "-c", MANY_PARTS, "--", *paths], capture_output=True, text=True, timeout=120
     )
     assert found.returncode == 0, found.stderr
-    expected = kn.analysis.RMSD(kn.open(paths, index="memory"), select=range(4)).run().results.values.sum()
+    expected = kn.analysis.RMSD(kn.open(paths, stored=False), select=range(4)).run().results.values.sum()
     assert float(found.stdout) == expected

@@ -30,11 +30,11 @@ def remote(pool: ProcessPoolExecutor, function: Any, trajectory: kn.Trajectory) 
     return pool.submit(function, trajectory).result(timeout=120)
 
 
-@pytest.mark.parametrize("index", ["memory", "auto"])
-def test_another_process_has_the_same_frames(pool: ProcessPoolExecutor, tmp_path: Path, index: str) -> None:
+@pytest.mark.parametrize("stored", [False, True])
+def test_another_process_has_the_same_frames(pool: ProcessPoolExecutor, tmp_path: Path, stored: bool) -> None:
     for number in range(3):
         write_xtc(tmp_path / f"{number}.xtc", random_walk(10, 12), first_step=8 * number)
-    trajectory = kn.open([tmp_path / f"{number}.xtc" for number in range(3)], index=index)
+    trajectory = kn.open([tmp_path / f"{number}.xtc" for number in range(3)], stored=stored)
     for view in (trajectory, trajectory[3:20:4], trajectory[[5, 2, 2, 25]], trajectory[::2][1:4], trajectory[:0]):
         np.testing.assert_array_equal(remote(pool, methodcaller("read"), view), view.read())
         np.testing.assert_array_equal(remote(pool, attrgetter("times"), view), view.times)
@@ -54,7 +54,7 @@ def test_the_topology_goes_along(pool: ProcessPoolExecutor, adk_dcd: Any, given:
         topology = MDAnalysis.Universe(adk_dcd.topology)
     if given == "changed universe":
         topology.atoms[7].name = "CA"
-    trajectory = kn.open(adk_dcd.trajectory, topology, index="memory")[::30]
+    trajectory = kn.open(adk_dcd.trajectory, topology, stored=False)[::30]
     found = remote(pool, methodcaller("select", "name CA"), trajectory)
     expected = trajectory.select("name CA")
     assert len(expected) == (215 if given == "changed universe" else 214)
@@ -79,11 +79,11 @@ def test_relative_paths(pool: ProcessPoolExecutor, tmp_path: Path, monkeypatch: 
     universe.add_TopologyAttr("elements", ["H", "C", "O", "N"])
     write_dcd(tmp_path / "a.dcd", random_walk(5, 4))
     with kn.Writer(tmp_path / "a.h5md", 4, topology=universe) as out:
-        for frame in kn.open(tmp_path / "a.dcd", index="memory"):
+        for frame in kn.open(tmp_path / "a.dcd", stored=False):
             out.write(frame)
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
-    stored = [pickle.dumps(kn.open(name, index="memory")) for name in ("a.dcd", "a.h5md")]
+    stored = [pickle.dumps(kn.open(name, stored=False)) for name in ("a.dcd", "a.h5md")]
     monkeypatch.chdir(tmp_path / "other")
     of_dcd, of_h5md = (pickle.loads(one) for one in stored)
     np.testing.assert_allclose(of_dcd.read(), of_h5md.read(), atol=1e-5)
@@ -97,7 +97,7 @@ def test_relative_paths(pool: ProcessPoolExecutor, tmp_path: Path, monkeypatch: 
 def test_unpickling_opens_no_file_and_reading_checks_it(pool: ProcessPoolExecutor, tmp_path: Path, what: str) -> None:
     path = tmp_path / "a.xtc"
     write_xtc(path, random_walk(10, 12))
-    stored = pickle.dumps(kn.open(path, index="memory"))
+    stored = pickle.dumps(kn.open(path, stored=False))
     kind: type[Exception] = kn.CorruptFileError
     if what == "rewritten":
         write_xtc(path, random_walk(10, 12, seed=5))
@@ -118,7 +118,7 @@ def test_unpickling_opens_no_file_and_reading_checks_it(pool: ProcessPoolExecuto
 
 def test_a_topology_file_that_has_changed(tmp_path: Path, adk_dcd: Any) -> None:
     topology = shutil.copy(adk_dcd.topology, tmp_path)
-    stored = pickle.dumps(kn.open(adk_dcd.trajectory, topology, index="memory"))
+    stored = pickle.dumps(kn.open(adk_dcd.trajectory, topology, stored=False))
     text = Path(topology).read_text()
     Path(topology).write_text(text.replace("MET", "ALA"))
     trajectory = pickle.loads(stored)

@@ -44,7 +44,7 @@ def test_float32_is_recognised():
 def test_times_have_the_digits_of_the_file(tmp_path):
     path = tmp_path / "a.xtc"
     write_xtc(path, random_walk(4, 5), dt=0.1)
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     rmsd = kn.analysis.RMSD(traj).run()
     times = {}
     for suffix, column, unit in ((".csv", 1, "ps"), (".xvg", 0, "ps"), (".dat", 1, "ns")):
@@ -61,7 +61,7 @@ def test_times_have_the_digits_of_the_file(tmp_path):
 def test_messages_have_the_times_of_the_file(tmp_path):
     path = tmp_path / "late.xtc"
     write_xtc(path, random_walk(3, 5), dt=1234567.5)
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     with pytest.raises(kn.OutOfRangeError, match=r"no frame between 0.1 and 0.2 ps, its times are 0 to 2469135 ps"):
         kn.frames_between(traj, 0.1, 0.2)
     assert repr(traj[1]) == "<Frame 1: step 1, 1234567.5 ps>"

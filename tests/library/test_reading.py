@@ -26,7 +26,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> kn.Trajectory:
     walk = random_walk(N_FRAMES, N_ATOMS)
     write_dcd(folder / "a.dcd", walk[:3100])
     write_dcd(folder / "b.dcd", walk[3100:])
-    return kn.open([folder / "a.dcd", folder / "b.dcd"], overlap="all", index="memory")
+    return kn.open([folder / "a.dcd", folder / "b.dcd"], overlap="all", stored=False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -116,7 +116,7 @@ def _threads() -> set[str]:
 def test_threads_are_used_again_and_end_with_the_trajectory(long: kn.Trajectory, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(600, 4))
     before = _threads()
-    traj = kn.open(tmp_path / "a.dcd", index="memory")
+    traj = kn.open(tmp_path / "a.dcd", stored=False)
     traj.read(workers=3)
     mine = _threads() - before
     assert len(mine) == 3

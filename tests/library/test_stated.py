@@ -72,7 +72,7 @@ def test_times_of_lammps_are_in_fs_and_it_is_noted(tmp_path: Path) -> None:
 )
 def test_real_files_have_the_times_that_their_programs_meant(name: str, first: float, between: float) -> None:
     datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
-    times = opened_quietly(str(getattr(datafiles, name)), index="memory").times
+    times = opened_quietly(str(getattr(datafiles, name)), stored=False).times
     np.testing.assert_allclose(times, first + between * np.arange(len(times)), rtol=2e-6)
 
 

@@ -17,7 +17,7 @@ TOLERANCE = 5e-6
 @pytest.fixture(params=["adk_dcd", "adk_xtc"])
 def both(request):
     files = request.getfixturevalue(request.param)
-    traj = kn.open(files.trajectory, topology=files.topology, index="memory")
+    traj = kn.open(files.trajectory, topology=files.topology, stored=False)
     return traj, mda.Universe(files.topology, files.trajectory)
 
 
@@ -75,7 +75,7 @@ def test_rmsf_of_aligned_frames(both):
     average = align.AverageStructure(universe, universe, select=select, ref_frame=0).run().results.universe
     # the recipe of MDAnalysis' user guide
     copy = mda.Merge(universe.select_atoms("protein"))
-    copy.load_new(kn.open(universe, index="memory").read(select=universe.select_atoms("protein").indices), order="fac")
+    copy.load_new(kn.open(universe, stored=False).read(select=universe.select_atoms("protein").indices), order="fac")
     align.AlignTraj(copy, average, select=select, in_memory=True).run()
     expected = rms.RMSF(copy.select_atoms("protein")).run().results.rmsf
     found = kn.analysis.RMSF(traj, select="protein", align="average", align_select=select).run().results.rmsf
@@ -108,7 +108,7 @@ def test_several_files(adk_dcd):
     from MDAnalysisTests.datafiles import DCD, DCD2, PSF
 
     universe = mda.Universe(PSF, [DCD, DCD2])
-    traj = kn.open(universe, overlap="all", index="memory")
+    traj = kn.open(universe, overlap="all", stored=False)
     assert traj.n_frames == universe.trajectory.n_frames
     # MDAnalysis gives later files times of its own; the coordinates are the same
     np.testing.assert_array_equal(traj.read(select=range(50)), [ts.positions[:50].copy() for ts in universe.trajectory])

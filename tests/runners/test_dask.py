@@ -213,7 +213,7 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     names = [tmp_path / f"{number}.xtc" for number in range(5)]
     for number, name in enumerate(names):
         write_xtc(name, random_walk(10, 20), first_step=10 * number)
-    traj = kn.open(names, index="memory")
+    traj = kn.open(names, stored=False)
     frames = kn.FrameSelection(range(traj.n_frames))
     one = next(kn.analysis.RMSD(traj)._passes(frames))
     jobs = [(one.kernel, tuple(one.transforms))]

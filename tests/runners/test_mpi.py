@@ -320,7 +320,7 @@ with kn.runners.MPI() as ranks:
             except kn.Error as error:
                 say("error", error)
                 break
-            alone = kn.open(os.environ["NAMES"].split(), overlap="all", index="memory")
+            alone = kn.open(os.environ["NAMES"].split(), overlap="all", stored=False)
             assert traj.steps.tobytes() == alone.steps.tobytes() and traj.n_frames == alone.n_frames
             assert found.results.rmsd.tobytes() == kn.analysis.RMSD(alone).run(runner="serial").results.rmsd.tobytes()
             say("same", [part.index for part in traj.parts])

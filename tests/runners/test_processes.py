@@ -420,7 +420,7 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
         origins.extend(part["index"] for part in opened._trajectory.parts())
 
     monkeypatch.setattr(worker.WorkerSetup, "store", look)
-    kn.analysis.RMSD(kn.open(path, index="memory")).run(runner="processes", workers=2, memory="60 MiB")
+    kn.analysis.RMSD(kn.open(path, stored=False)).run(runner="processes", workers=2, memory="60 MiB")
     assert origins == ["stored"]
     assert stored[0].work_plan.memory == 30 << 20
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.xtc"]

@@ -237,7 +237,7 @@ def test_a_topology_of_a_table(water):
 
 
 def test_atoms_of_a_trajectory(adk_dcd, small):
-    traj = kn.open(adk_dcd.trajectory, adk_dcd.topology, index="memory")
+    traj = kn.open(adk_dcd.trajectory, adk_dcd.topology, stored=False)
     assert traj.atoms == kn.read_atoms(adk_dcd.topology) == traj[::7].atoms
     chosen = traj.select("name CA and resid 20:22")
     assert traj.atoms[chosen].resids.tolist() == [20, 21, 22]
@@ -245,7 +245,7 @@ def test_atoms_of_a_trajectory(adk_dcd, small):
     with pytest.raises(kn.ArgumentError, match=r"nothing is known of its atoms .* topology= \(-s\)"):
         _ = small.atoms
     with pytest.raises(kn.ArgumentError, match=r"has 3341 atoms, but trajectory .* has 15"):
-        _ = kn.open(small.paths[0], topology=adk_dcd.topology, index="memory").atoms
+        _ = kn.open(small.paths[0], topology=adk_dcd.topology, stored=False).atoms
     with pytest.raises(kn.FileNotFound, match="no such topology file"):
         kn.read_atoms("none.psf")
 

@@ -14,7 +14,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def adk(adk_dcd):
-    return kn.open(adk_dcd.trajectory, topology=adk_dcd.topology, index="memory")
+    return kn.open(adk_dcd.trajectory, topology=adk_dcd.topology, stored=False)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_a_selection_is_taken_as_it_is_or_refused(small, tmp_path):
     assert small.select(chosen) is chosen
     write_dcd(tmp_path / "three.dcd", random_walk(2, 3))
     with pytest.raises(kn.OutOfRangeError, match="atom index 3 is out of range"):
-        kn.open(tmp_path / "three.dcd", index="memory").select(chosen)
+        kn.open(tmp_path / "three.dcd", stored=False).select(chosen)
 
 
 def test_atoms_of_an_index_file_are_counted_as_the_file_does(small, tmp_path):
@@ -234,4 +234,4 @@ def test_atoms_of_an_index_file_are_counted_as_the_file_does(small, tmp_path):
     write_dcd(tmp_path / "three.dcd", random_walk(2, 3))
     chosen = small.select(index_file=tmp_path / "index.ndx", group="twice")
     with pytest.raises(kn.OutOfRangeError, match=r"atom 5 \(counted from 1\) is out of range"):
-        kn.open(tmp_path / "three.dcd", index="memory").select(chosen)
+        kn.open(tmp_path / "three.dcd", stored=False).select(chosen)

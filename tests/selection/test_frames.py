@@ -19,7 +19,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> kn.Trajectory:
     """100 frames at 0, 0.5, 1, ... ps."""
     path: Path = tmp_path_factory.mktemp("timed") / "a.xtc"
     write_xtc(path, random_walk(100, 4), dt=0.5)
-    return kn.open(path, index="memory")
+    return kn.open(path, stored=False)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def xtc_with_times(path: Path, times: list[float]) -> kn.Trajectory:
     for frame, time in enumerate(times):
         struct.pack_into(">f", data, frame * length + 12, time)
     path.write_bytes(data)
-    return kn.open(path, index="memory")
+    return kn.open(path, stored=False)
 
 
 def test_infinite_times_are_in_no_window(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def path(request: Any, tmp_path: Path) -> Path:
 def damage(path: Path, frame: int) -> None:
     """Makes a frame undecodable; size, time of change, both ends and heads of frames stay."""
     before = path.stat()
-    _, _, offset, length = kn.open(path, index="memory").core.locate(frame)
+    _, _, offset, length = kn.open(path, stored=False).core.locate(frame)
     with path.open("r+b") as file:
         # the marker behind the first record; the index of the smallest integers
         place = (offset + 84, ">i") if path.suffix == ".xtc" else (offset + 56 + 4 + 4 * N_ATOMS, "<i")
@@ -142,11 +142,11 @@ def test_frames_that_are_not_known_are_decoded(path: Path, decoded: list[int]) -
 
 def test_the_option_of_stored_indices_holds(path: Path, decoded: list[int]) -> None:
     folder = Path(os.environ["XDG_CACHE_HOME"]) / "kinema" / "verdicts"
-    assert damaged(path, index="memory") == [7]
+    assert damaged(path, stored=False) == [7]
     assert not folder.exists()
     assert damaged(path) == [7]
     decoded.clear()
-    assert damaged(path, index="memory") == [7]
+    assert damaged(path, stored=False) == [7]
     assert damaged(path, index="rebuild") == [7]
     assert len(decoded) == 2 * N_FRAMES
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -163,6 +163,10 @@ def test_what_is_stored_is_never_trusted(path: Path, decoded: list[int]) -> None
         decoded.clear()
         assert damaged(path) == [7]
         assert len(decoded) == N_FRAMES
+    stored.unlink()
+    os.mkfifo(stored)  # nobody waits for its other end
+    assert damaged(path) == [7]
+    assert damaged(path) == [7] and stored.is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_noted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

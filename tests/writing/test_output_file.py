@@ -223,7 +223,7 @@ def test_indices_have_the_temporary_names_of_outputs(tmp_path: Path, monkeypatch
     kn.open(path).scan()
     assert re.fullmatch(r"\.md\.xtc\.part-[\w.-]+-[0-9a-f]{8}-\d+\.kinema-index", renamed[0])
     assert names(tmp_path) == [".md.xtc.kinema-index", "md.xtc"]
-    kn.open(path, index="memory").refresh()
+    kn.open(path, stored=False).refresh()
     assert len(renamed) == 1
     # a FIFO in its place is replaced, not written into
     (tmp_path / ".md.xtc.kinema-index").unlink()

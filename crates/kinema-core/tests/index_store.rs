@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Random, folder};
-use kinema_core::index::fingerprint::Fingerprint;
+use kinema_core::index::identity::FileIdentity;
 use kinema_core::index::store::{LoadOutcome, load, places, save};
 use kinema_core::index::{Index, TableBuilder, UniformIndex};
 use kinema_core::source::{Extent, FileSource, Source};
@@ -17,7 +17,7 @@ use kinema_core::{Error, Result};
 const N_ATOMS: u32 = 1234;
 
 /// Frames of different sizes, 300 kB in all, so that both hashed ends leave a middle.
-fn trajectory(path: &Path, wide: bool) -> (FileSource, Index, Fingerprint) {
+fn trajectory(path: &Path, wide: bool) -> (FileSource, Index, FileIdentity) {
     let mut random = Random(5);
     let mut builder = TableBuilder::new(0);
     let mut bytes = Vec::new();
@@ -30,8 +30,13 @@ fn trajectory(path: &Path, wide: bool) -> (FileSource, Index, Fingerprint) {
     fs::write(path, &bytes).unwrap();
     let source = FileSource::open(path).unwrap();
     let index = Index::Table(builder.finish());
-    let fingerprint = Fingerprint::of(&source, bytes.len() as u64, &index).unwrap();
-    (source, index, fingerprint)
+    let identity = identity(&source, &index);
+    (source, index, identity)
+}
+
+/// Of the content alone.
+fn identity(source: &FileSource, index: &Index) -> FileIdentity {
+    FileIdentity::of(source, source.len().unwrap(), None, Some(index), FileIdentity::PLACES).unwrap()
 }
 
 /// Whole or not at all; each time under a name of its own.
@@ -45,9 +50,9 @@ fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {
 fn stored(name: &str, wide: bool) -> (PathBuf, FileSource, Index, [PathBuf; 1]) {
     let folder = folder(&format!("index-{name}-{wide}"));
     let path = folder.join("md.xtc");
-    let (source, index, fingerprint) = trajectory(&path, wide);
+    let (source, index, identity) = trajectory(&path, wide);
     let places = [folder.join(".md.xtc.kinema-index")];
-    save(&places, &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
+    save(&places, &index, &identity, "XTC", N_ATOMS, &write).unwrap();
     (folder, source, index, places)
 }
 
@@ -71,10 +76,10 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         let mut builder = TableBuilder::extend(known);
         builder.push(1600, 200, 100.0).unwrap();
         let extended = Index::Table(builder.finish());
-        let fingerprint = Fingerprint::of(&source, source.len().unwrap(), &extended).unwrap();
-        save(&places, &extended, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
+        let identity = identity(&source, &extended);
+        save(&places, &extended, &identity, "XTC", N_ATOMS, &write).unwrap();
         match load(&places, &source, "XTC", N_ATOMS).unwrap() {
-            LoadOutcome::Fits(found, _) => assert_eq!(found, extended),
+            LoadOutcome::Fits(found) => assert_eq!(found.index, extended),
             other => panic!("{other:?}"),
         }
         fs::remove_dir_all(folder).unwrap();
@@ -93,10 +98,10 @@ fn other_content_of_the_same_size_is_noticed_at_both_ends_and_at_sampled_heads()
         let mut changed = whole.clone();
         changed[at as usize] ^= 1;
         fs::write(&path, changed).unwrap();
-        assert!(wrong(&places, &source).contains("other content"), "byte {at}");
+        assert!(wrong(&places, &source).contains("does not fit"), "byte {at}");
     }
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
-    assert!(wrong(&places, &source).contains("other content"), "a shorter file");
+    assert!(wrong(&places, &source).contains("it is shorter"), "a shorter file");
     fs::write(&path, &whole).unwrap();
     assert!(matches!(load(&places, &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Fits(..)));
     fs::remove_dir_all(folder).unwrap();
@@ -137,7 +142,7 @@ fn a_wrong_index_beside_the_file_does_not_hide_a_good_one_in_the_cache() {
     fs::copy(&both[0], &both[1]).unwrap();
     fs::write(&both[0], b"nothing").unwrap();
     match load(&both, &source, "XTC", N_ATOMS).unwrap() {
-        LoadOutcome::Fits(found, at) => assert_eq!((found, &at), (index, &both[1])),
+        LoadOutcome::Fits(found) => assert_eq!((found.index, &found.place), (index, &both[1])),
         other => panic!("{other:?}"),
     }
     assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Absent));
@@ -147,7 +152,7 @@ fn a_wrong_index_beside_the_file_does_not_hide_a_good_one_in_the_cache() {
 #[test]
 fn savers_that_race_write_the_same_bytes_and_leave_nothing_behind() {
     let (folder, source, index, places) = stored("race", false);
-    let fingerprint = Fingerprint::of(&source, source.len().unwrap(), &index).unwrap();
+    let identity = identity(&source, &index);
     let bytes = fs::read(&places[0]).unwrap();
     // what runs that were killed left: names that a process of the same number would choose
     let process = std::process::id();
@@ -157,7 +162,7 @@ fn savers_that_race_write_the_same_bytes_and_leave_nothing_behind() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    save(&places, &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
+                    save(&places, &index, &identity, "XTC", N_ATOMS, &write).unwrap();
                     assert_eq!(fs::read(&places[0]).unwrap(), bytes, "whole at any moment");
                 }
             });
@@ -174,23 +179,14 @@ fn savers_that_race_write_the_same_bytes_and_leave_nothing_behind() {
 fn an_index_lies_beside_its_file_under_a_name_made_of_it() {
     let folder = folder("index-place").canonicalize().unwrap();
     let path = folder.join("md.xtc");
-    let (_, index, fingerprint) = trajectory(&path, false);
-    let (at, _) = save(&places(&path), &index, &fingerprint, "XTC", N_ATOMS, &write).unwrap();
+    let (_, index, identity) = trajectory(&path, false);
+    let (at, _) = save(&places(&path), &index, &identity, "XTC", N_ATOMS, &write).unwrap();
     assert_eq!(at, folder.join(".md.xtc.kinema-index"));
     assert_eq!(places(&path)[0], at);
     let uniform = UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, spacing: None };
     assert!(
-        save(&places(&path), &Index::Uniform(uniform), &fingerprint, "DCD", N_ATOMS, &write).is_err(),
+        save(&places(&path), &Index::Uniform(uniform), &identity, "DCD", N_ATOMS, &write).is_err(),
         "arithmetic is not stored"
     );
-    fs::remove_dir_all(folder).unwrap();
-}
-
-#[test]
-fn a_fingerprint_survives_its_bytes() {
-    let folder = folder("index-fingerprint");
-    let (_, _, fingerprint) = trajectory(&folder.join("md.xtc"), false);
-    assert_eq!(Fingerprint::from_bytes(fingerprint.to_bytes()), fingerprint);
-    assert_eq!(fingerprint.to_hex().len(), 16);
     fs::remove_dir_all(folder).unwrap();
 }

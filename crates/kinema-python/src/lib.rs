@@ -8,6 +8,7 @@ mod dcd;
 mod errors;
 mod h5md;
 mod hdf5;
+mod identity;
 mod kernels;
 mod merge_tree;
 mod python_kernel;
@@ -74,6 +75,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
+    module.add_class::<identity::PyFileIdentity>()?;
     let py = module.py();
     module.add("OVERLAP_VALUES", arguments::names::<Overlap>(py)?)?;
     module.add("ON_TRUNCATED_VALUES", arguments::names::<OnTruncated>(py)?)?;

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use kinema_core::clock::RunTimings;
-use kinema_core::index::fingerprint::Fingerprint;
 use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::plan::{Partition, TaskRequest};
@@ -90,11 +89,6 @@ impl PyPlan {
         }
         let frames = self.inner.leaf(leaf);
         Ok((frames.start, frames.end))
-    }
-
-    #[getter]
-    fn fingerprints(&self) -> Vec<String> {
-        self.inner.fingerprints.iter().map(Fingerprint::to_hex).collect()
     }
 
     #[pyo3(signature = (redecoded_frames=None))]

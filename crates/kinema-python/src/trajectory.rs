@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, ReadStructure};
 use kinema_core::frame::{BlockMut, Fields, Precision, Real, RowsMut, Stamp, VectorsMut};
+use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Files, ReadLog};
-use kinema_core::trajectory::{OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
+use kinema_core::trajectory::{IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::ndarray::Array;
 use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
+use crate::identity::PyFileIdentity;
 use crate::run::timings_dict;
 use crate::signals::{run_inline, run_interruptible};
 
@@ -187,7 +189,7 @@ impl PyTrajectory {
         Ok((part.path.clone().into_os_string(), own, extent.offset, extent.len))
     }
 
-    /// Snapshot of headers, sizes, fingerprints and indices, for `snapshot` in other processes.
+    /// Snapshot of headers, identities and indices, for `snapshot` in other processes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.scanned(py)?;
         let bytes = py.detach(|| self.inner.snapshot()).map_err(|error| to_python(&error))?;
@@ -202,6 +204,11 @@ impl PyTrajectory {
         recipe.set_item("format", self.stated_format)?;
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
+        // what is stored anew once need not be twice
+        recipe.set_item(
+            "index",
+            if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() },
+        )?;
         recipe.set_item("max_open_files", self.max_open_files)?;
         let factors = PyDict::new(py);
         for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {
@@ -308,7 +315,7 @@ impl PyTrajectory {
             row.set_item("last_step", ends.and_then(|(_, last)| step(last)))?;
             row.set_item("first_time", ends.and_then(|(first, _)| time(first)))?;
             row.set_item("last_time", ends.and_then(|(_, last)| time(last)))?;
-            row.set_item("fingerprint", part.fingerprint.to_hex())?;
+            row.set_item("fingerprint", part.identity.fingerprint())?;
             row.set_item("index", part.origin.name())?;
             row.set_item("index_path", part.index_path.as_ref().map(|path| path.as_os_str()))?;
             row.set_item("index_note", &part.index_note)?;
@@ -334,11 +341,11 @@ impl PyTrajectory {
         Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
-    /// Digest of bytes throughout the frames of a part, up to `places` pieces of 4 KiB; hexadecimal.
-    fn content_digest(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<String> {
+    /// Identity of a part when it was scanned, with its content sampled at `places` now.
+    #[pyo3(signature = (part, places=FileIdentity::PLACES))]
+    fn identity(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<PyFileIdentity> {
         self.scanned(py)?;
-        let digest = run_interruptible(py, None, 0, |_| self.inner.content_digest(part, places))?;
-        Ok(format!("{digest:016x}"))
+        run_interruptible(py, None, 0, |_| self.inner.identity(part, places)).map(PyFileIdentity)
     }
 
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -142,7 +142,7 @@ class Reference:
             name = os.fspath(reference)
             known = {suffix.lstrip(".").lower() for info in _core.formats() for suffix in info["extensions"]}
             if os.path.splitext(name)[1][1:].lower() in known:
-                return open(name)
+                return open(name, stored=self._trajectory.core.index != "memory")
             if not os.path.exists(name):
                 raise FileNotFound(f"{name}: no such file; the reference is a structure or trajectory", path=name)
             self._topology = Topology(name)

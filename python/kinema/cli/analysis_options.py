@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FrameOptions",
     "Inputs",
+    "Opened",
     "Opening",
     "Outputs",
     "SeriesOutputs",
@@ -113,7 +114,19 @@ class Stated:
 
 
 @dataclass(frozen=True)
-class StatedTimes(Stated):
+class Opened(Stated):
+    """The same, and whether what is stored of files is used, for all commands that may store something."""
+
+    no_stored: options.NoStored = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """See `Stated`."""
+        return {**super().arguments, "stored": not self.no_stored}
+
+
+@dataclass(frozen=True)
+class StatedTimes(Opened):
     """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own."""
 
     timestep: options.Timestep = None

@@ -103,6 +103,14 @@ InputUnits = Annotated[
         rich_help_panel=_READING,
     ),
 ]
+NoStored = Annotated[
+    bool,
+    typer.Option(
+        "--no-stored",
+        help="Use nothing that was stored of the files (indices, ...), and store nothing.",
+        rich_help_panel=_READING,
+    ),
+]
 Timestep = Annotated[
     float | None,
     typer.Option(

@@ -55,6 +55,7 @@ def salvage(
     target: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    stored: bool = True,
     workers: int | None = None,
     memory: int | str | None = None,
     progress: ProgressChoice = False,
@@ -69,6 +70,8 @@ def salvage(
         Written whole or not at all.
     overwrite : bool
         Whether a file of that name is replaced.
+    stored : bool
+        As `kinema.open`.
     workers, memory, progress : as in `Trajectory.blocks`
 
     Raises
@@ -84,7 +87,7 @@ def salvage(
     out = os.fspath(target)
     check_not_input(out, name)
     check_target(out, overwrite=overwrite)
-    traj = open(name)
+    traj = open(name, stored=stored)
     traj.scan(workers=workers, skip_damaged=True)
     (part,) = traj.parts
     if part.format not in COPIED_FORMATS:

@@ -164,7 +164,7 @@ class Topology:
         _check_readable(self.name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # of a Universe its atoms, of a table all of it; of a file its path and fingerprint: unpickling reads nothing
+        # of a Universe its atoms, of a table all of it; of a file its path and digest: unpickling reads nothing
         source = self._source
         table = self._atoms if isinstance(self._origin, Atoms) else None
         if self._of_universe:

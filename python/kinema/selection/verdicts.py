@@ -1,6 +1,6 @@
 """Verdicts: which frames of a file were decoded, and what was found, kept in the user's cache folder.
 
-A verdict holds for the file with the identity that it was made of: inode, size, times of change, sampled content. Kept
+A verdict holds for the very file that it was made of, unchanged by its `FileIdentity`; a copy is decoded again. Kept
 are those of files whose frames are decoded from their own bytes alone (XTC, DCD); HDF5 files may name other files.
 """
 
@@ -17,13 +17,11 @@ from kinema import _core
 from kinema.errors import Error
 from kinema.files import read_regular
 from kinema.notes import emit
-from kinema.writing.output_file import write_whole
+from kinema.writing.output_file import write_index
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
 _FORMATS = ("XTC", "DCD")
-# of the content that a fingerprint does not see: pieces of 4 KiB
-_PLACES = 256
 # of a verdict: what a file of frames that are all damaged may take, at some 300 bytes each
 _MOST_BYTES = 256 << 20
 
@@ -68,7 +66,7 @@ class Verdict:
 class Verdicts:
     """The verdict on each file of a trajectory that has been scanned; None where there is none that holds.
 
-    Trajectories that are opened with index="memory" load and store nothing, those with index="rebuild" load nothing.
+    Trajectories that are opened with stored=False load and store nothing, those with index="rebuild" load nothing.
     """
 
     def __init__(self, trajectory: _core.Trajectory) -> None:
@@ -95,16 +93,19 @@ class Verdicts:
         """
         known, identity = self._known[part], self._identities[part]
         verdict = verdict if known is None else known.joined(verdict)
-        if self._folder is None or identity is None or verdict == known or self._identity(part) != identity:
+        if self._folder is None or identity is None or verdict == known:
             return
-        text = json.dumps({"identity": identity, "verdict": asdict(verdict)})
+        text = json.dumps(self._key(part, identity) | {"verdict": asdict(verdict)})
         try:
+            if not identity.is_unchanged(_core.FileIdentity.of(self._parts[part]["path"], places=0)):
+                return
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             os.chmod(self._folder, 0o700)
-            write_whole(self._place(part), lambda file: file.write(text.encode()))
+            noted = write_index(os.fspath(self._place(part)), text.encode())
         except (OSError, Error) as error:
             emit([f"which frames can be decoded is not kept for the next run: {error}"])
             return
+        emit([noted] if noted else [])
         self._known[part] = verdict
 
     def _place(self, part: int) -> Path:
@@ -112,25 +113,23 @@ class Verdicts:
         name = os.fsencode(os.path.realpath(self._parts[part]["path"]))
         return self._folder / f"{blake2b(name, digest_size=8).hexdigest()}.json"
 
-    def _identity(self, number: int) -> dict[str, Any] | None:
-        """What a verdict is keyed by; None for a file whose verdicts are not kept, or that cannot be asked."""
+    def _identity(self, number: int) -> _core.FileIdentity | None:
+        """Of a file when it was scanned; None for one whose verdicts are not kept, or that cannot be asked."""
         part = self._parts[number]
         if self._folder is None or part["format"] not in _FORMATS:
             return None
         try:
-            status = os.stat(part["path"])
-            content = self._trajectory.content_digest(number, _PLACES)
-        except (OSError, Error):
+            return self._trajectory.identity(number, places=0)
+        except Error:
             return None
+
+    def _key(self, number: int, identity: _core.FileIdentity) -> dict[str, Any]:
+        """What a verdict is stored with."""
+        part = self._parts[number]
         return {
+            "identity": identity.to_bytes().hex(),
             "version": _core.__version__,
             "format": part["format"],
-            "inode": status.st_ino,
-            "size": status.st_size,
-            "modified": status.st_mtime_ns,
-            "changed": status.st_ctime_ns,
-            "fingerprint": part["fingerprint"],
-            "content": content,
             "frames": part["file_frames"],
             # frames of another index may have other numbers
             "damaged": [list(one) for one in part["damaged"]],
@@ -138,14 +137,16 @@ class Verdicts:
 
     def _load(self, part: int) -> Verdict | None:
         """What is stored of a file with this identity; what cannot be read is as good as nothing."""
-        if self._identities[part] is None or self._trajectory.index == "rebuild":
+        identity = self._identities[part]
+        if identity is None or self._trajectory.index == "rebuild":
             return None
         try:
             stored = json.loads(read_regular(self._place(part), "verdict", _MOST_BYTES))
-            if stored["identity"] != self._identities[part]:
+            verdict = stored.pop("verdict")
+            then = _core.FileIdentity.from_bytes(bytes.fromhex(stored["identity"]))
+            if stored != self._key(part, then) or not then.is_unchanged(identity):
                 return None
-            verdict = stored["verdict"]
             damaged = tuple(DamagedBytes(**one) for one in verdict["damaged"])
             return Verdict(verdict["start"], verdict["stop"], damaged, tuple(verdict["not_finite"]))
-        except (Error, ValueError, KeyError, TypeError):
+        except (Error, ValueError, KeyError, TypeError, AttributeError):
             return None

@@ -49,7 +49,7 @@ class Design:
 
     Attributes
     ----------
-    files, topology, particles, units, dt, t0 : as `kinema.open`
+    files, topology, particles, units, dt, t0, stored : as `kinema.open`
     select, start, stop, step : as `Trajectory.select` and `Analysis.run`
     workers : numbers of workers
     runner : as `Analysis.run`, by name
@@ -90,6 +90,7 @@ class Design:
     units: Mapping[str, str] | None = None
     dt: float | None = None
     t0: float | None = None
+    stored: bool = True
 
     def __post_init__(self) -> None:
         pieces = next(filter(None, self.oversubscribes), None)
@@ -127,8 +128,9 @@ class Design:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Arguments of `kinema.open` that say of the files what they do not say themselves."""
-        return {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
+        """Arguments of `kinema.open` for the files as they are given."""
+        stated = {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
+        return stated | {"stored": self.stored}
 
     @property
     def unreadable(self) -> tuple[str, ...]:

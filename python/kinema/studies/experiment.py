@@ -190,7 +190,7 @@ def _one(
             "topology": design.topology,
             "select": design.select,
             # parts that were cut are joined as they are
-            "stated": design.stated if setting.as_given else {},
+            "stated": design.stated if setting.as_given else {"stored": design.stored},
             "overlap": "all" if setting.format in ("subfiles", "chain") else "last",
             "runner": design.runner,
             "workers": workers,

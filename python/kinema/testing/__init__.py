@@ -4,6 +4,7 @@ It needs pytest and hypothesis, which Kinema itself does not; nothing else in th
 """
 
 from kinema.testing.formats import FormatTests, Golden
+from kinema.testing.keepers import KeeperTests, rewrite_middle
 from kinema.testing.kernels import KernelTests
 from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
@@ -14,6 +15,7 @@ from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_xtc
 __all__ = [
     "FormatTests",
     "Golden",
+    "KeeperTests",
     "KernelTests",
     "RecordedTrajectory",
     "RunnerTests",
@@ -25,6 +27,7 @@ __all__ = [
     "open_recorded",
     "random_cells",
     "random_walk",
+    "rewrite_middle",
     "synthetic",
     "trajectories",
     "write_dcd",

@@ -71,7 +71,7 @@ class FormatTests:
 
     def test_golden_values(self) -> None:
         for golden in self.golden_files():
-            traj = kn.open(golden.path, index="memory")
+            traj = kn.open(golden.path, stored=False)
             found = traj.read(fields=["positions"])
             assert found["positions"].shape == golden.positions.shape
             np.testing.assert_allclose(found["positions"], golden.positions, rtol=0, atol=golden.tolerance)
@@ -118,7 +118,7 @@ class FormatTests:
         made = data.draw(trajectories())
         path = tmp_path / f"any{self.suffix}"
         cells, velocities = self.write_synthetic(path, made)
-        traj = kn.open(path, index="memory")
+        traj = kn.open(path, stored=False)
         n_frames, n_atoms, _ = made.positions.shape
         frames, atoms = data.draw(frame_choices(n_frames)), data.draw(atom_choices(n_atoms))
         chosen = slice(None) if frames is None else frames
@@ -153,7 +153,7 @@ class FormatTests:
         _, traj = self._made(tmp_path, 5)
         rules: list[dict[str, Any]] = [{"absent": "nan"}, {"absent": "hold"}, {"axis": "positions"}]
         for options in rules:
-            same = kn.open(traj.paths[0], index="memory", **options)
+            same = kn.open(traj.paths[0], stored=False, **options)
             np.testing.assert_array_equal(same.read(), traj.read())
             assert dict(same.stated) == options
         missing = next(name for name in ("forces", "velocities") if name not in traj.fields)
@@ -259,7 +259,7 @@ class FormatTests:
         paths = [tmp_path / f"part{i}{self.suffix}" for i in range(2)]
         self.write(paths[0], first, 0)
         self.write(paths[1], second, 6)
-        traj = kn.open(paths, overlap=overlap, index="memory")
+        traj = kn.open(paths, overlap=overlap, stored=False)
         expected = {
             "last": np.concatenate([first[:6], second]),
             "first": np.concatenate([first, second[4:]]),
@@ -274,7 +274,7 @@ class FormatTests:
         paths = [tmp_path / f"part{i}{self.suffix}" for i in range(2)]
         self.write(paths[0], random_walk(4, self.n_atoms), 0)
         self.write(paths[1], random_walk(4, self.n_atoms), 9)
-        traj = kn.open(paths, index="memory")
+        traj = kn.open(paths, stored=False)
         assert traj.n_frames == 8
         assert [(gap.part, gap.frame) for gap in traj.gaps] == [(1, 4)]
 
@@ -308,7 +308,7 @@ class FormatTests:
     def test_stored_index_is_used(self, tmp_path: Path) -> None:
         if self.index != "table":
             pytest.skip("the format needs no stored index")
-        self._made(tmp_path, 9, index="auto")[1].scan()
+        self._made(tmp_path, 9, stored=True)[1].scan()
         again = kn.open(tmp_path / f"made{self.suffix}")
         assert again.parts[0].index == "stored"
         assert len(again.read()) == 9
@@ -326,7 +326,7 @@ class FormatTests:
         for length in reversed(range(0, len(data), self.cut_every)):
             os.truncate(path, length)
             try:
-                found = kn.open(path, on_truncated=on_truncated, index="memory").read(workers=1)
+                found = kn.open(path, on_truncated=on_truncated, stored=False).read(workers=1)
             except kn.Error as error:
                 assert "\n" not in str(error)
                 assert str(path) in str(error)
@@ -345,7 +345,7 @@ class FormatTests:
             path.unlink(missing_ok=True)
             path.write_bytes(self._flipped(source, seed))
             try:
-                traj = kn.open(path, index="memory")
+                traj = kn.open(path, stored=False)
                 found = traj.read(workers=1, memory="64 MiB") if traj.n_atoms < 1000 else None
             except kn.InternalError:
                 raise
@@ -359,15 +359,15 @@ class FormatTests:
         for content in (b"", b"\0" * 300, b"this is a letter, not a trajectory\n" * 30, os.urandom(500)):
             path.write_bytes(content)
             with pytest.raises(kn.Error):
-                kn.open(path, index="memory").read()
+                kn.open(path, stored=False).read()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _made(self, folder: Path, n_frames: int, index: str = "memory") -> tuple[NDArray[np.float32], Any]:
+    def _made(self, folder: Path, n_frames: int, stored: bool = False) -> tuple[NDArray[np.float32], Any]:
         positions = random_walk(n_frames, self.n_atoms)
         path = folder / f"made{self.suffix}"
         self.write(path, positions, 0)
-        return positions, kn.open(path, index=index)
+        return positions, kn.open(path, stored=stored)
 
     def _flipped(self, path: Path, seed: int) -> bytes:
         data = bytearray(path.read_bytes())

@@ -25,4 +25,4 @@ class RecordedTrajectory(Trajectory):
 def open_recorded(paths: Any, **options: Any) -> RecordedTrajectory:
     """As `kinema.open`, without a topology; the frame index is not stored."""
     recipe = kn.open(paths, **options).core.recipe()
-    return RecordedTrajectory(_core.Trajectory(**recipe, index="memory", record_reads=True))
+    return RecordedTrajectory(_core.Trajectory(**(recipe | {"index": "memory"}), record_reads=True))

@@ -74,18 +74,18 @@ class RunnerTests:
                 expected = _analysis(traj, which).run(**choice, runner="serial")
                 _assert_same(_analysis(traj, which).run(**choice, runner=self.make()), expected)
 
-    @pytest.mark.parametrize("index", ["auto", "memory"])
-    def test_parts_with_an_index(self, tmp_path: Path, index: str) -> None:
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_parts_with_an_index(self, tmp_path: Path, stored: bool) -> None:
         positions = random_walk(60, N_ATOMS)
         names = [tmp_path / "a.xtc", tmp_path / "b.xtc"]
         write_xtc(names[0], positions[:40])
         write_xtc(names[1], positions[30:], first_step=30)
         before = sorted(tmp_path.iterdir())
-        traj = kn.open(names, index=index)
+        traj = kn.open(names, stored=stored)
         assert traj.n_frames == 60
         found = kn.analysis.RMSD(traj).run(runner=self.make())
         _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
-        if index == "memory":
+        if not stored:
             assert sorted(tmp_path.iterdir()) == before
 
     def test_incomplete_last_frame_dropped(self, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ class RunnerTests:
         path = tmp_path / "grows"
         positions = random_walk(60, N_ATOMS)
         write(path, positions[:40])
-        traj = kn.open(path, index="memory")
+        traj = kn.open(path, stored=False)
         assert traj.n_frames == 40
         expected = kn.analysis.RMSD(traj).run(runner="serial")
         write(tmp_path / "more", positions)

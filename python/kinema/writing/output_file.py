@@ -170,7 +170,8 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
 
 
 def write_index(path: str, data: bytes) -> str | None:
-    """Writes the index of a trajectory file, never into a stream. Returns what is to be noted: it runs in threads."""
+    """Writes an index, or what else is kept of a file, never into a stream. Returns what is to be noted: it runs in
+    threads."""
     with collected() as notes, OutputFile(path) as output, open(output.temporary, "wb") as file:
         file.write(data)
     return "; ".join(notes) or None

@@ -53,7 +53,7 @@ def test_gromacs_blocks_are_expanded(tmp_path):
 def test_a_trajectory_needs_no_topology_file(tmp_path):
     path = tmp_path / "gromacs.h5md"
     expected = BY_NAME["gromacs"].write(path)
-    traj = kn.open(path, absent="nan", index="memory")
+    traj = kn.open(path, absent="nan", stored=False)
     water = traj.select("resname SOL and element O")
     assert water.indices.tolist() == [1, 4]
     np.testing.assert_allclose(traj.read(select=water), expected.positions[:, [1, 4]], rtol=1e-6)
@@ -67,7 +67,7 @@ def test_a_trajectory_needs_no_topology_file(tmp_path):
 def test_a_given_topology_counts_more(tmp_path, adk_dcd):
     path = tmp_path / "gromacs.h5md"
     BY_NAME["gromacs"].write(path)
-    traj = kn.open(path, adk_dcd.topology, absent="nan", index="memory")
+    traj = kn.open(path, adk_dcd.topology, absent="nan", stored=False)
     with pytest.raises(kn.ArgumentError, match=r"has 3341 atoms, but trajectory .* has 7"):
         traj.select("name CA")
 
@@ -199,7 +199,7 @@ def test_values_follow_the_ids(tmp_path):
     assert found.masses.tolist() == [1, 2, 3, 4, 5]
     assert "charges" not in found.columns
     assert any("charge does not follow the particles" in warning for warning in found.notes)
-    positions = kn.open(path, index="memory").read()
+    positions = kn.open(path, stored=False).read()
     np.testing.assert_allclose(positions[1], walk(3, N)[1] * 10, rtol=1e-6)
     np.testing.assert_allclose(positions[0][order[0]], walk(3, N)[0] * 10, rtol=1e-6)
 
@@ -259,7 +259,7 @@ def test_mdtraj(tmp_path):
     assert found.names.tolist() == [f"C{i}" for i in range(N)]
     assert found.resids.tolist() == [4] * N
     assert found.bonds.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
-    assert kn.open(path, index="memory").select("protein and name C2").indices.tolist() == [2]
+    assert kn.open(path, stored=False).select("protein and name C2").indices.tolist() == [2]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"chains": 3}', '{"chains": [{"residues": [{"atoms": [{}]}]}]}', "[1]"])
@@ -277,7 +277,7 @@ def test_files_without_topology(tmp_path):
     path = tmp_path / "bare.h5"
     BY_NAME["bare_3d"].write(path)
     assert atoms_of(path, H5mdOptions(dataset="some/pos")) is None
-    traj = kn.open(path, dataset="some/pos", index="memory")
+    traj = kn.open(path, dataset="some/pos", stored=False)
     assert traj.topology is None
     with pytest.raises(kn.ArgumentError, match="topology"):
         traj.select("name CA")
@@ -303,9 +303,9 @@ def test_any_table_is_read_back(tmp_path, atoms, options):
     written(path, atoms, **options)
     if not atoms.columns:
         with pytest.raises(kn.ArgumentError, match=r"nothing is known of its atoms .* open it with topology="):
-            _ = kn.open(path, index="memory").atoms
+            _ = kn.open(path, stored=False).atoms
         return
-    found = kn.open(path, index="memory").atoms
+    found = kn.open(path, stored=False).atoms
     if "masses" in found.columns and "masses" not in atoms.columns:
         # guessed of the elements, and not of the file
         assert found.guessed - atoms.guessed == {"masses"}
@@ -335,7 +335,7 @@ def test_tables_of_mdanalysis_are_read_back(tmp_path, name):
     if atoms.guessed:
         guessed = " and ".join(column for column in ("types", "masses") if column in atoms.guessed)
         assert f"{guessed} of {universe.filename} were guessed by MDAnalysis" in said[0]
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     assert traj.atoms == atoms
     # MDAnalysis makes of it the Universe that it was
     again = traj.topology.universe
@@ -389,14 +389,14 @@ def test_another_file_may_lend_its_atoms(tmp_path):
     with kn.Writer(tmp_path / "bare.h5md", 3) as out:
         out.write(np.eye(3))
     for lender in (path, atoms, kn.read_atoms(path), kn.Topology(atoms)):
-        traj = kn.open(tmp_path / "bare.h5md", lender, index="memory")
+        traj = kn.open(tmp_path / "bare.h5md", lender, stored=False)
         assert traj.atoms == atoms
         assert traj.select("name O*").indices.tolist() == [1, 2]
         assert kn.analysis.RadiusOfGyration(traj).run().results.rgyr.shape == (1, 3)
     with kn.Writer(tmp_path / "four.h5md", 4) as out:
         out.write(np.zeros((4, 3)))
     with pytest.raises(kn.ArgumentError, match=r"topology .*lender.h5md has 3 atoms, but trajectory .* has 4"):
-        _ = kn.open(tmp_path / "four.h5md", path, index="memory").atoms
+        _ = kn.open(tmp_path / "four.h5md", path, stored=False).atoms
 
 
 def test_frames_are_appended_to_the_same_atoms_only(tmp_path):
@@ -405,7 +405,7 @@ def test_frames_are_appended_to_the_same_atoms_only(tmp_path):
         # the number of atoms is that of the table
         with kn.Writer(tmp_path / "run.h5md", mode="a", atoms=atoms) as out:
             out.write(np.zeros((3, 3)), step=step)
-    traj = kn.open(tmp_path / "run.h5md", index="memory")
+    traj = kn.open(tmp_path / "run.h5md", stored=False)
     assert traj.n_frames == 3 and traj.atoms == atoms.replace(ids=None)
     before = (tmp_path / "run.h5md").read_bytes()
     for other, message in (
@@ -463,7 +463,7 @@ def test_what_is_odd_in_the_file_is_noted_when_it_is_read(tmp_path):
     def fill(root, group):
         add_element(group, "mass", masses, steps=np.arange(3))
 
-    traj = kn.open(made(tmp_path, fill), index="memory")
+    traj = kn.open(made(tmp_path, fill), stored=False)
     with pytest.warns(kn.Note, match="mass changes with time: its first row is taken") as caught:
         assert traj.atoms.masses.tolist() == [1, 2, 3, 4, 5]
     assert len(caught) == 1
@@ -472,7 +472,7 @@ def test_what_is_odd_in_the_file_is_noted_when_it_is_read(tmp_path):
 
 def test_masses_of_elements_are_guessed_and_noted(tmp_path):
     path = written(tmp_path / "elements.h5md", kn.Atoms(3, elements=["O", "H", "H"]))
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     assert traj.atoms.guessed == {"masses"}
     assert atoms_of(path).columns == ("elements",)
     with pytest.warns(kn.Note, match="masses of 3 atoms were guessed by MDAnalysis, elements H, O"):

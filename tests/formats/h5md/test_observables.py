@@ -33,7 +33,7 @@ def path(tmp_path):
 
 
 def test_all_of_them(path):
-    found = kn.open(path, index="memory").observables
+    found = kn.open(path, stored=False).observables
     assert set(found) == {"energy", "stress", "volume", "solvent/deeper/count", "state", "unfinished"}
     assert len(found) == 6
     assert "energy" in found and "none" not in found
@@ -90,8 +90,8 @@ def test_times_without_unit(path):
     with h5py.File(path, "r+") as file:
         del file["observables/energy/time"].attrs["unit"]
     with pytest.raises(kn.ArgumentError, match=r'units=\{"time": "ps"\}'):
-        _ = kn.open(path, index="memory").observables["energy"].times
-    given = kn.open(path, index="memory", units={"time": "ns"}).observables["energy"].times
+        _ = kn.open(path, stored=False).observables["energy"].times
+    given = kn.open(path, stored=False, units={"time": "ns"}).observables["energy"].times
     np.testing.assert_allclose(given, STEPS * 2000.0)
 
 
@@ -100,6 +100,6 @@ def test_other_formats_have_none(small):
 
 
 def test_several_files(path):
-    traj = kn.open([path, path], overlap="all", index="memory")
+    traj = kn.open([path, path], overlap="all", stored=False)
     with pytest.raises(kn.ArgumentError, match="2 files"):
         _ = traj.observables

@@ -28,7 +28,7 @@ def test_files_of_mdanalysis(name):
         assert (array.addresses != NOT_STORED).all()
         np.testing.assert_array_equal(found.steps, group["position/step"][:])
         np.testing.assert_array_equal(found.times, group["position/time"][:])
-        traj = kn.open(path, index="memory")
+        traj = kn.open(path, stored=False)
         np.testing.assert_allclose(traj.read(), value[:] * found.positions.scale, rtol=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_files_of_pyh5md(tmp_path):
             if i % 2 == 0:
                 velocity.append(zeros - i, 10 + 5 * i, 1 + 0.5 * i)
             energy.append(2.0 * i, i, 0.1 * i)
-    traj = kn.open(path, units={"length": "nm", "time": "ps"}, absent="nan", index="memory")
+    traj = kn.open(path, units={"length": "nm", "time": "ps"}, absent="nan", stored=False)
     found = traj.read(fields=["positions", "velocities"])
     np.testing.assert_array_equal(found["positions"][:, 0, 0], [0, 10, 20, 30])
     np.testing.assert_array_equal(found["velocities"][:, 0, 0], [0, np.nan, -20, np.nan])
@@ -68,7 +68,7 @@ def test_sample_of_gromacs():
     found = describe(path)
     assert (found.n_frames, found.n_atoms, found.forces) == (2, 6, None)
     assert found.variant.startswith("H5MD 1.1, group system, written by GROMACS 2026")
-    traj = kn.open(path, index="memory")
+    traj = kn.open(path, stored=False)
     with h5py.File(path) as file:
         system = file["particles/system"]
         np.testing.assert_allclose(traj.read(), system["position/value"][:] * 10, rtol=1e-6)

@@ -201,7 +201,7 @@ def test_a_file_that_another_program_holds_open(tmp_path, mode):
             return writer.stdout.readline()
 
         assert writer.stdout.readline() == "flushed\n"
-        traj = kn.open(path, index="memory")
+        traj = kn.open(path, stored=False)
         assert traj.n_frames == 2
         first, view = traj.read(), traj[:1]
         for n in range(3, N_FRAMES + 1):
@@ -223,7 +223,7 @@ def test_a_file_that_this_process_holds_open(tmp_path):
     path = small_file(tmp_path)
     with h5py.File(path):
         assert describe(path).n_frames == N_FRAMES
-        np.testing.assert_allclose(kn.open(path, index="memory").read(), walk(N_FRAMES, N) * 10, rtol=1e-6)
+        np.testing.assert_allclose(kn.open(path, stored=False).read(), walk(N_FRAMES, N) * 10, rtol=1e-6)
     with h5py.File(path, "r+"):
         assert describe(path).n_frames == N_FRAMES
 

@@ -1,4 +1,4 @@
-//! The index of frames in chunks of an HDF5 file: steps and times, and sampled addresses for fingerprints.
+//! The index of frames in chunks of an HDF5 file: steps and times, and sampled addresses for identities of files.
 //!
 //! The decoder knows which chunk holds which frame; this index is never stored beside the file.
 
@@ -13,7 +13,7 @@ pub struct ChunkedIndex {
     pub n_frames: u64,
     /// Bytes of a frame, of all fields, as they would be without filters.
     pub frame_bytes: u64,
-    /// For each run of `frames_per_sample` frames the bytes of one of its chunks: read by fingerprints.
+    /// For each run of `frames_per_sample` frames the bytes of one of its chunks: read by identities of files.
     pub samples: Arc<[Extent]>,
     /// See `samples`.
     pub frames_per_sample: u64,

@@ -3,7 +3,7 @@
 //! Storing it beside the file is `store`'s task; building it is the format's.
 
 mod chunked;
-pub mod fingerprint;
+pub mod identity;
 pub mod store;
 mod table;
 

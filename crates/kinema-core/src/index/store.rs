@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::fingerprint::Fingerprint;
+use super::identity::{FileIdentity, Match};
 use super::table::{Steps, Times};
 use super::{Index, TableBuilder, TableIndex};
 use crate::error::{Error, ErrorKind, Result, printed};
-use crate::source::{Source, read_regular};
+use crate::source::{FileStatus, Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
-/// Changes whenever the bytes or the meaning of the fingerprint do.
-const VERSION: u32 = 1;
+/// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content.
+const VERSION: u32 = 2;
 /// Bytes of a stored index without its frames, and at most for each frame.
-const FIXED_BYTES: u64 = 90;
+const FIXED_BYTES: u64 = 58 + FileIdentity::LEN as u64;
 const MOST_BYTES_A_FRAME: u64 = 20;
 /// No frame of a format whose frames differ in size is shorter: its header alone is longer.
 const LEAST_FRAME_BYTES: u64 = 32;
@@ -30,14 +30,28 @@ pub type WriteFile = dyn Fn(&Path, &[u8]) -> Result<Option<String>> + Send + Syn
 /// Outcome of loading the stored index of a file.
 #[derive(Debug)]
 pub enum LoadOutcome {
-    /// An index of the file as it is, and its path.
-    Fits(Index, PathBuf),
-    /// An index of the file before it grew: to be extended.
+    /// An index of the file as it is.
+    Fits(Stored),
+    /// An index of the file before it grew, or of its complete frames: to be extended.
     Grew(Index),
     /// Nothing is stored.
     Absent,
     /// Something is stored that must not be used, and why.
     Rejected(String),
+}
+
+/// A stored index that fits.
+#[derive(Debug)]
+pub struct Stored {
+    /// The index.
+    pub index: Index,
+    /// Where it is stored.
+    pub place: PathBuf,
+    /// Of the file as it is.
+    pub identity: FileIdentity,
+    /// Whether it should be stored again: it is that of a copy of the file, and a change in place of this one would not be
+    /// seen by the status that is stored.
+    pub renew: bool,
 }
 
 /// The places where the index of a file may be stored, best first: beside it, then the user's cache folder.
@@ -69,7 +83,7 @@ pub fn cache_folder() -> Option<PathBuf> {
 pub fn save(
     places: &[PathBuf],
     index: &Index,
-    fingerprint: &Fingerprint,
+    identity: &FileIdentity,
     format: &str,
     n_atoms: u32,
     write: &WriteFile,
@@ -77,7 +91,7 @@ pub fn save(
     let Index::Table(table) = index else {
         return Err(Error::new(ErrorKind::InvalidArgument, "an index by arithmetic is not stored"));
     };
-    let bytes = encode(table, fingerprint, format, n_atoms);
+    let bytes = encode(table, identity, format, n_atoms);
     let mut failure = Error::new(ErrorKind::Io, "no folder to store the index in");
     for (i, place) in places.iter().enumerate() {
         // the folder of the trajectory is there; that of the cache may have to be made
@@ -96,14 +110,16 @@ pub fn save(
     Err(failure)
 }
 
-/// Loads the index from the first of `places` that has one and checks it against the file. A wrong index is no error: it
-/// is rebuilt.
+/// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,
+/// and so is that of a file that was changed in place, whatever an index in another place says.
 ///
 /// # Errors
 /// Only those of the source itself.
 pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<LoadOutcome> {
     let mut outcome = LoadOutcome::Absent;
-    let size = source.len()?;
+    let (size, status) = (source.len()?, FileStatus::settled_of(source)?);
+    let mut copied = None;
+    let mut in_place = false;
     for place in places {
         let bytes = match read_regular(place, most_bytes(size)) {
             Ok(bytes) => bytes,
@@ -121,17 +137,24 @@ pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32)
             }
         };
         let index = Index::Table(table);
-        if stored.size > size || Fingerprint::of(source, stored.size, &index)? != stored {
-            outcome = LoadOutcome::Rejected(format!("{} is of other content", printed(place)));
-            continue;
+        match stored.check(source, Some(&index))? {
+            Match::Unchanged if stored.size == size => {
+                let (place, identity) = (place.clone(), stored);
+                return Ok(LoadOutcome::Fits(Stored { index, place, identity, renew: false }));
+            }
+            Match::Unchanged => return Ok(LoadOutcome::Grew(index)),
+            Match::SameContent if stored.size == size => {
+                let (place, identity) = (place.clone(), stored.found_in(status));
+                copied = copied.or(Some(LoadOutcome::Fits(Stored { index, place, identity, renew: true })));
+            }
+            Match::SameContent => copied = copied.or(Some(LoadOutcome::Grew(index))),
+            Match::Changed(how) => {
+                in_place |= stored.status().zip(status).is_some_and(|(then, now)| then.is_changed_in_place(&now));
+                outcome = LoadOutcome::Rejected(format!("{} does not fit the file: {how}", printed(place)));
+            }
         }
-        return Ok(if stored.size == size {
-            LoadOutcome::Fits(index, place.clone())
-        } else {
-            LoadOutcome::Grew(index)
-        });
     }
-    Ok(outcome)
+    Ok(copied.filter(|_| !in_place).unwrap_or(outcome))
 }
 
 /// The largest index that a file of so many bytes can have.
@@ -140,7 +163,7 @@ fn most_bytes(size: u64) -> u64 {
 }
 
 /// The bytes of a stored index.
-pub(crate) fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str, n_atoms: u32) -> Vec<u8> {
+pub(crate) fn encode(table: &TableIndex, identity: &FileIdentity, format: &str, n_atoms: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FIXED_BYTES as usize + MOST_BYTES_A_FRAME as usize * table.words.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -148,7 +171,7 @@ pub(crate) fn encode(table: &TableIndex, fingerprint: &Fingerprint, format: &str
     name.iter_mut().zip(format.bytes()).for_each(|(place, byte)| *place = byte);
     bytes.extend_from_slice(&name);
     bytes.extend_from_slice(&n_atoms.to_le_bytes());
-    bytes.extend_from_slice(&fingerprint.to_bytes());
+    bytes.extend_from_slice(&identity.to_bytes());
     bytes.extend_from_slice(&table.first.to_le_bytes());
     bytes.extend_from_slice(&table.n_frames().to_le_bytes());
     table.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
@@ -198,7 +221,7 @@ pub(crate) fn decode(
     bytes: &[u8],
     format: &str,
     n_atoms: u32,
-) -> std::result::Result<(TableIndex, Fingerprint), String> {
+) -> std::result::Result<(TableIndex, FileIdentity), String> {
     let (content, checksum) = bytes.split_last_chunk::<8>().ok_or("it ends early")?;
     let mut rest = Rest(content);
     if rest.take(8)? != MAGIC {
@@ -217,9 +240,9 @@ pub(crate) fn decode(
     if u32::from_le_bytes(rest.array()?) != n_atoms {
         return Err("it is of another number of atoms".to_owned());
     }
-    let fingerprint = Fingerprint::from_bytes(rest.array()?);
+    let identity = FileIdentity::take(&mut rest.0).ok_or("its identity is none")?;
     let first = u64::from_le_bytes(rest.array()?);
-    if first > fingerprint.size {
+    if first > identity.size {
         return Err("its frames begin beyond the file".to_owned());
     }
     let n = usize::try_from(u64::from_le_bytes(rest.array()?)).map_err(|_| "its frame count is absurd")?;
@@ -240,11 +263,11 @@ pub(crate) fn decode(
     let mut builder = TableBuilder::new(first);
     for ((word, step), time) in words.into_iter().zip(steps).zip(times) {
         builder.push(4 * u64::from(word), step, time).map_err(|error| error.to_string())?;
-        if builder.end() > fingerprint.size {
+        if builder.end() > identity.size {
             return Err("its frames reach beyond the file".to_owned());
         }
     }
-    Ok((builder.finish(), fingerprint))
+    Ok((builder.finish(), identity))
 }
 
 #[cfg(test)]
@@ -252,7 +275,7 @@ mod tests {
     use super::*;
     use crate::source::MemorySource;
 
-    fn example(wide: bool) -> (MemorySource, Index, Fingerprint) {
+    fn example(wide: bool) -> (MemorySource, Index, FileIdentity) {
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 % 251) as u8).collect();
         let source = MemorySource::new("md.xtc", bytes);
         let mut builder = TableBuilder::new(0);
@@ -261,8 +284,8 @@ mod tests {
             builder.push(400 + 4 * frame as u64, step, frame as f64 * if wide { 0.1 } else { 0.5 }).unwrap();
         }
         let index = Index::Table(builder.finish());
-        let fingerprint = Fingerprint::of(&source, 100_000, &index).unwrap();
-        (source, index, fingerprint)
+        let identity = FileIdentity::of(&source, 100_000, None, Some(&index), 16).unwrap();
+        (source, index, identity)
     }
 
     fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {
@@ -278,12 +301,12 @@ mod tests {
     #[test]
     fn what_is_stored_comes_back() {
         for wide in [false, true] {
-            let (source, index, fingerprint) = example(wide);
+            let (source, index, identity) = example(wide);
             let folder = folder(&format!("round-{wide}"));
             let places = [folder.join(".md.xtc.kinema-index")];
-            let (place, _) = save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
-            let LoadOutcome::Fits(back, at) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
-            assert_eq!((back, at), (index.clone(), place));
+            let (place, _) = save(&places, &index, &identity, "XTC", 9, &write).unwrap();
+            let LoadOutcome::Fits(found) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
+            assert_eq!((found.index, found.place), (index.clone(), place));
             assert!(matches!(load(&places, &source, "TRR", 9).unwrap(), LoadOutcome::Rejected(_)));
             assert!(matches!(load(&places, &source, "XTC", 8).unwrap(), LoadOutcome::Rejected(_)));
             fs::remove_dir_all(folder).unwrap();
@@ -292,10 +315,10 @@ mod tests {
 
     #[test]
     fn a_grown_file_is_distinguished_from_a_changed_one() {
-        let (source, index, fingerprint) = example(false);
+        let (source, index, identity) = example(false);
         let folder = folder("grown");
         let places = [folder.join("index")];
-        save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
+        save(&places, &index, &identity, "XTC", 9, &write).unwrap();
         let mut bytes = vec![0; 100_000];
         source.read_exact_at(0, &mut bytes).unwrap();
         let mut grown = bytes.clone();
@@ -312,9 +335,9 @@ mod tests {
 
     #[test]
     fn a_damaged_index_is_never_used() {
-        let (_, index, fingerprint) = example(false);
+        let (_, index, identity) = example(false);
         let Index::Table(table) = &index else { unreachable!() };
-        let bytes = encode(table, &fingerprint, "XTC", 9);
+        let bytes = encode(table, &identity, "XTC", 9);
         assert!(decode(&bytes, "XTC", 9).is_ok());
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len], "XTC", 9).is_err(), "cut at {len}");
@@ -328,15 +351,15 @@ mod tests {
 
     #[test]
     fn an_unwritable_folder_leads_to_the_next_place() {
-        let (source, index, fingerprint) = example(false);
+        let (source, index, identity) = example(false);
         let folder = folder("cache");
         let blocked = folder.join("a-file");
         fs::write(&blocked, b"").unwrap();
         let places = [blocked.join("index"), folder.join("cache").join("index")];
-        let (place, _) = save(&places, &index, &fingerprint, "XTC", 9, &write).unwrap();
+        let (place, _) = save(&places, &index, &identity, "XTC", 9, &write).unwrap();
         assert_eq!(place, places[1]);
         assert!(matches!(load(&places, &source, "XTC", 9).unwrap(), LoadOutcome::Fits(..)));
-        let error = save(&places[..1], &index, &fingerprint, "XTC", 9, &write).unwrap_err();
+        let error = save(&places[..1], &index, &identity, "XTC", 9, &write).unwrap_err();
         assert_eq!(error.path(), Some(&*places[0]));
         fs::remove_dir_all(folder).unwrap();
     }

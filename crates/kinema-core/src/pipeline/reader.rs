@@ -390,7 +390,7 @@ mod tests {
             index: known.index.clone(),
             scales: known.scales,
             size: known.size,
-            fingerprint: known.fingerprint.clone(),
+            identity: known.identity.clone(),
             origin: known.origin,
             index_path: None,
             index_note: None,

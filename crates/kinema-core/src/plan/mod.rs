@@ -22,7 +22,6 @@ pub use self::partition::{Partition, TaskRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameCoupling;
 use crate::frame::Fields;
-use crate::index::fingerprint::Fingerprint;
 use crate::reduce::{AnyKernel, Needs, Transform};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
@@ -76,8 +75,6 @@ pub struct Plan {
     pub partial_bytes: u64,
     /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 where they use none.
     pub read_per_useful: f64,
-    /// The parts' identities.
-    pub fingerprints: Vec<Fingerprint>,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
     /// What the plan could not give, in words.
@@ -137,7 +134,6 @@ impl Plan {
             memory: if memory == 0 { DEFAULT_MEMORY } else { memory },
             partial_bytes: 0,
             read_per_useful: 0.0,
-            fingerprints: scanned.parts.iter().map(|part| part.fingerprint.clone()).collect(),
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
             notes: Vec::new(),
             frames,

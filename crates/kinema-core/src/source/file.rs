@@ -1,12 +1,12 @@
 //! Opening regular files for reading, the one way in this crate; and a file as a source, read with `pread`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Source, ends_early};
+use super::{FileStatus, Source, ends_early};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An open regular file.
@@ -104,6 +104,10 @@ impl FileSource {
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self { file: open_regular(path)?, path: path.to_path_buf() })
     }
+
+    fn metadata(&self) -> Result<Metadata> {
+        self.file.metadata().map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
+    }
 }
 
 impl Source for FileSource {
@@ -112,10 +116,11 @@ impl Source for FileSource {
     }
 
     fn len(&self) -> Result<u64> {
-        self.file
-            .metadata()
-            .map(|meta| meta.len())
-            .map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
+        self.metadata().map(|found| found.len())
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.metadata().map(|found| Some(FileStatus::of(&found)))
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -7,12 +7,14 @@ mod memory;
 mod multi;
 mod open;
 mod recording;
+mod status;
 
 pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
 pub use recording::{ReadLog, RecordingSource};
+pub use status::FileStatus;
 
 use std::path::Path;
 
@@ -67,6 +69,14 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// The operating system's error.
     fn len(&self) -> Result<u64>;
+
+    /// Inode, size and times now; `None` for what is no file.
+    ///
+    /// # Errors
+    /// The operating system's error.
+    fn status(&self) -> Result<Option<FileStatus>> {
+        Ok(None)
+    }
 
     /// Fills `buffer` from `offset`.
     ///

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Extent, Source};
+use super::{Extent, FileStatus, Source};
 use crate::error::Result;
 
 /// Positions below this are in the first file; the bits above are the number of the file.
@@ -49,6 +49,10 @@ impl Source for MultiFileSource {
         let (file, offset) = ((extent.offset >> FILE_SHIFT) as u32, extent.offset & (Self::LARGEST - 1));
         let extent = Extent { offset, ..extent };
         if file == 0 { self.first.check(extent) } else { (self.other)(file)?.check(extent) }
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.first.status()
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

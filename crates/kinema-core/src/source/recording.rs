@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Extent, Source};
+use super::{Extent, FileStatus, Source};
 use crate::error::Result;
 
 /// Reads in their order, of several sources, and files in the order in which they were opened.
@@ -62,6 +62,10 @@ impl<S: Source> Source for RecordingSource<S> {
 
     fn len(&self) -> Result<u64> {
         self.inner.len()
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.inner.status()
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

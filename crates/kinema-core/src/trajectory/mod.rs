@@ -19,16 +19,18 @@ pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
 use self::open_files::Handles;
 pub use self::options::{IndexPolicy, OnTruncated, OpenOptions};
+use self::ranged_scan::ScannedRanges;
+use self::snapshot::Unverified;
 use self::stated::PartTimes;
 pub use self::stated::{StatedTimes, StatedUnits};
 pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header, Request, Wanted};
 use crate::frame::Scales;
-use crate::index::fingerprint::Fingerprint;
-use crate::index::{Index, TableIndex};
+use crate::index::Index;
+use crate::index::identity::FileIdentity;
 use crate::named::Named;
-use crate::source::{MultiFileSource, Source, bytes_to_read};
+use crate::source::{FileStatus, MultiFileSource, Source, bytes_to_read};
 
 /// Origin of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +72,8 @@ pub struct Part {
     pub scales: Scales,
     /// Its size when it was scanned.
     pub size: u64,
-    /// Identity of the content.
-    pub fingerprint: Fingerprint,
+    /// What it was when it was scanned.
+    pub identity: FileIdentity,
     /// Where the index comes from.
     pub origin: IndexOrigin,
     /// Where the index is stored.
@@ -166,15 +168,17 @@ pub struct Trajectory {
     options: OpenOptions,
     handles: Arc<Handles>,
     first: (&'static dyn Format, Arc<dyn Decoder>),
+    /// Of the first file, before its header was read.
+    first_status: Option<FileStatus>,
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
-    /// One cell for each part of a snapshot, set when the part has been verified; empty where this process has scanned.
-    unverified: Vec<OnceLock<()>>,
+    /// One for each part of a snapshot; empty where this process has scanned.
+    unverified: Vec<Arc<Unverified>>,
     /// Of those who read.
     pub(crate) threads: Threads,
-    /// Indices of byte ranges of parts, scanned by other processes, in order.
-    scanned_ranges: Mutex<BTreeMap<usize, Vec<TableIndex>>>,
+    /// Parts of which other processes scan byte ranges.
+    scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
 }
 
 impl Trajectory {
@@ -188,12 +192,14 @@ impl Trajectory {
         };
         let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
         let source = handles.get((0, 0), path)?;
+        let first_status = status_before(&*source, &options)?;
         let first = open_decoder(&*source, &options)?;
         Ok(Self {
             paths,
             options,
             handles,
             first,
+            first_status,
             scanned: OnceLock::new(),
             scanning: Mutex::new(()),
             unverified: Vec::new(),
@@ -237,14 +243,16 @@ impl Trajectory {
         Ok(source)
     }
 
-    /// [`Fingerprint::of_content`] of a part, read now.
+    /// Identity of a part when it was scanned, with its content sampled at so many places now: a file that was changed in
+    /// between has another status later on.
     ///
     /// # Errors
     /// `Internal` before the scan; those of [`Trajectory::source`] and of reading.
-    pub fn content_digest(&self, part: usize, places: u64) -> Result<u64> {
+    pub fn identity(&self, part: usize, places: u64) -> Result<FileIdentity> {
         let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
-        let source = self.source(part)?;
-        Fingerprint::of_content(&*source, &scanned.index, places).map_err(|error| error.at_path(&scanned.path))
+        let (known, source) = (&scanned.identity, self.source(part)?);
+        let identity = FileIdentity::of(&*source, known.size, known.status().copied(), Some(&scanned.index), places);
+        Ok(identity.map_err(|error| error.at_path(&scanned.path))?.naming(known.others().to_vec()))
     }
 
     /// The file of a part with those that it names.
@@ -254,9 +262,17 @@ impl Trajectory {
         }
         let paths = decoder.other_files().to_vec();
         let handles = self.handles.clone();
-        let other = move |file: u32| match paths.get((file as usize).wrapping_sub(1)) {
-            Some(path) => handles.get((part, file), path),
-            None => Err(Error::new(ErrorKind::Internal, format!("file {file} of a virtual data set is not known"))),
+        let unverified = self.unverified.get(part).cloned();
+        let other = move |file: u32| {
+            let number = (file as usize).wrapping_sub(1);
+            let path = paths.get(number).ok_or_else(|| {
+                Error::new(ErrorKind::Internal, format!("file {file} of a virtual data set is not known"))
+            })?;
+            let source = handles.get((part, file), path)?;
+            if let Some(unverified) = &unverified {
+                unverified.check_other(number, &*source)?;
+            }
+            Ok(source)
         };
         Arc::new(MultiFileSource::new(first, Box::new(other)))
     }
@@ -264,6 +280,14 @@ impl Trajectory {
 
 pub(crate) fn not_scanned() -> Error {
     Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
+}
+
+/// The status of a file before anything is read of it; one that may be stored settles first.
+fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
+    match options.index {
+        IndexPolicy::Memory => source.status(),
+        IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
+    }
 }
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of};
+use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of, status_before};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
-use crate::index::Index;
-use crate::index::fingerprint::Fingerprint;
-use crate::index::store::{self, LoadOutcome};
-use crate::source::Source;
+use crate::index::identity::FileIdentity;
+use crate::index::store::{self, LoadOutcome, Stored};
+use crate::index::{Index, TableIndex};
+use crate::source::{FileStatus, Source};
 
 impl Trajectory {
     /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
@@ -87,14 +87,19 @@ impl Trajectory {
     fn scan_part(&self, number: usize, options: &ScanOptions<'_>, workers: usize) -> Result<Part> {
         let path = &self.paths[number];
         let first = self.handles.get((number, 0), path)?;
-        let opened = match number {
-            0 => self.first.clone(),
-            _ => open_decoder(&*first, &self.options)?,
+        // taken before anything is read of the file, here or by others: what changes from then on has another status
+        let (earlier, ranges) = self.take_scanned_ranges(number);
+        let (opened, status) = match number {
+            0 => (self.first.clone(), self.first_status),
+            _ => {
+                let status = status_before(&*first, &self.options)?;
+                (open_decoder(&*first, &self.options)?, earlier.or(status))
+            }
         };
         let source = self.multi_file(number, first, &*opened.1);
         // `previous` is found where the index is loaded
         let options = ScanOptions { previous: None, workers, ..*options };
-        self.scan_source(number, opened, &*source, options).map_err(|error| error.at_path(path))
+        self.scan_source(number, opened, &*source, (status, &ranges), options).map_err(|error| error.at_path(path))
     }
 
     fn scan_source(
@@ -102,6 +107,7 @@ impl Trajectory {
         number: usize,
         (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
         source: &dyn Source,
+        (status, ranges): (Option<FileStatus>, &[TableIndex]),
         options: ScanOptions<'_>,
     ) -> Result<Part> {
         let path = self.paths[number].clone();
@@ -113,65 +119,24 @@ impl Trajectory {
         }
         let scales = scales_of(format, &*decoder, &self.options.units);
         let size = source.len()?;
+        let file = File { path: &path, name, decoder: &*decoder, source, status, size };
         let loaded = match self.options.index {
             IndexPolicy::Auto => store::load(&store::places(&path), source, name, n_atoms)?,
             IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
-        let (previous, mut note) = match loaded {
-            LoadOutcome::Fits(index, at) => {
-                let fingerprint = Fingerprint::of(source, size, &index)?;
-                let origin = IndexOrigin::Stored;
-                let (index_path, index_note, truncation, damaged) = (Some(at), None, None, Vec::new());
-                return Ok(Part {
-                    path,
-                    format,
-                    decoder,
-                    index,
-                    scales,
-                    size,
-                    fingerprint,
-                    origin,
-                    index_path,
-                    index_note,
-                    truncation,
-                    damaged,
-                });
+        let found = match loaded {
+            LoadOutcome::Fits(stored) => self.stored(&file, stored),
+            LoadOutcome::Grew(index) => {
+                self.scanned_file(&file, ScanOptions { previous: Some(index), ..options }, ranges)?
             }
-            LoadOutcome::Grew(index) => (Some(index), None),
-            LoadOutcome::Absent => (None, None),
-            LoadOutcome::Rejected(reason) => (None, Some(format!("the stored index was not used: {reason}"))),
-        };
-        let extended = previous.is_some();
-        let scan = decoder
-            .scan_with_ranges(source, &ScanOptions { previous, ..options }, &self.take_scanned_ranges(number))
-            .map_err(|e| e.in_format(name))?;
-        if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
-            let what =
-                format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
-            let place = Error::new(ErrorKind::Truncated, what).in_format(name);
-            return Err(with_place_of(place, error));
-        }
-        let fingerprint = Fingerprint::of(source, size, &scan.index)?;
-        let mut index_path = None;
-        let mut origin = match scan.index {
-            Index::Chunked(_) => IndexOrigin::Structure,
-            _ => IndexOrigin::Arithmetic,
-        };
-        if matches!(scan.index, Index::Table(_)) {
-            origin = if extended { IndexOrigin::Extended } else { IndexOrigin::Built };
-            if !scan.damaged.is_empty() {
-                // the next reader is to find the damage, and to note it
-                note = Some("the index is not stored, as the file is damaged".to_owned());
-            } else {
-                match self.store_index(source, &scan, &fingerprint, name, n_atoms, &path) {
-                    Ok(Some((at, noted))) => (index_path, note) = (Some(at), noted.or(note)),
-                    Ok(None) => {}
-                    Err(error) => note = Some(format!("the index could not be stored: {error}")),
-                }
+            LoadOutcome::Absent => self.scanned_file(&file, options, ranges)?,
+            LoadOutcome::Rejected(reason) => {
+                let found = self.scanned_file(&file, options, ranges)?;
+                let note = format!("the stored index was not used: {reason}");
+                Found { index_note: found.index_note.or(Some(note)), ..found }
             }
-        }
-        let truncation = scan.truncation.map(|error| error.in_format(name).at_path(&path));
-        let (index, damaged, index_note) = (scan.index, scan.damaged, note);
+        };
+        let Found { index, identity, origin, index_path, index_note, truncation, damaged } = found;
         Ok(Part {
             path,
             format,
@@ -179,7 +144,7 @@ impl Trajectory {
             index,
             scales,
             size,
-            fingerprint,
+            identity,
             origin,
             index_path,
             index_note,
@@ -188,26 +153,113 @@ impl Trajectory {
         })
     }
 
+    /// What a stored index says; stored again where it was that of a copy.
+    fn stored(&self, file: &File<'_>, Stored { index, mut place, identity, renew }: Stored) -> Found {
+        let mut index_note = None;
+        if renew {
+            match self.save_index(file, &index, &identity) {
+                Ok(Some((at, noted))) => (place, index_note) = (at, noted),
+                Ok(None) => {}
+                Err(error) => index_note = Some(format!("the index could not be stored again: {error}")),
+            }
+        }
+        let (origin, index_path) = (IndexOrigin::Stored, Some(place));
+        Found { index, identity, origin, index_path, index_note, truncation: None, damaged: Vec::new() }
+    }
+
+    fn scanned_file(&self, file: &File<'_>, options: ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Found> {
+        let extended = options.previous.is_some();
+        let scan = file.decoder.scan_with_ranges(file.source, &options, ranges).map_err(|e| e.in_format(file.name))?;
+        if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
+            let what =
+                format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
+            let place = Error::new(ErrorKind::Truncated, what).in_format(file.name);
+            return Err(with_place_of(place, error));
+        }
+        let others = file.decoder.other_files().iter().map(|path| FileStatus::of_path(path));
+        let identity = file.identity(file.size, &scan.index)?.naming(others.collect::<Result<Vec<_>>>()?);
+        let (mut index_path, mut index_note) = (None, None);
+        let origin = match scan.index {
+            Index::Chunked(_) => IndexOrigin::Structure,
+            Index::Uniform(_) => IndexOrigin::Arithmetic,
+            Index::Table(_) if extended => IndexOrigin::Extended,
+            Index::Table(_) => IndexOrigin::Built,
+        };
+        if matches!(scan.index, Index::Table(_)) {
+            if !scan.damaged.is_empty() {
+                // the next reader is to find the damage, and to note it
+                index_note = Some("the index is not stored, as the file is damaged".to_owned());
+            } else {
+                match self.store_index(file, &scan, &identity) {
+                    Ok(Some((at, noted))) => (index_path, index_note) = (Some(at), noted),
+                    Ok(None) => {}
+                    Err(error) => index_note = Some(format!("the index could not be stored: {error}")),
+                }
+            }
+        }
+        let truncation = scan.truncation.map(|error| error.in_format(file.name).at_path(file.path));
+        let (index, damaged) = (scan.index, scan.damaged);
+        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged })
+    }
+
     /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
     /// file, so that the next reader takes it for one that has grown and goes on behind it.
     fn store_index(
         &self,
-        source: &dyn Source,
+        file: &File<'_>,
         scan: &Scan,
-        whole: &Fingerprint,
-        format: &str,
-        n_atoms: u32,
-        path: &Path,
+        whole: &FileIdentity,
     ) -> Result<Option<(PathBuf, Option<String>)>> {
-        let wanted = self.options.write_index.as_deref().filter(|_| self.options.index != IndexPolicy::Memory);
-        let (Some(write), Some(end)) = (wanted, scan.index.end()) else { return Ok(None) };
-        let shorter = match scan.truncation {
-            Some(_) => Some(Fingerprint::of(source, end, &scan.index)?),
-            None => None,
-        };
-        let fingerprint = shorter.as_ref().unwrap_or(whole);
-        store::save(&store::places(path), &scan.index, fingerprint, format, n_atoms, write).map(Some)
+        let Some(end) = scan.index.end() else { return Ok(None) };
+        match scan.truncation {
+            Some(_) => self.save_index(file, &scan.index, &file.identity(end, &scan.index)?),
+            None => self.save_index(file, &scan.index, whole),
+        }
     }
+
+    /// Where it was stored, and what is to be noted; `None` where nothing is to be stored.
+    fn save_index(
+        &self,
+        file: &File<'_>,
+        index: &Index,
+        identity: &FileIdentity,
+    ) -> Result<Option<(PathBuf, Option<String>)>> {
+        let Some(write) = self.options.write_index.as_deref().filter(|_| self.options.index != IndexPolicy::Memory)
+        else {
+            return Ok(None);
+        };
+        let n_atoms = file.decoder.header().n_atoms;
+        store::save(&store::places(file.path), index, identity, file.name, n_atoms, write).map(Some)
+    }
+}
+
+/// A part that is being scanned, as it was before.
+struct File<'a> {
+    path: &'a Path,
+    /// Of its format.
+    name: &'static str,
+    decoder: &'a dyn Decoder,
+    source: &'a dyn Source,
+    status: Option<FileStatus>,
+    size: u64,
+}
+
+impl File<'_> {
+    /// Of its first `size` bytes.
+    fn identity(&self, size: u64, index: &Index) -> Result<FileIdentity> {
+        FileIdentity::of(self.source, size, self.status, Some(index), FileIdentity::PLACES)
+    }
+}
+
+/// What a scan has found of a part; the fields are those of [`Part`].
+struct Found {
+    index: Index,
+    identity: FileIdentity,
+    origin: IndexOrigin,
+    index_path: Option<PathBuf>,
+    index_note: Option<String>,
+    truncation: Option<Error>,
+    damaged: Vec<u64>,
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {

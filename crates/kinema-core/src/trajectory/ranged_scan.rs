@@ -2,14 +2,16 @@
 //!
 //! It sends nothing: the caller distributes the ranges and collects their indices.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::PoisonError;
 
 use super::{IndexPolicy, Trajectory, open_decoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::TableIndex;
-use crate::index::fingerprint::Fingerprint;
+use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome};
+use crate::source::FileStatus;
 
 impl Trajectory {
     /// The parts that must be scanned, as no stored index fits: number, and the bytes behind the frames indexed so far.
@@ -37,6 +39,9 @@ impl Trajectory {
                 LoadOutcome::Grew(index) => index.end().unwrap_or(0),
                 LoadOutcome::Absent | LoadOutcome::Rejected(_) => 0,
             };
+            // before anything is read of it, by whoever it is
+            let status = FileStatus::settled_of(&*source)?;
+            self.with_ranges(|all| all.insert(number, ScannedRanges { status, tables: Vec::new() }));
             ranges.push((number, from..source.len()?));
         }
         Ok(ranges)
@@ -56,8 +61,8 @@ impl Trajectory {
         let source = self.handles.get((part, 0), path)?;
         let (format, decoder) = open_decoder(&*source, &self.options)?;
         let table = decoder.scan_range(&*source, range, progress)?;
-        let size = Fingerprint { size: source.len()?, head: 0, tail: 0, samples: 0 };
-        Ok(store::encode(&table, &size, format.info().name, decoder.header().n_atoms))
+        let identity = FileIdentity::of_size(source.len()?);
+        Ok(store::encode(&table, &identity, format.info().name, decoder.header().n_atoms))
     }
 
     /// Adds the indices of ascending byte ranges of a part; the next [`Trajectory::scan`] uses them.
@@ -77,14 +82,26 @@ impl Trajectory {
                 Error::new(ErrorKind::Corrupt, format!("the index of a byte range cannot be used: {reason}"))
                     .at_path(path)
             })?;
-        self.scanned_ranges.lock().unwrap_or_else(PoisonError::into_inner).insert(part, tables);
+        self.with_ranges(|all| all.entry(part).or_default().tables = tables);
         Ok(())
     }
 
-    /// Takes out the indices of byte ranges of a part.
-    pub(super) fn take_scanned_ranges(&self, part: usize) -> Vec<TableIndex> {
-        self.scanned_ranges.lock().unwrap_or_else(PoisonError::into_inner).remove(&part).unwrap_or_default()
+    /// Takes out the indices of byte ranges of a part, and its status before they were scanned.
+    pub(super) fn take_scanned_ranges(&self, part: usize) -> (Option<FileStatus>, Vec<TableIndex>) {
+        let taken = self.with_ranges(|all| all.remove(&part)).unwrap_or_default();
+        (taken.status, taken.tables)
     }
+
+    fn with_ranges<T>(&self, work: impl FnOnce(&mut BTreeMap<usize, ScannedRanges>) -> T) -> T {
+        work(&mut self.scanned_ranges.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Of a part: its status before its ranges were scanned, and their indices in order.
+#[derive(Default)]
+pub(super) struct ScannedRanges {
+    status: Option<FileStatus>,
+    tables: Vec<TableIndex>,
 }
 
 fn no_part(part: usize) -> Error {

@@ -1,7 +1,7 @@
 //! Snapshot of a scanned trajectory as bytes, from which other processes open the same trajectory without touching a file.
 //!
-//! It holds the headers, sizes, fingerprints and indices that took a scan; no frame. A part's content is checked against
-//! its fingerprint when the part is first read.
+//! It holds the headers, identities and indices that took a scan; no frame. A file is checked against its identity when it
+//! is first read.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
-use crate::index::fingerprint::Fingerprint;
+use crate::index::identity::{FileIdentity, Match};
 use crate::index::{Index, store};
-use crate::source::{Source, ends_early};
+use crate::source::{FileStatus, Source, ends_early};
 
 const MAGIC: &[u8; 8] = b"KINEMAKN";
 
@@ -22,7 +22,7 @@ const MAGIC: &[u8; 8] = b"KINEMAKN";
 type Reads = Vec<(u64, Vec<u8>)>;
 
 impl Trajectory {
-    /// Serializes headers, sizes, fingerprints and indices of all parts, for [`Trajectory::from_snapshot`].
+    /// Serializes headers, identities and indices of all parts, for [`Trajectory::from_snapshot`].
     ///
     /// # Errors
     /// `Internal` before the scan; those of reading the headers once more.
@@ -35,14 +35,14 @@ impl Trajectory {
             let tap = CapturingSource { inner: &*self.source(number)?, reads: Mutex::default() };
             let (_, decoder) = open_decoder(&tap, &self.options)?;
             let table = match &part.index {
-                Index::Table(table) => store::encode(table, &part.fingerprint, part.format.info().name, self.n_atoms()),
+                Index::Table(table) => store::encode(table, &part.identity, part.format.info().name, self.n_atoms()),
                 Index::Uniform(_) | Index::Chunked(_) => {
                     decoder.scan(&tap, &quiet_scan()).map_err(place)?;
                     Vec::new()
                 }
             };
             put(&mut bytes, part.size);
-            bytes.extend_from_slice(&part.fingerprint.to_bytes());
+            bytes.extend_from_slice(&part.identity.to_bytes());
             put(&mut bytes, table.len() as u64);
             bytes.extend_from_slice(&table);
             let reads = tap.reads.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -68,23 +68,24 @@ impl Trajectory {
         }
         let mut parts = Vec::new();
         for path in &paths {
-            let (size, fingerprint, table, reads) = take_part(&mut rest).ok_or_else(wrong)?;
+            let (size, identity, table, reads) = take_part(&mut rest).ok_or_else(wrong)?;
             let source = SnapshotSource { path: path.clone(), size, reads };
             let opened = open_decoder(&source, &options)?;
-            let part = restored_part(path, opened, &source, fingerprint, table, parts.first(), &options.units);
+            let part = restored_part(path, opened, &source, identity, table, parts.first(), &options.units);
             parts.push(part.map_err(|error| error.at_path(path))?);
         }
         let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
         let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
-        let unverified = parts.iter().map(|_| OnceLock::new()).collect();
+        let unverified = parts.iter().map(|part| Arc::new(Unverified::new(&part.identity))).collect();
         let scanned = OnceLock::from(Scanned::new(parts, &options)?);
         Ok(Self {
             paths,
             options,
             handles,
             first,
+            first_status: None,
             scanned,
             scanning: Mutex::default(),
             unverified,
@@ -93,28 +94,56 @@ impl Trajectory {
         })
     }
 
-    /// Verifies a part of a snapshot against its fingerprint, when it is first read here.
+    /// Verifies a part of a snapshot against its identity, when it is first read here.
     pub(super) fn verify_part(&self, number: usize, source: &dyn Source) -> Result<()> {
-        let Some(cell) = self.unverified.get(number).filter(|cell| cell.get().is_none()) else { return Ok(()) };
+        let Some(cells) = self.unverified.get(number).filter(|cells| cells.part.get().is_none()) else { return Ok(()) };
         let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
-        let changed = |kind, expected: &str, found: &str| {
-            let what = format!(
-                "the file has changed since it was opened, or is another one on this machine, expected {expected}, \
-                 found {found}"
-            );
-            Error::new(kind, what).in_format(part.format.info().name).at_path(&part.path)
-        };
+        let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
         let size = source.len()?;
-        if size < part.size {
-            let (expected, found) = (format!("{} bytes", part.size), size.to_string());
-            return Err(changed(ErrorKind::Truncated, &expected, &found));
-        }
-        let found = Fingerprint::of(source, part.size, &part.index).map_err(|error| error.at_path(&part.path))?;
-        if found != part.fingerprint {
-            let expected = format!("fingerprint {}", part.fingerprint.to_hex());
-            return Err(changed(ErrorKind::Corrupt, &expected, &found.to_hex()));
+        if let Match::Changed(how) = part.identity.check(source, Some(&part.index)).map_err(place)? {
+            let kind = if size < part.size { ErrorKind::Truncated } else { ErrorKind::Corrupt };
+            return Err(place(changed(kind, &how)));
         }
         // another thread may have verified it as well
+        let _ = cells.part.set(());
+        Ok(())
+    }
+}
+
+fn changed(kind: ErrorKind, how: &str) -> Error {
+    let what = format!("the file has changed since it was opened, or is another one on this machine: {how}");
+    Error::new(kind, what)
+}
+
+/// Which files of a part of a snapshot have been verified in this process.
+pub(super) struct Unverified {
+    part: OnceLock<()>,
+    /// The files that it takes values from. They are checked when they are opened: a part may name thousands, of which a
+    /// worker reads few.
+    others: Vec<(FileStatus, OnceLock<()>)>,
+}
+
+impl Unverified {
+    fn new(identity: &FileIdentity) -> Self {
+        let others = identity.others().iter().map(|status| (*status, OnceLock::new())).collect();
+        Self { part: OnceLock::new(), others }
+    }
+
+    /// Verifies a file that a part takes values from by its inode, size and times.
+    pub(super) fn check_other(&self, number: usize, source: &dyn Source) -> Result<()> {
+        let Some((then, cell)) = self.others.get(number).filter(|(_, cell)| cell.get().is_none()) else {
+            return Ok(());
+        };
+        if let Some(now) = source.status()? {
+            let place = |error: Error| error.at_path(source.path());
+            if now.size < then.size {
+                let how = format!("it is shorter, expected {} bytes, found {}", then.size, now.size);
+                return Err(place(changed(ErrorKind::Truncated, &how)));
+            }
+            if then.is_changed_in_place(&now) {
+                return Err(place(changed(ErrorKind::Corrupt, "it was changed in place")));
+            }
+        }
         let _ = cell.set(());
         Ok(())
     }
@@ -124,7 +153,7 @@ fn restored_part(
     path: &Path,
     (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
     source: &SnapshotSource,
-    fingerprint: Fingerprint,
+    identity: FileIdentity,
     table: &[u8],
     first: Option<&Part>,
     units: &StatedUnits,
@@ -152,7 +181,7 @@ fn restored_part(
         index,
         scales,
         size,
-        fingerprint,
+        identity,
         origin,
         index_path: None,
         index_note: None,
@@ -181,11 +210,10 @@ fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     Some(front)
 }
 
-/// Size, fingerprint, stored index and reads of a part; `None` where the bytes end early.
-fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, Fingerprint, &'a [u8], Reads)> {
+/// Size, identity, stored index and reads of a part; `None` where the bytes end early.
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, FileIdentity, &'a [u8], Reads)> {
     let size = take(rest)?;
-    let (fingerprint, behind) = rest.split_first_chunk::<{ Fingerprint::LEN }>()?;
-    *rest = behind;
+    let identity = FileIdentity::take(rest)?;
     let len = take(rest)?;
     let table = take_bytes(rest, len)?;
     let mut reads = Reads::new();
@@ -193,7 +221,7 @@ fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, Fingerprint, &'a [u8], Rea
         let (offset, len) = (take(rest)?, take(rest)?);
         reads.push((offset, take_bytes(rest, len)?.to_vec()));
     }
-    Some((size, Fingerprint::from_bytes(*fingerprint), table, reads))
+    Some((size, identity, table, reads))
 }
 
 /// Passes reads on and records the bytes that they return.
@@ -289,7 +317,7 @@ mod tests {
             let (one, other) = (&trajectory.scanned().unwrap().parts[0], &restored.scanned().unwrap().parts[0]);
             assert_eq!(one.index, other.index, "{}", path.display());
             assert_eq!(one.header(), other.header());
-            assert_eq!((one.size, &one.fingerprint), (other.size, &other.fingerprint));
+            assert_eq!((one.size, one.identity.to_bytes()), (other.size, other.identity.to_bytes()));
             assert_eq!(restored.source(0).err().unwrap().kind(), ErrorKind::NotFound);
             compared += 1;
         }

@@ -61,7 +61,13 @@ def check(
         command.print_result(report.as_dict, lambda: report)
     else:
         done = kn.salvage(
-            str(files[0]), str(output), overwrite=force, workers=workers, memory=memory, progress=progress
+            str(files[0]),
+            str(output),
+            stored=not opened.no_stored,
+            overwrite=force,
+            workers=workers,
+            memory=memory,
+            progress=progress,
         )
         command.print_result(lambda: report.as_dict() | {"salvaged": asdict(done)}, lambda: f"{report}\n{done}")
     if not report.ok:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import Stated, TrajectoryFiles, takes_groups
+from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.printable import printable
 
@@ -14,15 +14,18 @@ from kinema.printable import printable
 def index(
     context: typer.Context,
     named: TrajectoryFiles,
-    opened: Stated,
+    opened: Opened,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use an index that is stored.")] = False,
     on_truncated: options.OnTruncated = "drop",
     workers: options.Workers = None,
 ) -> None:
     """Find the frames of each file and store where they are, so that later runs start at once."""
     import kinema as kn
+    from kinema.errors import ArgumentError
 
     command: Command = context.obj
+    if rebuild and opened.no_stored:
+        raise ArgumentError("--rebuild stores what it finds, which --no-stored forbids; give one of them")
     facts: list[dict[str, Any]] = []
     for file in named.paths:
         traj = kn.open(str(file), index="rebuild" if rebuild else "auto", on_truncated=on_truncated, **opened.arguments)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import Stated, TrajectoryFiles, takes_groups
+from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -16,7 +16,7 @@ def join(
     context: typer.Context,
     named: TrajectoryFiles,
     output: Annotated[Path, typer.Option("-o", "--output", help="File to make.", show_default=False)],
-    opened: Stated,
+    opened: Opened,
     copy: Annotated[
         bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to those of the parts.")
     ] = False,

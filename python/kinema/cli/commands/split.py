@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import numbers, options
-from kinema.cli.analysis_options import Stated, TrajectoryFiles, takes_groups
+from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -15,7 +15,7 @@ from kinema.cli.command_line import Command
 def split(
     context: typer.Context,
     named: TrajectoryFiles,
-    opened: Stated,
+    opened: Opened,
     parts: Annotated[
         int | None, typer.Option("--parts", **numbers.COUNT, help="How many files to make.", show_default=False)
     ] = None,

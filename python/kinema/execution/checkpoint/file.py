@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import IO, NamedTuple
 
+from kinema import _core
 from kinema.errors import (
     ArgumentError,
     CorruptFileError,
@@ -40,8 +41,8 @@ __all__ = ["Checkpoint", "Content", "IdentityItem", "Node", "PassContent", "Reco
 DEFAULT_INTERVAL = 30.0
 
 _MAGIC = b"KINEMACK"
-# 3: leaves depend on the number of frames alone
-_VERSION = 3
+# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity
+_VERSION = 4
 _START = struct.Struct("<8sQ")
 _HEAD = struct.Struct("<4sQ")
 _NODE = struct.Struct("<QQQ")
@@ -49,6 +50,8 @@ _DIGEST = 16
 # words about a run take some KiB; nodes hold results and may have any size
 _MOST_ITEMS_BYTES = 64 << 20
 _ADVICE = "remove it to begin anew"
+# what an exact value begins with that is a `FileIdentity`
+_FILE = "FileIdentity "
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,27 @@ class IdentityItem(NamedTuple):
     what: str
     exact: str
     label: str
+
+    @classmethod
+    def of_file(cls, what: str, identity: _core.FileIdentity, label: str) -> IdentityItem:
+        """Of a file that is read."""
+        return cls(what, f"{_FILE}{identity.to_bytes().hex()}", label)
+
+    def difference(self, now: IdentityItem) -> str | None:
+        """How a later item differs, in words; None where it does not."""
+        if self.what != now.what:
+            return f"expected {self.what} ({self.label}), found {now.what} ({now.label})"
+        if self.exact == now.exact:
+            return None
+        if self.exact.startswith(_FILE) and now.exact.startswith(_FILE):
+            try:
+                how = _identity(self.exact).difference(_identity(now.exact))
+            except ValueError:
+                how = "its identity cannot be read"
+            return how and f"{self.what}, expected {self.label}, found {now.label}: {how}"
+        same_labels = self.label == now.label
+        expected, found = (self.exact, now.exact) if same_labels else (self.label, now.label)
+        return f"{self.what}, expected {expected}, found {found}"
 
 
 # of the merge tree: level, index, and the partial of each job as bytes
@@ -180,6 +204,10 @@ def load(path: str) -> Content | None:
         raise
     except OSError as error:
         raise from_os("cannot read the checkpoint", error, path) from None
+
+
+def _identity(exact: str) -> _core.FileIdentity:
+    return _core.FileIdentity.from_bytes(bytes.fromhex(exact.removeprefix(_FILE)))
 
 
 def _packed(items: Sequence[IdentityItem]) -> bytes:

@@ -62,13 +62,13 @@ class CheckpointManager:
         self._passes: list[PassContent] = []  # finished passes, and the current one without its nodes
         self._requested = False
         self._next = 0.0
-        self._written: tuple[int, int, int] | None = None  # identity of the file that this run has read or written
+        self._written: tuple[int, int, int] | None = None  # the file that this run has read or written
         self._output: OutputFile | None = None
         self.is_running = False
         check_target(self.path)
         stored = load(self.path)
         if stored is not None:
-            self._written = _file_identity(self.path)
+            self._written = _state_of(self.path)
             self._refuse(stored.items, self._items)
         self._stored = [] if stored is None else stored.passes
         self.worth_resuming = any(one.nodes for one in self._stored)
@@ -86,7 +86,7 @@ class CheckpointManager:
             with save_on_signals(self._request):
                 yield
         except BaseException as error:
-            if _file_identity(self.path) == self._written is not None:
+            if _state_of(self.path) == self._written is not None:
                 if not self.worth_resuming:
                     self._checkpoint.remove()
                 elif self.is_running:
@@ -160,7 +160,7 @@ class CheckpointManager:
 
     def _save(self, tree: _core.MergeTree | None) -> None:
         """Finished passes with their roots, and the current one with the nodes of `tree`."""
-        if _file_identity(self.path) not in (None, self._written):
+        if _state_of(self.path) not in (None, self._written):
             raise FileIOError(
                 f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
                 path=self.path,
@@ -190,7 +190,7 @@ class CheckpointManager:
         with output, open(output.temporary, "wb") as stream:
             write(stream)
         self._output = OutputFile(self.path)
-        self._written = _file_identity(self.path)
+        self._written = _state_of(self.path)
         self.worth_resuming = n_nodes > 0
 
     def _refuse(self, stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> None:
@@ -206,19 +206,16 @@ class CheckpointManager:
 def _difference(stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> str | None:
     """The first thing in which two runs differ, in words."""
     for one, other in zip(stored, now, strict=False):
-        if one.what != other.what:
-            return f"expected {one.what} ({one.label}), found {other.what} ({other.label})"
-        if one.exact != other.exact:
-            same_labels = one.label == other.label
-            expected, found = (one.exact, other.exact) if same_labels else (one.label, other.label)
-            return f"{one.what}, expected {expected}, found {found}"
+        difference = one.difference(other)
+        if difference is not None:
+            return difference
     if len(stored) != len(now):
         more = (stored if len(stored) > len(now) else now)[min(len(stored), len(now))]
         return f"{more.what} ({more.label}) is {'missing' if len(stored) > len(now) else 'new'}"
     return None
 
 
-def _file_identity(path: str) -> tuple[int, int, int] | None:
+def _state_of(path: str) -> tuple[int, int, int] | None:
     try:
         status = os.stat(path)
     except FileNotFoundError:

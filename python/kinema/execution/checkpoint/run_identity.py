@@ -51,10 +51,9 @@ def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, result
 
 
 def _items_of_files(analysis: Computation) -> Iterator[IdentityItem]:
-    """Of the files: fingerprints (size, both ends, heads of frames), and content throughout.
+    """Of the files: their identities, with content sampled at more places than those of indices are.
 
-    A fingerprint does not see coordinates that were rewritten in the middle of a DCD file, and the times of a file may
-    be restored, and differ between copies; so content is sampled on every run, and times are no item.
+    Partials are made of all coordinates, and nothing checks them later; copies are compared by the samples alone.
     """
     parts = analysis.trajectory.parts
     # numbers depend on it: units, time steps, which particles
@@ -62,11 +61,9 @@ def _items_of_files(analysis: Computation) -> Iterator[IdentityItem]:
     places = max(_PLACES_A_FILE_AT_LEAST, _PLACES // len(parts))
     yield _plain("the number of files", str(len(parts)))
     for number, part in enumerate(parts):
+        identity = analysis.trajectory.core.identity(number, places)
         label = f"{part.path} of {part.size} bytes, fingerprint {part.fingerprint}"
-        yield IdentityItem(f"file {number + 1} of {len(parts)}", part.fingerprint, label)
-        content = analysis.trajectory.core.content_digest(number, places)
-        label = f"{part.path}, content sampled at {places} places, digest {content}"
-        yield IdentityItem(f"the content of file {number + 1} of {len(parts)}", content, label)
+        yield IdentityItem.of_file(f"file {number + 1} of {len(parts)}", identity, label)
         yield _plain(f"the frames used of file {number + 1}", f"{part.kept[0]} to {part.kept[1]}")
 
 

@@ -31,10 +31,13 @@ __all__ = [
 ]
 
 
-def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> H5mdDescription:
+def describe(
+    path: str | os.PathLike[str], options: H5mdOptions | None = None, index: str = "memory"
+) -> H5mdDescription:
     """What an HDF5 file holds as a trajectory, and where its bytes lie. The file is closed again.
 
     H5MD, MDTraj's own .h5, AMBER in NetCDF-4, and with `H5mdOptions.dataset` a bare data set of any file.
+    `index`: whether stored chunk maps are used and stored, see `kinema.open`.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def describe(path: str | os.PathLike[str], options: H5mdOptions | None = None) -
     """
     from kinema.formats.h5md.read.describe import describe_file
 
-    return describe_file(os.fspath(path), options or H5mdOptions())
+    return describe_file(os.fspath(path), options or H5mdOptions(), index)
 
 
 def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:

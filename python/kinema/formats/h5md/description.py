@@ -55,7 +55,7 @@ class FieldDescription:
 
     pieces: tuple[tuple[int, StoredDataset], ...]
     """(First row, array); one unless the data set is virtual. Where `reader` is set they are not read but by
-    fingerprints, and mostly empty.
+    identities of files, and mostly empty.
 
     Positions, velocities, forces: (rows, N, 3), or (rows, 3 N) for a bare data set; cell: (rows, 3) or (rows, 3, 3).
     Where `fixed`, the same without the first dimension."""

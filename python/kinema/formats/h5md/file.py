@@ -12,6 +12,7 @@ import h5py
 from kinema import _core
 from kinema.errors import UnsupportedFormatError
 from kinema.formats.h5md.description import H5mdOptions
+from kinema.formats.hdf5.chunk_maps import ChunkMaps
 from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
 
 __all__ = ["H5mdFile", "check_hdf5", "opened"]
@@ -25,10 +26,15 @@ class H5mdFile(OpenFile):
 
 
 @contextmanager
-def opened(path: str, options: H5mdOptions | None = None) -> Iterator[H5mdFile]:
-    """The file, open until the block ends. Exceptions of h5py in the block are raised as errors of Kinema."""
+def opened(path: str, options: H5mdOptions | None = None, index: str = "memory") -> Iterator[H5mdFile]:
+    """The file, open until the block ends. Exceptions of h5py in the block are raised as errors of Kinema.
+
+    `index`: whether stored chunk maps are used and stored, see `kinema.open`.
+    """
+    maps = ChunkMaps(index)
+    maps.watch(path)
     with reading(path), open_hdf5(path) as file:
-        yield H5mdFile(path, file, os.path.getsize(path), options=options or H5mdOptions())
+        yield H5mdFile(path, file, os.path.getsize(path), maps=maps, options=options or H5mdOptions())
 
 
 def check_hdf5(path: str, function: str) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError
+from kinema.formats.hdf5.chunk_maps import ChunkMap
 from kinema.formats.hdf5.file import OpenFile, check_claim, object_key
 from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
@@ -234,6 +235,31 @@ def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any])
     why = _core.undecodable(filters, element, element * int(np.prod(chunks, dtype=np.object_))) if filters else None
     if why is not None:
         raise NeedsLibrary(why)
+    facts = {"shape": shape, "chunks": chunks, "dtype": common["dtype"], "filters": filters}
+    found, why_not = opened.maps.load(dataset, facts)
+    if why_not:
+        opened.warn(f"the stored map of the chunks of {dataset.name} was not used, and is made again: {why_not}")
+    if found is None:
+        found = _walked(opened, dataset, shape, chunks)
+        why_not = opened.maps.store(dataset, facts, found)
+        if why_not:
+            opened.warn(f"the map of the chunks of {dataset.name} is not kept for the next opening: {why_not}")
+    partial = any(n % c for n, c in zip(shape, chunks, strict=True))
+    return StoredDataset(
+        **common,
+        shape=(found.rows, *shape[1:]),
+        chunks=chunks,
+        addresses=found.addresses,
+        sizes=found.sizes,
+        masks=found.masks,
+        filters=filters,
+        partial_chunks_unfiltered=bool(filters) and partial and _partial_chunks_unfiltered(plist),
+        inline=None,
+    )
+
+
+def _walked(opened: OpenFile, dataset: Any, shape: tuple[int, ...], chunks: tuple[int, ...]) -> ChunkMap:
+    """The chunks of a data set in the order of its grid, from a walk through its chunk index."""
     listed = _chunk_list(dataset)
     if listed is None:
         raise NeedsLibrary(f"HDF5 {h5py.version.hdf5_version} cannot list its chunks, 1.10.9 can")
@@ -259,18 +285,7 @@ def _chunked(opened: OpenFile, dataset: Any, plist: Any, common: dict[str, Any])
         result[places] = values
         return result
 
-    partial = any(n % c for n, c in zip(shape, chunks, strict=True))
-    return StoredDataset(
-        **common,
-        shape=extent,
-        chunks=chunks,
-        addresses=spread(addresses, NOT_STORED),
-        sizes=spread(sizes, 0),
-        masks=spread(masks, 0),
-        filters=filters,
-        partial_chunks_unfiltered=bool(filters) and partial and _partial_chunks_unfiltered(plist),
-        inline=None,
-    )
+    return ChunkMap(rows, spread(addresses, NOT_STORED), spread(sizes, 0), spread(masks, 0))
 
 
 def _partial_chunks_unfiltered(plist: Any) -> bool:

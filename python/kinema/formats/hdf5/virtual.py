@@ -90,6 +90,7 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
         file, path = holder, holder.filename
     else:
         path = _find(opened, dataset, source.file_name)
+        opened.maps.watch(path)
         file = files.enter_context(open_hdf5(path))
     node = file.get(source.dset_name)
     if not isinstance(node, h5py.Dataset):

@@ -131,7 +131,7 @@ def _with_readers(description: H5mdDescription, reader: Callable[[FieldDescripti
     for name in _FIELDS:
         field: FieldDescription | None = getattr(description, name)
         if field is not None:
-            # the pieces stay: fingerprints are made of their bytes
+            # the pieces stay: identities are made of their bytes
             changed[name] = replace(field, reader=reader(field, name))
     return replace(description, **changed)
 

@@ -15,6 +15,7 @@ from kinema.testing.h5md_files.building import (
     small_file,
     start_h5md,
     walk,
+    write_small_chunks,
 )
 from kinema.testing.h5md_files.programs import write_gromacs_topology
 
@@ -34,4 +35,5 @@ __all__ = [
     "values",
     "walk",
     "write_gromacs_topology",
+    "write_small_chunks",
 ]

@@ -194,3 +194,19 @@ def small_file(
         if fill is not None:
             fill(group)
     return path
+
+
+def write_small_chunks(path: Path, n_frames: int, *, libver: str = "earliest") -> Path:
+    """An H5MD file of two atoms with a chunk for each frame; the numbers of frame i are 6 i to 6 i + 5, in nm."""
+    with h5py.File(path, "w", libver=libver) as file:
+        group = start_h5md(file).create_group("particles/all")
+        position = group.create_group("position")
+        value = position.create_dataset("value", (n_frames, 2, 3), "f4", chunks=(1, 2, 3), maxshape=(None, 2, 3))
+        value.attrs["unit"] = "nm"
+        for number, frame in enumerate(np.arange(6 * n_frames, dtype="<f4").reshape(n_frames, 2, 3)):
+            value.id.write_direct_chunk((number, 0, 0), frame.tobytes())
+        position.create_dataset("step", data=np.arange(n_frames), maxshape=(None,), chunks=(4096,))
+        time = position.create_dataset("time", data=0.5 * np.arange(n_frames), maxshape=(None,), chunks=(4096,))
+        time.attrs["unit"] = "ps"
+        add_box(group, ("none",) * 3)
+    return path

@@ -113,7 +113,7 @@ def _make_extra(file: Any) -> None:
 
 def compare_trajectories(first: Any, second: Any, **options: Any) -> None:
     """Both give the same through `kn.open`, bit for bit; `second` may be a list of parts."""
-    a, b = (kn.open(one, index="memory", **options) for one in (first, second))
+    a, b = (kn.open(one, stored=False, **options) for one in (first, second))
     fields = [name for name in a.fields if name in ("positions", "velocities", "forces")]
     assert a.fields == b.fields
     for dtype in ("float32", "float64"):

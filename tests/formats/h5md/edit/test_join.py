@@ -41,7 +41,7 @@ def test_what_was_split_is_joined(tmp_path: Path, case: ConformanceFile, copy: b
     options = case.write(source).options
     known = {name: options[name] for name in ("root", "particles", "units") if name in options}
     axis = {"axis": options["axis"]} if "axis" in options else {}
-    length = max(3, kn.open(source, index="memory", **options).n_frames // 4)
+    length = max(3, kn.open(source, stored=False, **options).n_frames // 4)
     parts = kn.split(source, tmp_path / "parts", frames_per_part=length, **known, **axis).paths
     kn.join(parts, tmp_path / "out.h5md", copy=copy, **known)
     compare_trajectories(source, tmp_path / "out.h5md", **options)
@@ -75,7 +75,7 @@ def test_by_reference_it_is_small_and_holds_relative_names(tmp_path: Path, monke
         assert value.is_virtual
         np.testing.assert_array_equal(value[()], values)
         assert [source.file_name for source in value.virtual_sources()] == ["data/a.h5md", "data/b.h5md"]
-    traj = kn.open(tmp_path / "moved/whole.h5md", index="memory")
+    traj = kn.open(tmp_path / "moved/whole.h5md", stored=False)
     assert traj.read().tobytes() == values.tobytes()
     assert not traj.parts[0].warnings  # nothing through h5py
 
@@ -104,7 +104,7 @@ def test_a_missing_part_raises(tmp_path: Path) -> None:
     kn.join(parts, tmp_path / "whole.h5md")
     parts[1].unlink()
     with pytest.raises(kn.FileNotFound, match=r"b\.h5md is missing"):
-        kn.open(tmp_path / "whole.h5md", index="memory").read()
+        kn.open(tmp_path / "whole.h5md", stored=False).read()
     with pytest.raises(kn.FileNotFound):
         kn.join(parts, tmp_path / "again.h5md")
     assert not (tmp_path / "again.h5md").exists()
@@ -115,8 +115,8 @@ def test_a_missing_part_raises(tmp_path: Path) -> None:
 def test_overlaps(tmp_path: Path, overlap: str, copy: bool) -> None:
     parts, _ = make_parts(tmp_path, overlap=4)
     kn.join(parts, tmp_path / "whole.h5md", overlap=overlap, copy=copy)
-    one = kn.open(parts, overlap=overlap, index="memory")
-    other = kn.open(tmp_path / "whole.h5md", index="memory")
+    one = kn.open(parts, overlap=overlap, stored=False)
+    other = kn.open(tmp_path / "whole.h5md", stored=False)
     assert one.read().tobytes() == other.read().tobytes()
     np.testing.assert_array_equal(one.steps, other.steps)
     with h5py.File(tmp_path / "whole.h5md") as file:
@@ -213,8 +213,8 @@ def test_xtc_that_overlap(tmp_path: Path, overlap: str) -> None:
     write_xtc(tmp_path / "b.xtc", positions[8:] + 1, first_step=8)
     parts = [tmp_path / "a.xtc", tmp_path / "b.xtc"]
     kn.join(parts, tmp_path / "out.xtc", overlap=overlap)
-    one = kn.open(parts, overlap=overlap, index="memory")
-    other = kn.open(tmp_path / "out.xtc", overlap="all", index="memory")
+    one = kn.open(parts, overlap=overlap, stored=False)
+    other = kn.open(tmp_path / "out.xtc", overlap="all", stored=False)
     assert one.read().tobytes() == other.read().tobytes()
     np.testing.assert_array_equal(one.steps, other.steps)
 

@@ -202,7 +202,7 @@ def test_repack_split_and_join(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [Path(path).parent.name for path in paths] == ["out.parts"] * 3
     code, out, _ = run("join", *paths, "-o", tmp_path / "whole.h5md", capsys=capsys)
     assert "needs its 3 parts" in out
-    assert kn.open(tmp_path / "whole.h5md", index="memory").read().tobytes() == values.tobytes()
+    assert kn.open(tmp_path / "whole.h5md", stored=False).read().tobytes() == values.tobytes()
     for words, message in (
         (("repack", tmp_path / "in.h5md", tmp_path / "out.h5md"), "exists already"),
         (("repack", tmp_path / "in.h5md", tmp_path / "o.h5md", "--compress", "zstd:fast"), "as in zstd:3"),

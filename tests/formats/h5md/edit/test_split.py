@@ -51,7 +51,7 @@ def test_dcd_is_cut_with_a_header_for_each_part(dcd: Path, tmp_path: Path, optio
     import MDAnalysis
 
     done = kn.split(dcd, tmp_path / "parts", **options)
-    whole, parts = kn.open(dcd, index="memory"), kn.open(list(done.paths), index="memory")
+    whole, parts = kn.open(dcd, stored=False), kn.open(list(done.paths), stored=False)
     assert whole.read().tobytes() == parts.read().tobytes()
     np.testing.assert_array_equal(whole.steps, parts.steps)
     np.testing.assert_array_equal(whole.times, parts.times)
@@ -67,7 +67,7 @@ def test_real_dcd_and_xtc(tmp_path: Path) -> None:
     for name in (datafiles.DCD, datafiles.XTC, datafiles.DCD_TRICLINIC):
         copy = Path(shutil.copy(name, tmp_path))
         done = kn.split(copy, tmp_path / "parts", parts=3, overwrite=True)
-        whole, parts = kn.open(copy, index="memory"), kn.open(list(done.paths), index="memory")
+        whole, parts = kn.open(copy, stored=False), kn.open(list(done.paths), stored=False)
         one, other = (traj.read(fields=["positions"]) for traj in (whole, parts))
         for field in ("positions", "cells", "steps", "times"):
             assert one[field].tobytes() == other[field].tobytes()
@@ -75,7 +75,7 @@ def test_real_dcd_and_xtc(tmp_path: Path) -> None:
 
 def test_dcd_with_fixed_atoms_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fixed.dcd").write_bytes(dcd_with_fixed_atoms(n_frames=4))
-    assert kn.open(tmp_path / "fixed.dcd", index="memory").n_frames == 4
+    assert kn.open(tmp_path / "fixed.dcd", stored=False).n_frames == 4
     with pytest.raises(kn.UnsupportedFormatError, match="fixed atoms"):
         kn.split(tmp_path / "fixed.dcd", tmp_path / "parts", parts=2)
     assert os.listdir(tmp_path) == ["fixed.dcd"]
@@ -106,7 +106,7 @@ def test_conformance_files(tmp_path: Path, case: ConformanceFile, length: int) -
     source = tmp_path / "in.h5md"
     options = case.write(source).options
     known = {name: options[name] for name in ("root", "particles", "axis", "units") if name in options}
-    n_frames = kn.open(source, index="memory", **options).n_frames
+    n_frames = kn.open(source, stored=False, **options).n_frames
     done = kn.split(source, tmp_path / "parts", frames_per_part=max(length, n_frames // 4), **known)
     compare_trajectories(source, list(done.paths), **options)
 

@@ -23,7 +23,7 @@ const RUN_BYTES: u64 = 1 << 20;
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Read by an external reader. Data sets, where there are any, serve fingerprints only.
+    /// Read by an external reader. Data sets, where there are any, serve identities of files only.
     External(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
@@ -75,7 +75,7 @@ impl Field {
         }
     }
 
-    /// Extents for fingerprints, in the order of the rows; none where addresses are unknown.
+    /// Extents for identities of files, in the order of the rows; none where addresses are unknown.
     pub fn samples(&self) -> Vec<Extent> {
         let (Rows::Stored(pieces) | Rows::External(_, pieces)) = &self.rows;
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()

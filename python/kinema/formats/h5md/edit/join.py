@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,7 @@ def join(
     root: str | None = None,
     units: Mapping[str, str] | None = None,
     on_truncated: str = "drop",
+    stored: bool = True,
     overwrite: bool = False,
     verify: bool = True,
     workers: int | None = None,
@@ -96,7 +98,7 @@ def join(
     overlap : {"last", "first", "all"}
         Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
         each frame: where the steps go on from part to part, or the headers say no time step.
-    particles, root, units, on_truncated : as `kinema.open`
+    particles, root, units, on_truncated, stored : as `kinema.open`
     overwrite, verify, workers, memory : as `repack`
 
     Raises
@@ -110,7 +112,8 @@ def join(
     threads, limit = worker_count(workers), parse_memory(memory)
     check_not_input(out, *names)
     check_target(out, overwrite=overwrite)
-    traj = opening.open(names, overlap=overlap, particles=particles, root=root, units=units, on_truncated=on_truncated)
+    stated: dict[str, Any] = {"particles": particles, "root": root, "units": units}
+    traj = opening.open(names, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
     kinds = sorted({part.format for part in traj.parts})
     if len(kinds) > 1:
         raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
@@ -199,7 +202,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             joined[0].opened, tasks, out, overwrite=overwrite, verify=True, workers=1, memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip
-    whole = opening.open(out, particles=options.particles, root=options.root, units=options.units, index="memory")
+    whole = opening.open(out, particles=options.particles, root=options.root, units=options.units, stored=False)
     if whole.n_frames != traj.n_frames or not np.array_equal(whole.steps, traj.steps):
         raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
     return tuple(dict.fromkeys(part.path for part in described))

@@ -258,7 +258,7 @@ def _selected(
 ) -> tuple[dict[str, NDArray[np.int64]], Finish | None]:
     """The atoms by path of their group, and what is to be written of them besides."""
     traj = opening.open(
-        path, topology, index="memory", particles=options.particles, root=options.root, units=options.units
+        path, topology, stored=False, particles=options.particles, root=options.root, units=options.units
     )
     check_columns(h5md.describe(path, options).positions, path)
     atoms = traj.select(select).indices.astype(np.int64)

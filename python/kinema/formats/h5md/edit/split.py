@@ -70,6 +70,7 @@ def split(
     root: str | None = None,
     units: Mapping[str, str] | None = None,
     on_truncated: str = "drop",
+    stored: bool = True,
     overwrite: bool = False,
     verify: bool = True,
     workers: int | None = None,
@@ -96,7 +97,7 @@ def split(
         how many frames each has, the last one perhaps fewer.
     particles : str, optional
         Of an H5MD file with several particles groups, the one whose frames are counted.
-    axis, root, units, on_truncated : as `kinema.open`
+    axis, root, units, on_truncated, stored : as `kinema.open`
     overwrite : bool
         Replace files of these names that are there.
     verify : bool
@@ -110,7 +111,7 @@ def split(
     path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
     threads, limit = worker_count(workers), max(_LEAST_MEMORY, parse_memory(memory))
     traj = opening.open(
-        path, index="auto", particles=particles, axis=axis, root=root, units=units, on_truncated=on_truncated
+        path, particles=particles, axis=axis, root=root, units=units, on_truncated=on_truncated, stored=stored
     )
     runs = _runs(traj.n_frames, parts, frames_per_part)
     names = _names(path, traj.format, len(runs))

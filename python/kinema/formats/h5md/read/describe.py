@@ -26,10 +26,10 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 _UNITS = ("length", "time", "velocity", "force")
 
 
-def describe_file(path: str, options: H5mdOptions) -> H5mdDescription:
+def describe_file(path: str, options: H5mdOptions, index: str) -> H5mdDescription:
     """See `kinema.formats.h5md.describe`."""
     _check(options)
-    with opened(path, options) as source:
+    with opened(path, options, index) as source:
         return _described(source)
 
 

@@ -1,0 +1,288 @@
+//! Identity of a file: how whatever is kept of a file knows that the file is still what it was.
+//!
+//! A stored index, a checkpoint, a chunk map, a verdict, the snapshot that workers are sent: each is right for one
+//! content only, and a wrong number could come from it silently if the content were another. To hash a whole file would
+//! cost as much as to analyse it. So there are two kinds of evidence:
+//!
+//! - *Status* ([`FileStatus`]): inode, size, time of modification, time of change. Where all four are what they were, the
+//!   file is what it was: no call sets the time of change, so a file whose middle was rewritten and whose size and
+//!   time of modification were restored has another. Nothing is read then. Where inode and size are the same and a time
+//!   is not, something was done to this very file. It may have been a new mode, link or name only; what is between
+//!   samples may as well be new. Samples cannot tell, so it counts as changed, unless the samples are all of the file.
+//! - *Content*: size, both ends, pieces of 4 KiB at places that follow from the size alone, and the heads of some frames
+//!   where the index has them. It must be the same whenever the status does not decide: for another inode (a copy, a
+//!   file that was moved to another disk, another node's view) and for a file that has grown, up to its former size.
+//!   What lies between the samples of a copy is not seen.
+//!
+//! Two changes within one tick of the file system's clock have one time. A status that was taken within the tick of the
+//! last change is not settled, and its being equal later proves nothing; [`FileStatus::settled_of`] waits for the tick.
+//!
+//! What each keeper does with a file that counts as changed: an index is rebuilt, by which all heads of frames are
+//! looked at, and stored again with the new status; so are verdicts and chunk maps; a snapshot and a checkpoint are refused.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::Index;
+use crate::error::Result;
+use crate::source::{FileStatus, Source};
+
+/// Bytes hashed at each end.
+const END_BYTES: u64 = 64 * 1024;
+/// Frames whose heads are hashed.
+const FRAMES: u64 = 16;
+/// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame.
+const HEAD_BYTES: u64 = 64;
+/// Bytes of a piece of content: what the operating system reads at least.
+const PIECE_BYTES: u64 = 4096;
+/// Bytes read at once where all are hashed.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Words of the bytes in front of the statuses.
+const WORDS: usize = 8;
+
+/// What a file was found to be, compared to an identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match {
+    /// Inode, size and times say that nothing was changed; its content was not looked at.
+    Unchanged,
+    /// Another file, or one that has grown: its content agrees wherever it was looked at.
+    SameContent,
+    /// It is not, or may not be, what it was; why, in words.
+    Changed(String),
+}
+
+/// Identity of a file when it had `size` bytes.
+#[derive(Debug, Clone)]
+pub struct FileIdentity {
+    /// Size in bytes; of the file as far as it counts: bytes of an incomplete last frame may lie behind them.
+    pub size: u64,
+    /// Places at which content was sampled; with 0 no content was read.
+    places: u64,
+    /// xxh3 of the first and the last 64 KiB, of the pieces, of the heads of frames.
+    digests: [u64; 4],
+    /// `None` where it is not known.
+    status: Option<FileStatus>,
+    /// Of the files that it takes values from (virtual data sets).
+    others: Arc<[FileStatus]>,
+}
+
+impl FileIdentity {
+    /// Places at which content is sampled, unless somebody wants more.
+    pub const PLACES: u64 = 16;
+    /// Bytes of the identity of a file that names no other.
+    pub const LEN: usize = 8 * WORDS + FileStatus::LEN;
+
+    /// The identity of the first `size` bytes of a source: of the file as it is, or as it was before it grew. `status` is
+    /// that of the source before anything was read of it.
+    ///
+    /// # Errors
+    /// Those of the source; `Truncated` when it is shorter than `size`.
+    pub fn of(
+        source: &dyn Source,
+        size: u64,
+        status: Option<FileStatus>,
+        index: Option<&Index>,
+        places: u64,
+    ) -> Result<Self> {
+        let digests = if places == 0 { [0; 4] } else { content(source, size, index, places)? };
+        Ok(Self { size, places, digests, status, others: Arc::default() })
+    }
+
+    /// Of a file of which nothing but its size is known.
+    pub fn of_size(size: u64) -> Self {
+        Self { size, places: 0, digests: [0; 4], status: None, others: Arc::default() }
+    }
+
+    /// The same with the statuses of the files that it takes values from.
+    #[must_use]
+    pub fn naming(self, others: Vec<FileStatus>) -> Self {
+        Self { others: others.into(), ..self }
+    }
+
+    /// The same content with the status of a file in which it was found.
+    #[must_use]
+    pub fn found_in(self, status: Option<FileStatus>) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Inode and times, where they are known.
+    pub fn status(&self) -> Option<&FileStatus> {
+        self.status.as_ref()
+    }
+
+    /// Of the files that it takes values from.
+    pub fn others(&self) -> &Arc<[FileStatus]> {
+        &self.others
+    }
+
+    /// What an open file is, compared to this; other files that it names are not looked at. The index must be that of the
+    /// identity. A file that has grown is compared as far as it went.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn check(&self, source: &dyn Source, index: Option<&Index>) -> Result<Match> {
+        let size = source.len()?;
+        if size < self.size {
+            return Ok(Match::Changed(format!("it is shorter, expected {} bytes, found {size}", self.size)));
+        }
+        if let Some(decided) = self.by_status(source.status()?.as_ref()) {
+            return Ok(decided);
+        }
+        Ok(self.by_content(&Self::of(source, self.size, None, index, self.places)?))
+    }
+
+    /// What a file is whose identity was taken now, at as many places; other files that it names included.
+    pub fn compare(&self, now: &Self) -> Match {
+        if self.size != now.size {
+            return Match::Changed(format!("it has another size, expected {} bytes, found {}", self.size, now.size));
+        }
+        if self.others.len() != now.others.len() {
+            let (expected, found) = (self.others.len(), now.others.len());
+            return Match::Changed(format!("it names other files, expected {expected}, found {found}"));
+        }
+        let mut unchanged = true;
+        for (other, now) in self.others.iter().zip(now.others.iter()) {
+            if other.is_changed_in_place(now) || other.size != now.size {
+                return Match::Changed("a file that it takes values from was changed".to_owned());
+            }
+            unchanged &= other.is_unchanged(now);
+        }
+        match self.by_status(now.status.as_ref()) {
+            Some(Match::Unchanged) if !unchanged => self.by_content(now),
+            Some(decided) => decided,
+            None => self.by_content(now),
+        }
+    }
+
+    /// Whether the digests are of all bytes.
+    fn is_whole(&self) -> bool {
+        self.places > 0 && self.size <= self.places.saturating_mul(PIECE_BYTES)
+    }
+
+    /// `None` where the content must be looked at.
+    fn by_status(&self, now: Option<&FileStatus>) -> Option<Match> {
+        let (then, now) = (self.status.as_ref()?, now?);
+        if then.is_unchanged(now) {
+            return Some(Match::Unchanged);
+        }
+        if then.is_changed_in_place(now) && !self.is_whole() {
+            let what = "it was changed in place, in its content or only in name, links or mode, which cannot be told \
+                        apart (a copy is compared by its content)";
+            return Some(Match::Changed(what.to_owned()));
+        }
+        None
+    }
+
+    fn by_content(&self, now: &Self) -> Match {
+        if self.places == 0 || (self.places, self.digests) != (now.places, now.digests) {
+            return Match::Changed("its content is another".to_owned());
+        }
+        Match::SameContent
+    }
+
+    /// Little-endian: size, places, four digests, number of other files, whether there is a status, the status, those of
+    /// the other files.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::LEN + self.others.len() * FileStatus::LEN);
+        let [head, tail, pieces, frames] = self.digests;
+        let known = u64::from(self.status.is_some());
+        for word in [self.size, self.places, head, tail, pieces, frames, self.others.len() as u64, known] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.status.map_or([0; FileStatus::LEN], |status| status.to_bytes()));
+        self.others.iter().for_each(|other| bytes.extend_from_slice(&other.to_bytes()));
+        bytes
+    }
+
+    /// Back from [`FileIdentity::to_bytes`], which are taken off the front; `None` for other bytes.
+    pub fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.split_first_chunk::<{ 8 * WORDS }>()?;
+        let (words, _) = words.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let &[size, places, head, tail, pieces, frames, n_others, known @ 0..=1] = &words[..] else { return None };
+        let (own, mut rest) = rest.split_first_chunk::<{ FileStatus::LEN }>()?;
+        let status = if known == 1 { Some(FileStatus::from_bytes(*own)?) } else { None };
+        let mut others = Vec::new();
+        for _ in 0..n_others {
+            let (other, behind) = rest.split_first_chunk::<{ FileStatus::LEN }>()?;
+            others.push(FileStatus::from_bytes(*other)?);
+            rest = behind;
+        }
+        *bytes = rest;
+        Some(Self { size, places, digests: [head, tail, pieces, frames], status, others: others.into() })
+    }
+
+    /// The content as 16 hexadecimal digits, for people: the same for a copy.
+    pub fn fingerprint(&self) -> String {
+        let mut digest = Xxh3::new();
+        digest.update(&self.size.to_le_bytes());
+        self.digests.iter().for_each(|one| digest.update(&one.to_le_bytes()));
+        format!("{:016x}", digest.digest())
+    }
+}
+
+fn content(source: &dyn Source, size: u64, index: Option<&Index>, places: u64) -> Result<[u64; 4]> {
+    let end = size.min(END_BYTES);
+    let mut bytes = vec![0; end as usize];
+    source.read_exact_at(0, &mut bytes)?;
+    let head = xxh3_64(&bytes);
+    source.read_exact_at(size - end, &mut bytes)?;
+    let tail = xxh3_64(&bytes);
+    let pieces =
+        if size <= places.saturating_mul(PIECE_BYTES) { all_of(source, size)? } else { pieces(source, size, places)? };
+    let frames = match index {
+        Some(index) => frames(source, size, index)?,
+        None => 0,
+    };
+    Ok([head, tail, pieces, frames])
+}
+
+fn all_of(source: &dyn Source, size: u64) -> Result<u64> {
+    let mut digest = Xxh3::new();
+    let mut block = vec![0; size.min(BLOCK_BYTES) as usize];
+    let mut at = 0;
+    while at < size {
+        let part = &mut block[..(size - at).min(BLOCK_BYTES) as usize];
+        source.read_exact_at(at, part)?;
+        digest.update(part);
+        at += part.len() as u64;
+    }
+    Ok(digest.digest())
+}
+
+/// One piece in each of `places` parts of equal length, each time at another place within it: a file in which something
+/// returns at fixed distances has all of it sampled.
+fn pieces(source: &dyn Source, size: u64, places: u64) -> Result<u64> {
+    let mut digest = Xxh3::new();
+    let mut piece = [0; PIECE_BYTES as usize];
+    let border = |i: u64| (u128::from(size) * u128::from(i) / u128::from(places)) as u64;
+    for i in 0..places {
+        let (start, len) = (border(i), border(i + 1) - border(i));
+        // multiples of the golden ratio fall into every part alike
+        let share = u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let within = ((share * u128::from(len - PIECE_BYTES + 1)) >> 64) as u64;
+        source.read_exact_at(start + within, &mut piece)?;
+        digest.update(&piece);
+    }
+    Ok(digest.digest())
+}
+
+/// Heads of frames that differ in size; of frames in chunks pieces of chunks, which may lie in other files.
+fn frames(source: &dyn Source, size: u64, index: &Index) -> Result<u64> {
+    let most = match index {
+        Index::Uniform(_) => return Ok(0),
+        Index::Table(_) => HEAD_BYTES.min(size),
+        Index::Chunked(_) => PIECE_BYTES,
+    };
+    let mut digest = Xxh3::new();
+    let mut bytes = [0; PIECE_BYTES as usize];
+    let n = index.n_frames();
+    for i in 0..n.min(FRAMES) {
+        let extent = index.sample((u128::from(i) * u128::from(n) / u128::from(n.min(FRAMES))) as u64);
+        let head = &mut bytes[..extent.len.min(most) as usize];
+        source.read_exact_at(extent.offset, head)?;
+        digest.update(head);
+    }
+    Ok(digest.digest())
+}

@@ -1,0 +1,69 @@
+//! `FileIdentity`: what a file was, for whatever Python keeps of it.
+
+use std::path::PathBuf;
+
+use kinema_core::index::identity::{FileIdentity, Match};
+use kinema_core::source::{FileSource, FileStatus, Source};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::invalid;
+use crate::signals::run_interruptible;
+
+/// Identity of a file at a moment.
+#[pyclass(name = "FileIdentity", module = "kinema._core", frozen)]
+pub struct PyFileIdentity(pub FileIdentity);
+
+#[pymethods]
+impl PyFileIdentity {
+    /// Of a file as it is now.
+    #[staticmethod]
+    #[pyo3(signature = (path, places=FileIdentity::PLACES))]
+    fn of(py: Python<'_>, path: PathBuf, places: u64) -> PyResult<Self> {
+        let identity = run_interruptible(py, None, 0, |_| {
+            let source = FileSource::open(&path)?;
+            let status = FileStatus::settled_of(&source)?;
+            FileIdentity::of(&source, source.len()?, status, None, places)
+        })?;
+        Ok(Self(identity))
+    }
+
+    /// Back from `to_bytes`.
+    #[staticmethod]
+    fn from_bytes(mut data: &[u8]) -> PyResult<Self> {
+        match FileIdentity::take(&mut data) {
+            Some(identity) if data.is_empty() => Ok(Self(identity)),
+            _ => Err(invalid("these bytes are no identity of a file")),
+        }
+    }
+
+    /// To be stored.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    /// Bytes of the file.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.size
+    }
+
+    /// The content in 16 hexadecimal digits.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
+
+    /// Whether inode, size and times say that nothing was changed up to `now`.
+    fn is_unchanged(&self, now: &Self) -> bool {
+        self.0.compare(&now.0) == Match::Unchanged
+    }
+
+    /// Why a file is not, or may not be, what it was, in words; `None` where it is.
+    fn difference(&self, now: &Self) -> Option<String> {
+        match self.0.compare(&now.0) {
+            Match::Changed(how) => Some(how),
+            Match::Unchanged | Match::SameContent => None,
+        }
+    }
+}
