@@ -16,7 +16,6 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client
-from kinema.runners.task_times import TaskTimes
 
 import kinema as kn
 from kinema.analysis import Analysis
@@ -27,6 +26,7 @@ from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import all_ended, start_child
 from kinema.testing.runners import slow_corner
+from kinema.timings import TaskTimes
 
 pytestmark = pytest.mark.processes
 
