@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::identity::{FileIdentity, Match};
-use super::table::{Steps, Times};
+use super::table::{Sizes, Steps, Times};
 use super::{Index, TableBuilder, TableIndex};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::source::{FileStatus, Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
-/// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content.
-const VERSION: u32 = 2;
+/// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content. 3: sizes in words or bytes.
+const VERSION: u32 = 3;
 /// Bytes of a stored index without its frames, and at most for each frame.
-const FIXED_BYTES: u64 = 58 + FileIdentity::LEN as u64;
-const MOST_BYTES_A_FRAME: u64 = 20;
+const FIXED_BYTES: u64 = 59 + FileIdentity::LEN as u64;
+const MOST_BYTES_A_FRAME: u64 = 24;
 /// No frame of a format whose frames differ in size is shorter: its header alone is longer.
 const LEAST_FRAME_BYTES: u64 = 32;
 
@@ -164,7 +164,7 @@ fn most_bytes(size: u64) -> u64 {
 
 /// The bytes of a stored index.
 pub(crate) fn encode(table: &TableIndex, identity: &FileIdentity, format: &str, n_atoms: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(FIXED_BYTES as usize + MOST_BYTES_A_FRAME as usize * table.words.len());
+    let mut bytes = Vec::with_capacity(FIXED_BYTES as usize + MOST_BYTES_A_FRAME as usize * table.n_frames() as usize);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     let mut name = [0_u8; 16];
@@ -174,7 +174,10 @@ pub(crate) fn encode(table: &TableIndex, identity: &FileIdentity, format: &str, 
     bytes.extend_from_slice(&identity.to_bytes());
     bytes.extend_from_slice(&table.first.to_le_bytes());
     bytes.extend_from_slice(&table.n_frames().to_le_bytes());
-    table.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    match &table.sizes {
+        Sizes::Words(words) => column(&mut bytes, 4, words.iter().map(|words| words.to_le_bytes())),
+        Sizes::Bytes(exact) => column(&mut bytes, 8, exact.iter().map(|bytes| bytes.to_le_bytes())),
+    }
     match &table.steps {
         Steps::Narrow(steps) => column(&mut bytes, 4, steps.iter().map(|step| step.to_le_bytes())),
         Steps::Wide(steps) => column(&mut bytes, 8, steps.iter().map(|step| step.to_le_bytes())),
@@ -246,7 +249,11 @@ pub(crate) fn decode(
         return Err("its frames begin beyond the file".to_owned());
     }
     let n = usize::try_from(u64::from_le_bytes(rest.array()?)).map_err(|_| "its frame count is absurd")?;
-    let words = rest.values(n, u32::from_le_bytes)?;
+    let sizes: Vec<u64> = match rest.array::<1>()? {
+        [4] => rest.values(n, u32::from_le_bytes)?.into_iter().map(|words| 4 * u64::from(words)).collect(),
+        [8] => rest.values(n, u64::from_le_bytes)?,
+        [other] => return Err(format!("its sizes have {other} bytes")),
+    };
     let steps = match rest.array::<1>()? {
         [4] => rest.values(n, i32::from_le_bytes)?.into_iter().map(i64::from).collect(),
         [8] => rest.values(n, i64::from_le_bytes)?,
@@ -261,8 +268,8 @@ pub(crate) fn decode(
         return Err("it has bytes left over".to_owned());
     }
     let mut builder = TableBuilder::new(first);
-    for ((word, step), time) in words.into_iter().zip(steps).zip(times) {
-        builder.push(4 * u64::from(word), step, time).map_err(|error| error.to_string())?;
+    for ((len, step), time) in sizes.into_iter().zip(steps).zip(times) {
+        builder.push(len, step, time).map_err(|error| error.to_string())?;
         if builder.end() > identity.size {
             return Err("its frames reach beyond the file".to_owned());
         }
@@ -281,7 +288,8 @@ mod tests {
         let mut builder = TableBuilder::new(0);
         for frame in 0..100_i64 {
             let step = if wide { frame << 40 } else { frame };
-            builder.push(400 + 4 * frame as u64, step, frame as f64 * if wide { 0.1 } else { 0.5 }).unwrap();
+            let len = 400 + if wide { 3 } else { 4 } * frame as u64;
+            builder.push(len, step, frame as f64 * if wide { 0.1 } else { 0.5 }).unwrap();
         }
         let index = Index::Table(builder.finish());
         let identity = FileIdentity::of(&source, 100_000, None, Some(&index), 16).unwrap();

@@ -1,22 +1,31 @@
 //! Table index of frames of different sizes, one after the other: sizes, steps and times in compact columns.
 
+use std::ops::Range;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Extent;
 
 /// Frames between two anchors: a look-up adds up at most this many sizes.
 const FRAMES_PER_ANCHOR: usize = 64;
 
-/// Sizes of frames in words of four bytes, an absolute offset every 64 frames, steps and times.
+/// Sizes of frames, an absolute offset every 64 frames, steps and times.
 ///
-/// Steps and times are kept in 4 bytes each (`i32`, `f32`, as XTC has them) as long as that is
+/// Sizes are kept in words of four bytes as long as all are such, else (formats of text) in bytes. Steps and times are kept in 4 bytes each (`i32`, `f32`, as XTC has them) as long as that is
 /// lossless, else in 8.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TableIndex {
     pub(super) first: u64,
-    pub(super) words: Vec<u32>,
+    pub(super) sizes: Sizes,
     pub(super) anchors: Vec<u64>,
     pub(super) steps: Steps,
     pub(super) times: Times,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Sizes {
+    /// In words of four bytes.
+    Words(Vec<u32>),
+    Bytes(Vec<u64>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +38,57 @@ pub(super) enum Steps {
 pub(super) enum Times {
     Narrow(Vec<f32>),
     Wide(Vec<f64>),
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self::Words(Vec::new())
+    }
+}
+
+impl Sizes {
+    fn len(&self) -> usize {
+        match self {
+            Self::Words(words) => words.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Bytes of these frames together.
+    fn sum(&self, frames: Range<usize>) -> u64 {
+        match self {
+            Self::Words(words) => 4 * words[frames].iter().map(|&words| u64::from(words)).sum::<u64>(),
+            Self::Bytes(bytes) => bytes[frames].iter().sum(),
+        }
+    }
+
+    fn largest(&self) -> u64 {
+        match self {
+            Self::Words(words) => words.iter().max().map_or(0, |&words| 4 * u64::from(words)),
+            Self::Bytes(bytes) => bytes.iter().max().copied().unwrap_or(0),
+        }
+    }
+
+    fn pop(&mut self) {
+        match self {
+            Self::Words(words) => drop(words.pop()),
+            Self::Bytes(bytes) => drop(bytes.pop()),
+        }
+    }
+
+    fn push(&mut self, len: u64) {
+        match self {
+            Self::Bytes(bytes) => bytes.push(len),
+            Self::Words(words) => match u32::try_from(len / 4) {
+                Ok(whole) if len.is_multiple_of(4) => words.push(whole),
+                _ => {
+                    let mut bytes: Vec<u64> = words.iter().map(|&words| 4 * u64::from(words)).collect();
+                    bytes.push(len);
+                    *self = Self::Bytes(bytes);
+                }
+            },
+        }
+    }
 }
 
 impl Default for Steps {
@@ -91,15 +151,15 @@ impl Times {
 impl TableIndex {
     /// Number of frames.
     pub fn n_frames(&self) -> u64 {
-        self.words.len() as u64
+        self.sizes.len() as u64
     }
 
     /// Where a frame is; `frame` must be below `n_frames()`.
     pub fn extent(&self, frame: u64) -> Extent {
         let frame = frame as usize;
         let anchor = frame / FRAMES_PER_ANCHOR;
-        let before: u64 = self.words[anchor * FRAMES_PER_ANCHOR..frame].iter().map(|&w| u64::from(w)).sum();
-        Extent { offset: self.anchors[anchor] + 4 * before, len: 4 * u64::from(self.words[frame]) }
+        let before = self.sizes.sum(anchor * FRAMES_PER_ANCHOR..frame);
+        Extent { offset: self.anchors[anchor] + before, len: self.sizes.sum(frame..frame + 1) }
     }
 
     /// The frame that starts at byte `offset`.
@@ -107,18 +167,18 @@ impl TableIndex {
         let anchor = self.anchors.partition_point(|&at| at <= offset).checked_sub(1)?;
         let first = anchor * FRAMES_PER_ANCHOR;
         let mut at = self.anchors[anchor];
-        for (i, &words) in self.words[first..].iter().take(FRAMES_PER_ANCHOR).enumerate() {
+        for frame in first..self.sizes.len().min(first + FRAMES_PER_ANCHOR) {
             if at == offset {
-                return Some((first + i) as u64);
+                return Some(frame as u64);
             }
-            at += 4 * u64::from(words);
+            at += self.sizes.sum(frame..frame + 1);
         }
         None
     }
 
     /// Size of the largest frame in bytes, 0 without frames.
     pub fn largest(&self) -> u64 {
-        self.words.iter().max().map_or(0, |&words| 4 * u64::from(words))
+        self.sizes.largest()
     }
 
     /// Step of a frame.
@@ -170,22 +230,18 @@ impl TableBuilder {
     /// Adds a frame of `len` bytes that starts at [`TableBuilder::end`].
     ///
     /// # Errors
-    /// `Unsupported` unless `len` is a positive multiple of 4 below 16 GiB, and the frame ends within 2^64 bytes.
+    /// `Unsupported` unless the frame has bytes and ends within 2^64 of them.
     pub fn push(&mut self, len: u64, step: i64, time: f64) -> Result<()> {
-        let words =
-            u32::try_from(len / 4).ok().filter(|&words| words > 0 && len.is_multiple_of(4)).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Unsupported,
-                    format!("frame of {len} bytes, expected a multiple of 4 below 16 GiB"),
-                )
-            })?;
+        if len == 0 {
+            return Err(Error::new(ErrorKind::Unsupported, "frame of 0 bytes, expected at least 1"));
+        }
         let Some(end) = self.end.checked_add(len) else {
             return Err(Error::new(ErrorKind::Unsupported, "frame beyond the last byte that 64 bits can number"));
         };
-        if self.table.words.len().is_multiple_of(FRAMES_PER_ANCHOR) {
+        if self.table.sizes.len().is_multiple_of(FRAMES_PER_ANCHOR) {
             self.table.anchors.push(self.end);
         }
-        self.table.words.push(words);
+        self.table.sizes.push(len);
         self.table.steps.push(step);
         self.table.times.push(time);
         self.end = end;
@@ -206,10 +262,10 @@ impl TableBuilder {
     pub fn pop(&mut self) {
         let Some(last) = self.last() else { return };
         self.end = last.offset;
-        self.table.words.pop();
+        self.table.sizes.pop();
         self.table.steps.pop();
         self.table.times.pop();
-        self.table.anchors.truncate(self.table.words.len().div_ceil(FRAMES_PER_ANCHOR));
+        self.table.anchors.truncate(self.table.sizes.len().div_ceil(FRAMES_PER_ANCHOR));
     }
 
     /// Adds all frames of `other`, whose first frame must start at [`TableBuilder::end`].
@@ -224,7 +280,7 @@ impl TableBuilder {
             ));
         }
         for frame in 0..other.n_frames() {
-            self.push(4 * u64::from(other.words[frame as usize]), other.step(frame), other.time(frame))?;
+            self.push(other.extent(frame).len, other.step(frame), other.time(frame))?;
         }
         Ok(())
     }
@@ -238,6 +294,31 @@ impl TableBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_of_text_have_exact_bytes() {
+        let lengths: Vec<u64> = (0..500).map(|i| if i < 200 { 40 } else { 41 + i % 7 }).chain([5 << 32, 3]).collect();
+        let mut builder = TableBuilder::new(5);
+        for (frame, &len) in lengths.iter().enumerate() {
+            builder.push(len, frame as i64, 0.0).expect("it has bytes");
+        }
+        let mut at = 5;
+        let table = builder.clone().finish();
+        for (frame, &len) in lengths.iter().enumerate() {
+            assert_eq!(table.extent(frame as u64), Extent { offset: at, len });
+            assert_eq!(table.frame_at(at), Some(frame as u64));
+            assert_eq!(table.frame_at(at + 1), None);
+            at += len;
+        }
+        assert_eq!((builder.end(), table.largest()), (at, 5 << 32));
+        builder.pop();
+        assert_eq!(builder.end(), at - 3);
+        let mut joined = TableBuilder::new(0);
+        joined.push(5, -1, 0.0).expect("it has bytes");
+        joined.append(&table).expect("they meet");
+        assert_eq!((joined.n_frames(), joined.end()), (503, at));
+        assert!(joined.push(0, 0, 0.0).is_err());
+    }
 
     /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build went on from zero.
     #[test]
