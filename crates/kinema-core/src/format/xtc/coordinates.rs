@@ -50,9 +50,11 @@ pub(super) struct Job<'a> {
     pub packing: Packing,
     pub full: FullCoordinate,
     pub n_atoms: usize,
-    /// The bit stream, or its beginning.
+    /// The bit stream, or a part of it.
     pub data: &'a [u8],
-    /// The atoms wanted, ascending; `None` for all.
+    /// The group to start at, its bit counted in `data`.
+    pub start: UnpackState,
+    /// The atoms wanted, ascending, none before `start`; `None` for all, from the first on.
     pub selected: Option<&'a [u32]>,
     /// Factor from nm.
     pub length: f32,
@@ -67,8 +69,10 @@ pub(super) struct UnpackState {
     pub atom: usize,
     /// Selected atoms written so far.
     pub written: usize,
-    small: i32,
-    run: usize,
+    /// Width of the differences, a place in their table.
+    pub small: i32,
+    /// Differences in a group that does not say how many.
+    pub run: usize,
 }
 
 /// Why unpacking ended.
@@ -112,7 +116,7 @@ fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
 
 #[inline(always)]
 fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
-    let mut state = UnpackState { bit: 0, atom: 0, written: 0, small: job.packing.small, run: 0 };
+    let mut state = job.start;
     // where no load can reach beyond the data, they are used as they are
     let inner_bits = (job.data.len().saturating_sub(LOAD_REACH) as u64) * 8;
     let stop = pass(job, full, job.data, inner_bits, &mut state, out);
@@ -185,6 +189,11 @@ fn group_at(data: &[u8], limit: u64, full_bits: u64, state: &UnpackState, n_atom
 }
 
 impl UnpackState {
+    /// At the first group of a frame.
+    pub fn first(packing: &Packing) -> Self {
+        Self { bit: 0, atom: 0, written: 0, small: packing.small, run: 0 }
+    }
+
     #[inline(always)]
     fn step_over(&mut self, group: &Group) {
         // not negative: `small` was found in the table, or there is no run
@@ -346,6 +355,28 @@ fn selected_groups<F: Full>(
     stop
 }
 
+/// Gives `found` the group that holds each `every`-th atom but the first, as far as the stream is sound; `job.data` has at
+/// least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
+pub(super) fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize, &UnpackState)) {
+    let full_bits = match &job.full {
+        FullCoordinate::Narrow(full) => full.bits(),
+        FullCoordinate::Wide(full) => full.bits(),
+        FullCoordinate::Separate(full) => full.bits(),
+    };
+    let (mut at, mut next, mut found) = (job.start, every, found);
+    while next < job.n_atoms {
+        let Ok(group) = group_at(job.data, limit, full_bits, &at, job.n_atoms) else { return };
+        if group.run > 0 && !Small::exists(at.small) {
+            return;
+        }
+        while next <= at.atom + group.run {
+            found(next, &at);
+            next += every;
+        }
+        at.step_over(&group);
+    }
+}
+
 /// Unpacks the group up to its last selected atom; gives the number of selected atoms written so far.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
@@ -423,6 +454,7 @@ mod tests {
                             full: FullCoordinate::new(sizes).expect("sound"),
                             n_atoms,
                             data: &bytes[header.len()..][..cut],
+                            start: UnpackState::first(&packing),
                             selected,
                             length: 10.0,
                         };
