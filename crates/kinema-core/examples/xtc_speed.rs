@@ -1,6 +1,6 @@
 //! Measures the reading of one XTC file on one thread: CPU time of decoding per atom, and of the index per frame.
 //!
-//! `cargo run --release --example xtc_speed -- FILE [REPEATS]`; the best of the repeats is printed, the file being in
+//! `cargo run --release --example xtc_speed -- FILE [REPEATS [CASE]]`; the best of the repeats is printed, the file being in
 //! the page cache. CPU time is that of the thread, so that a busy machine disturbs little.
 
 use std::hint::black_box;
@@ -93,10 +93,11 @@ fn decode_all(decoder: &dyn Decoder, loaded: &Loaded, request: &Request, block: 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next() else {
-        println!("usage: xtc_speed FILE [REPEATS]");
+        println!("usage: xtc_speed FILE [REPEATS [CASE]]");
         return Ok(());
     };
     let repeats = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let only = arguments.next().unwrap_or_default();
     let source = FileSource::open(Path::new(&path))?;
     let decoder = Xtc.open(&source)?;
     let n_atoms = decoder.header().n_atoms;
@@ -112,6 +113,7 @@ fn main() -> Result<()> {
         cases.push(("214 in the first 3341", part(spread(214, 3341))?));
         cases.push(("214 spread over all", part(spread(214, n_atoms))?));
     }
+    cases.retain(|(name, _)| name.starts_with(&only));
     println!("{n_atoms} atoms");
     let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
     let indices = [decoder.scan(&source, &options)?.index, with_checkpoints(&*decoder, &source, FRAMES)?];

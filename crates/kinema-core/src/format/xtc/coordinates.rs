@@ -4,6 +4,7 @@
 //! nothing of the one before but the run length and the width of the differences, so that groups without selected
 //! atoms are stepped over by reading their flag alone.
 
+use super::batch::Batch;
 use super::header::Packing;
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
 
@@ -156,27 +157,34 @@ fn pass<F: Full>(
 }
 
 /// The flag of a group and what follows from it.
-struct Group {
+pub(super) struct Group {
     /// Bit at which the differences start.
-    differences: u64,
+    pub differences: u64,
     /// Number of differences.
-    run: usize,
+    pub run: usize,
     /// Change of the width for the groups behind.
     change: i32,
 }
 
 /// Reads the flag of the group at `state`; every atom of the group lies below `n_atoms`.
 #[inline(always)]
-fn group_at(data: &[u8], limit: u64, full_bits: u64, state: &UnpackState, n_atoms: usize) -> Result<Group, Stop> {
+pub(super) fn group_at(
+    data: &[u8],
+    limit: u64,
+    full_bits: u64,
+    state: &UnpackState,
+    n_atoms: usize,
+) -> Result<Group, Stop> {
     let flag_at = state.bit + full_bits;
-    let six = load(data, flag_at).ok_or(Stop::Short)? >> 58;
-    let flagged = six >> 5;
-    let differences = flag_at + 1 + 5 * flagged;
-    let five = (six & 31) as u32;
-    // 43 / 128 divides 0..32 by 3
-    let third = (five * 43) >> 7;
-    let (run, change) =
-        if flagged == 1 { (third as usize, five as i32 - 3 * third as i32 - 1) } else { (state.run, 0) };
+    let six = (load(data, flag_at).ok_or(Stop::Short)? >> 58) as u32;
+    let (mut differences, mut run, mut change) = (flag_at + 1, state.run, 0);
+    // a branch, not a choice of values: a processor that guesses it need not wait for the load before the next group
+    if six >> 5 == 1 {
+        let five = six & 31;
+        // 43 / 128 divides 0..32 by 3
+        let third = (five * 43) >> 7;
+        (differences, run, change) = (differences + 5, third as usize, five as i32 - 3 * third as i32 - 1);
+    }
     if differences > limit {
         return Err(Stop::Short);
     }
@@ -195,7 +203,7 @@ impl UnpackState {
     }
 
     #[inline(always)]
-    fn step_over(&mut self, group: &Group) {
+    pub fn step_over(&mut self, group: &Group) {
         // not negative: `small` was found in the table, or there is no run
         self.bit = group.differences + group.run as u64 * u64::from(self.small.unsigned_abs());
         self.atom += 1 + group.run;
@@ -226,6 +234,7 @@ fn all_groups<F: Full>(
 ) -> Stop {
     let mut converted = state.atom;
     let mut at = *state;
+    let mut batch = full.radices().map(|radices| Batch::new(radices, &job.packing));
     let stop = loop {
         if at.atom - converted >= CONVERT_ATOMS {
             convert(job, out, converted, at.atom);
@@ -234,6 +243,18 @@ fn all_groups<F: Full>(
         if at.atom >= job.n_atoms {
             break Stop::Done;
         }
+        if let Some(batch) = &mut batch {
+            let first = at.atom;
+            batch.fill(data, limit, &mut at, job.n_atoms);
+            let written = out.get_mut(first..).and_then(|places| batch.unpack(places));
+            if written != Some(at.atom - first) {
+                break Stop::Short;
+            }
+            if at.atom > first {
+                continue;
+            }
+        }
+        // what no batch takes: the last groups, wide ones, and those that are not sound
         if let Err(stop) = whole_group(job, full, data, limit, &mut at, out) {
             break stop;
         }

@@ -2,6 +2,7 @@
 //!
 //! It reads; it does not write. Values are those of the reference implementation (libxdrf) bit for bit.
 
+mod batch;
 mod checkpoints;
 mod coordinates;
 mod header;
