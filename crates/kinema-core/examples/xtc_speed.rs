@@ -105,6 +105,8 @@ fn main() -> Result<()> {
     let part = |atoms: Vec<u32>| AtomSelection::from_sorted(atoms, n_atoms);
     let mut cases = vec![
         ("all atoms", AtomSelection::all(n_atoms)),
+        ("every 3rd atom", part((0..n_atoms).step_by(3).collect())?),
+        ("half of the atoms", part((n_atoms / 4..n_atoms / 4 + n_atoms / 2).collect())?),
         ("every 10th atom", part((0..n_atoms).step_by(10).collect())?),
         ("last atom", part((n_atoms - 1..n_atoms).collect())?),
         ("last 214 atoms", part((n_atoms.saturating_sub(214)..n_atoms).collect())?),

@@ -3,7 +3,7 @@
 //! Only the flags of groups depend on each other. The numbers that the flags delimit are taken apart side by side, with
 //! divisions in double precision that are exact for the widths that are done here.
 
-use super::coordinates::UnpackState;
+use super::coordinates::{Job, Scale, UnpackState};
 use super::header::Packing;
 use super::radix::Radices;
 
@@ -159,6 +159,45 @@ impl Batch {
             }
         }
         Some(atom)
+    }
+}
+
+/// A batch of which some atoms are wanted.
+pub(super) struct Picked {
+    batch: Batch,
+    /// All atoms of the batch, as integers in the places of floats.
+    atoms: [[f32; 3]; (GROUPS + 1) * (1 + MOST_RUN)],
+}
+
+impl Picked {
+    #[inline(always)]
+    pub fn new(full: Radices, packing: &Packing) -> Self {
+        Self { batch: Batch::new(full, packing), atoms: [[0.0; 3]; (GROUPS + 1) * (1 + MOST_RUN)] }
+    }
+
+    /// Takes groups from `at` on, writes the selected ones of their atoms, and goes behind them; how many atoms there were.
+    #[inline(always)]
+    pub fn groups(
+        &mut self,
+        job: &Job<'_>,
+        data: &[u8],
+        limit: u64,
+        at: &mut UnpackState,
+        selected: &[u32],
+        out: &mut [[f32; 3]],
+    ) -> Option<usize> {
+        let first = at.atom;
+        self.batch.fill(data, limit, at, job.n_atoms);
+        let n_atoms = self.batch.unpack(&mut self.atoms)?;
+        let (scale, places) = (Scale::of(job), out.get_mut(at.written..)?);
+        for (&atom, place) in selected.get(at.written..)?.iter().zip(places) {
+            let Some(found) = (atom as usize).checked_sub(first).and_then(|i| self.atoms.get(..n_atoms)?.get(i)) else {
+                break;
+            };
+            *place = found.map(|value| scale.float(value.to_bits() as i32));
+            at.written += 1;
+        }
+        Some(n_atoms)
     }
 }
 
