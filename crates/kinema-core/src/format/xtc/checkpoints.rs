@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::coordinates::{self, Job, UnpackState};
+use super::coordinates::{Job, UnpackState, group_at};
 use super::full_coordinate;
 use super::header::{FrameHeader, LONGEST_HEADER};
-use super::radix::LOAD_REACH;
+use super::radix::{Full, FullCoordinate, LOAD_REACH, Small};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Request, Segment};
 use crate::frame::Fields;
@@ -100,7 +100,7 @@ pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) ->
     let start = UnpackState::first(&packing);
     let job = Job { packing, full, n_atoms: n_atoms as usize, data: &padded, start, selected: None, length: 1.0 };
     let mut words = words.iter_mut();
-    coordinates::find_groups(&job, limit, every as usize, |of_atom, group| {
+    find_groups(&job, limit, every as usize, |of_atom, group| {
         let Some(word) = words.next() else { return };
         let mut checkpoint = Checkpoint {
             bit: group.bit + 8 * header.len() as u64,
@@ -113,6 +113,28 @@ pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) ->
         *word = checkpoint.to_word(of_atom as u64).unwrap_or(0);
     });
     tag
+}
+
+/// Gives `found` the group that holds each `every`-th atom but the first, as far as the stream is sound; `job.data` has at
+/// least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
+fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize, &UnpackState)) {
+    let full_bits = match &job.full {
+        FullCoordinate::Narrow(full) => full.bits(),
+        FullCoordinate::Wide(full) => full.bits(),
+        FullCoordinate::Separate(full) => full.bits(),
+    };
+    let (mut at, mut next, mut found) = (job.start, every, found);
+    while next < job.n_atoms {
+        let Ok(group) = group_at(job.data, limit, full_bits, &at, job.n_atoms) else { return };
+        if group.run > 0 && !Small::exists(at.small) {
+            return;
+        }
+        while next <= at.atom + group.run {
+            found(next, &at);
+            next += every;
+        }
+        at.step_over(&group);
+    }
 }
 
 /// What a segment is of.

@@ -193,6 +193,22 @@ pub(super) struct Group {
     change: i32,
 }
 
+/// The longest run that libxdrf writes, and the most frequent one of proteins and of three-site water.
+const LONGEST_RUN: u32 = 8;
+
+/// The length itself, by a branch for the longest run: a processor that guesses it need not wait for the load of the
+/// length before it goes to the next group.
+#[inline(always)]
+fn run_of(length: u32) -> usize {
+    #[cold]
+    #[inline(never)]
+    fn shorter(length: u32) -> u32 {
+        // else the compiler sees that both ways are one
+        std::hint::black_box(length)
+    }
+    if length == LONGEST_RUN { LONGEST_RUN as usize } else { shorter(length) as usize }
+}
+
 /// Reads the flag of the group at `state`; every atom of the group lies below `n_atoms`.
 #[inline(always)]
 pub(super) fn group_at(
@@ -210,7 +226,8 @@ pub(super) fn group_at(
         let five = six & 31;
         // 43 / 128 divides 0..32 by 3
         let third = (five * 43) >> 7;
-        (differences, run, change) = (differences + 5, third as usize, five as i32 - 3 * third as i32 - 1);
+        (differences, change) = (differences + 5, five as i32 - 3 * third as i32 - 1);
+        run = run_of(third);
     }
     if differences > limit {
         return Err(Stop::Short);
@@ -416,28 +433,6 @@ fn selected_groups<F: Full, const DENSE: bool>(
     };
     *state = at;
     stop
-}
-
-/// Gives `found` the group that holds each `every`-th atom but the first, as far as the stream is sound; `job.data` has at
-/// least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
-pub(super) fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize, &UnpackState)) {
-    let full_bits = match &job.full {
-        FullCoordinate::Narrow(full) => full.bits(),
-        FullCoordinate::Wide(full) => full.bits(),
-        FullCoordinate::Separate(full) => full.bits(),
-    };
-    let (mut at, mut next, mut found) = (job.start, every, found);
-    while next < job.n_atoms {
-        let Ok(group) = group_at(job.data, limit, full_bits, &at, job.n_atoms) else { return };
-        if group.run > 0 && !Small::exists(at.small) {
-            return;
-        }
-        while next <= at.atom + group.run {
-            found(next, &at);
-            next += every;
-        }
-        at.step_over(&group);
-    }
 }
 
 /// Unpacks the group up to its last selected atom; gives the number of selected atoms written so far.
