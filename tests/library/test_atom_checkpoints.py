@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
+import MDAnalysisTests
 import numpy as np
 import pytest
 
@@ -49,6 +51,25 @@ def test_atoms_at_the_end_are_read_without_those_before_them_with_the_same_bits(
     for atoms in (END, np.r_[0:5, END], np.arange(0, N_ATOMS, 3), np.array([5000, 4096, 4095])):
         plain = kn.open(path, index="memory").read(select=atoms)
         assert np.array_equal(kn.open(path).read(select=atoms), plain)
+
+
+@pytest.mark.parametrize("name", ["adk_oplsaa.xtc", "analysis/YiiP_lipids.xtc"])
+def test_files_of_gromacs_have_the_same_bits_for_any_atoms(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "real.xtc"
+    shutil.copyfile(Path(MDAnalysisTests.__file__).parent / "data" / name, path)
+    whole = kn.open(path).read()
+    kn.open(path).store_atom_checkpoints()
+    traj = kn.open(path)
+    assert traj.parts[0].atom_checkpoints == 4096
+    random = np.random.default_rng(3)
+    for _ in range(60):
+        kind, first = random.integers(3), random.integers(traj.n_atoms)
+        atoms = {
+            0: random.choice(traj.n_atoms, random.integers(1, 40), replace=False),
+            1: np.arange(first, min(first + random.integers(1, 3000), traj.n_atoms)),
+            2: np.flatnonzero(random.random(traj.n_atoms) < random.choice([0.01, 0.3])),
+        }[int(kind)]
+        assert np.array_equal(traj.read(select=atoms), whole[:, atoms])
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes"])
