@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import stat
 from pathlib import Path
@@ -79,6 +80,16 @@ def test_runners_give_the_same_bits_with_and_without(path: Path, runner: str) ->
     traj.store_atom_checkpoints()
     found = kn.analysis.RMSD(kn.open(path), select=END).run(runner=runner, workers=2).results.rmsd
     assert np.array_equal(plain, found)
+
+
+def test_other_processes_get_them_with_the_index(path: Path, stored: Path) -> None:
+    traj = kn.open(path)
+    traj.scan()
+    copy = pickle.loads(pickle.dumps(traj))
+    stored.unlink()
+    assert copy.parts[0].atom_checkpoints == 4096
+    assert np.array_equal(copy.read(select=END), kn.open(path, index="memory").read(select=END))
+    assert kn.open(path).parts[0].atom_checkpoints is None
 
 
 def test_no_read_makes_them(path: Path) -> None:
