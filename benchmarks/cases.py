@@ -87,6 +87,9 @@ FIGURES: dict[str, tuple[str, Goal | None]] = {
     "start-up of kinema rmsd from indices": ("s", Goal(0.3, at_least=False)),
 }
 
+# atoms of a case: how many times the speed without atom checkpoints
+CHECKPOINT_GOALS = {"end": Goal(4.0, at_least=True, source="step 7")}
+
 # beside warp-md on DCD: analysis -> programs of peers.py, how many times its speed; or the share of a plain read
 BESIDE_WARP_MD = {"RMSD": ("kinema", "warp-md", 2.0), "RMSF": ("kinema-rmsf", "warp-md-rmsf", 1.5)}
 SHARE_OF_PLAIN_READ = 0.85

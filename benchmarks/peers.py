@@ -44,6 +44,18 @@ def kinema(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
     return watch.stop(frames)
 
 
+def kinema_plain(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
+    """As `kinema`, from an index without atom checkpoints."""
+    import kinema as kn
+
+    trajectory = kn.open(path, index="memory")
+    trajectory.scan()
+    analysis = kn.analysis.RMSD(trajectory, select=atoms)
+    watch = _Stopwatch()
+    analysis.run(stop=frames, workers=1, progress=False)
+    return watch.stop(frames)
+
+
 def kinema_rmsf(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, Any]:
     """`kinema.analysis.RMSF` without superposition on one core; frames are found beforehand."""
     import kinema as kn
@@ -253,6 +265,7 @@ def _universe(package: Any, path: str) -> Any:
 
 PROGRAMS: dict[str, Callable[[str, NDArray[np.int64], int], dict[str, Any]]] = {
     "kinema": kinema,
+    "kinema-plain": kinema_plain,
     "kinema-rmsf": kinema_rmsf,
     "kinema-decode": kinema_decode,
     "kinema-index": kinema_index,

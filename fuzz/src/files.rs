@@ -9,7 +9,7 @@ use kinema_core::format::{
     Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, xtc,
 };
 use kinema_core::frame::{Block, Fields, Scales};
-use kinema_core::index::Index;
+use kinema_core::index::{AtomCheckpoints, Index};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Gather, MemorySource, Source};
 use kinema_core::{Error, ErrorKind, Result};
@@ -165,7 +165,34 @@ pub fn decode(format: &dyn Format, data: &[u8]) {
         for frame in 0..scan.index.n_frames() {
             decode_frame(&source, decoder.as_ref(), &scan.index, frame);
         }
+        for every in [1, 50] {
+            let Some(index) = with_checkpoints(&source, decoder.as_ref(), &scan.index, every) else { continue };
+            for frame in 0..index.n_frames() {
+                decode_frame(&source, decoder.as_ref(), &index, frame);
+            }
+        }
     }
+}
+
+/// The index with atom checkpoints of all frames; `None` for formats without, and where they would take much memory.
+fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, every: u32) -> Option<Index> {
+    let Index::Table(mut table) = index.clone() else { return None };
+    let per_frame = AtomCheckpoints::per_frame(decoder.header().n_atoms, every);
+    if per_frame * table.n_frames() as usize > LONGEST {
+        return None;
+    }
+    let (mut words, mut tags) = (Vec::new(), Vec::new());
+    for frame in 0..table.n_frames() {
+        let extent = table.extent(frame);
+        let mut bytes = vec![0; usize::try_from(extent.len).expect("within the file")];
+        source.read_exact_at(extent.offset, &mut bytes).expect("within the file");
+        let mut found = vec![0; per_frame];
+        tags.push(decoder.atom_checkpoints(&bytes, every, &mut found)?);
+        words.extend(found);
+    }
+    let known = AtomCheckpoints::new(decoder.header().n_atoms, every, words, tags).expect("of every frame");
+    table.atom_checkpoints = Some(Arc::new(known));
+    Some(Index::Table(table))
 }
 
 /// Decodes every frame that `index` names and the decoder takes for one of its own.
@@ -263,9 +290,14 @@ fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u
         if answer(source.read_exact_at(segment.extent.offset, &mut bytes)).is_none() {
             continue;
         }
-        for cut in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+        // all of it at last: later segments may need what the first of a frame says
+        let mut last = None;
+        for cut in [0, bytes.len() / 2, bytes.len().saturating_sub(1), bytes.len()] {
             let decoded = decoder.decode(segment, &bytes[..cut], &wanted, &request, &mut block.as_mut(), &mut scratch);
-            answer(decoded);
+            last = answer(decoded);
+        }
+        if last.is_none() {
+            return;
         }
     }
 }

@@ -88,7 +88,8 @@ class PartInfo(TypedDict):
     fingerprint: str  # of the content (`FileIdentity.fingerprint`), hex
     index: str  # "arithmetic" | "structure" (HDF5) | "stored" | "extended" | "built"
     index_path: str | None
-    index_note: str | None  # why a stored index was not used, or why it could not be stored
+    index_note: str | None  # why a stored index or its atom checkpoints were not used, or why it could not be stored
+    atom_checkpoints: int | None  # atoms between the atom checkpoints of each frame; None without
     truncation: str | None  # set when on_truncated="drop" dropped an incomplete last frame
     damaged: list[tuple[int, int, int]]  # frames that stand for damaged bytes, see `scan`: number, first and last byte
 
@@ -216,6 +217,13 @@ class Trajectory:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
         float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
         a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
+
+def store_atom_checkpoints(
+    trajectory: Trajectory, every: int = 4096, workers: int = 0, progress: Progress | None = None
+) -> list[tuple[str, int, str | None] | None]:
+    """Makes and stores checkpoints of every `every`-th atom of all frames of all files, in the user's cache folder;
+    trajectories that are opened later start decoding there. Path, number of checkpoints and note of each file; None for one
+    that has no use for them (other formats than XTC, few atoms). Scans if that has not been done. progress: bytes."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.

@@ -166,7 +166,9 @@ class Part:
     fingerprint : str, hexadecimal
     index : {"arithmetic", "structure", "stored", "extended", "built"}
     index_path, index_note : str or None
-        Where the index is stored; why it was not used or not stored.
+        Where the index is stored; why it, or its atom checkpoints, were not used or not stored.
+    atom_checkpoints : int or None
+        Atoms between two checkpoints of each frame, at which decoding can start; None without (`kinema index`).
     truncation : str or None
         The incomplete last frame that was left out, with frame and byte.
     damaged : list of (frame, first byte, last byte)
@@ -193,6 +195,7 @@ class Part:
     index: str
     index_path: str | None
     index_note: str | None
+    atom_checkpoints: int | None
     truncation: str | None
     damaged: list[tuple[int, int, int]]
 

@@ -308,6 +308,20 @@ class Trajectory:
         self._opening["frames"] = time.perf_counter() - began
         emit(self.notes)
 
+    def store_atom_checkpoints(
+        self, *, workers: int | None = None, progress: ProgressChoice = False
+    ) -> list[tuple[str, int, str | None] | None]:
+        """Reads all frames and stores checkpoints of every 4096th atom, in the user's cache folder.
+
+        XTC files that are opened afterwards start decoding there, so that atoms at the end of a large system are read
+        without what is before them; a checkpoint takes 8 bytes. Returns path, number of checkpoints and note for each
+        file, None for one that has no use for them. ArgumentError where `index` is "memory".
+        """
+        self.scan(workers=workers)
+        total = sum(part.size for part in self.parts)
+        with reporting(progress, "making atom checkpoints", total, "bytes") as report:
+            return _core.store_atom_checkpoints(self._core, workers=worker_count(workers), progress=report)
+
     @property
     def opening(self) -> Mapping[str, float]:
         """Seconds of opening: "topology", "trajectory" (headers), "frames" (finding them)."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.testing import random_walk, write_xtc
 from kinema.testing.children import start_child
 
 
@@ -158,6 +159,21 @@ def test_index_is_stored_and_used(run_kinema: Any, files: Any) -> None:
     assert second["index"] == "stored"
     (third,) = json.loads(succeeded(run_kinema("index", files.xtc, "--json", "--rebuild")))
     assert third["index"] == "built"
+
+
+def test_index_makes_atom_checkpoints_when_they_are_asked_for(run_kinema: Any, tmp_path: Path) -> None:
+    path = tmp_path / "large.xtc"
+    write_xtc(path, random_walk(4, 5000))
+    (none,) = json.loads(succeeded(run_kinema("index", path, "--json")))
+    assert none["atom_checkpoints"] is None
+    (built,) = json.loads(succeeded(run_kinema("index", path, "--json", "--atom-checkpoints")))
+    assert (built["atom_checkpoints"]["state"], built["atom_checkpoints"]["number"]) == ("built", 4)
+    assert Path(built["atom_checkpoints"]["path"]).exists()
+    assert "atom checkpoints stored" in succeeded(run_kinema("index", path, "--atom-checkpoints"))
+    assert "4 atom checkpoints built" in succeeded(run_kinema("index", path, "--atom-checkpoints", "--rebuild"))
+    small = tmp_path / "small.xtc"
+    write_xtc(small, random_walk(4, 50))
+    assert "not needed" in succeeded(run_kinema("index", small, "--atom-checkpoints"))
 
 
 def test_quiet_says_nothing(run_kinema: Any, files: Any) -> None:

@@ -3,6 +3,7 @@
 //! Every loop over bytes, atoms or frames is in the crates below. The signatures are documented in `python/kinema/_core.pyi`.
 
 mod arguments;
+mod atom_checkpoints;
 mod callback;
 mod dcd;
 mod errors;
@@ -89,6 +90,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add("COMPRESSION_LEVELS", levels)?;
     module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
+    module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;

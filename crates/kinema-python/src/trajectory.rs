@@ -319,6 +319,7 @@ impl PyTrajectory {
             row.set_item("index", part.origin.name())?;
             row.set_item("index_path", part.index_path.as_ref().map(|path| path.as_os_str()))?;
             row.set_item("index_note", &part.index_note)?;
+            row.set_item("atom_checkpoints", part.index.atoms_per_checkpoint())?;
             let damaged = part.damaged.iter().map(|&frame| {
                 let extent = part.index.extent(frame);
                 (frame, extent.offset, extent.end() - 1)

@@ -182,6 +182,9 @@ pub struct Scratch {
     pub bytes: Vec<u8>,
     /// Between the filters of a chunk.
     pub filters: FilterScratch,
+    /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
+    /// first has it.
+    pub header: (u64, Vec<u8>),
     /// Reads that another library has done.
     pub external_io: ExternalIo,
 }
@@ -308,6 +311,14 @@ pub trait Decoder: Send + Sync {
         self.scan(source, options)
     }
 
+    /// The atom checkpoints of a frame, given all its bytes: places at which decoding can start, one for every `every`-th
+    /// atom but the first into `words`, 0 where there is none. Returns the tag by which the frame is recognised; `None`
+    /// where the format has no use for them.
+    fn atom_checkpoints(&self, bytes: &[u8], every: u32, words: &mut [u64]) -> Option<u32> {
+        let _ = (bytes, every, words);
+        None
+    }
+
     /// Appends the segments that hold `request` of the `wanted` frames (ascending frames) to `segments`, in the
     /// order of their offsets. They must include every frame's header, so that it is checked when it is read.
     ///
@@ -323,7 +334,8 @@ pub trait Decoder: Send + Sync {
         None
     }
 
-    /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled.
+    /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
+    /// a frame are given in their order, with the same `scratch`.
     ///
     /// Checks the frame's header (magic number, atom count, record lengths). Never panics, whatever the bytes.
     ///

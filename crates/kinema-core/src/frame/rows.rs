@@ -125,20 +125,26 @@ impl<'a> VectorsMut<'a> {
         self.len().is_none_or(|len| len == 0)
     }
 
-    /// Puts float32 vectors, multiplied with `factor` and rounded once, to the front of a row.
+    /// Puts float32 vectors, multiplied with `factor` and rounded once, into a row, from that atom on.
     ///
     /// # Errors
     /// Those of [`RowsMut::row`].
-    pub fn put(&mut self, row: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
-        fn scaled<R: Real>(rows: &mut RowsMut<'_, R>, row: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
-            let places = rows.row(row, 3 * vectors.len())?;
+    pub fn put(&mut self, row: usize, first: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
+        fn scaled<R: Real>(
+            rows: &mut RowsMut<'_, R>,
+            row: usize,
+            first: usize,
+            factor: f64,
+            vectors: &[[f32; 3]],
+        ) -> Result<()> {
+            let places = &mut rows.row(row, 3 * (first + vectors.len()))?[3 * first..];
             places.iter_mut().zip(vectors.as_flattened()).for_each(|(to, &from)| *to = R::scaled_f32(from, factor));
             Ok(())
         }
         match self {
             Self::Absent => Ok(()),
-            Self::F32(rows) => scaled(rows, row, factor, vectors),
-            Self::F64(rows) => scaled(rows, row, factor, vectors),
+            Self::F32(rows) => scaled(rows, row, first, factor, vectors),
+            Self::F64(rows) => scaled(rows, row, first, factor, vectors),
         }
     }
 

@@ -2,11 +2,13 @@
 //!
 //! Storing it beside the file is `store`'s task; building it is the format's.
 
+pub mod atom_checkpoints;
 mod chunked;
 pub mod identity;
 pub mod store;
 mod table;
 
+pub use atom_checkpoints::AtomCheckpoints;
 pub use chunked::ChunkedIndex;
 pub use table::{TableBuilder, TableIndex};
 
@@ -83,6 +85,14 @@ impl Index {
             }
             Self::Table(table) => table.extent(frame),
             Self::Chunked(chunked) => chunked.extent(frame),
+        }
+    }
+
+    /// Atoms between two atom checkpoints, where the index has them.
+    pub fn atoms_per_checkpoint(&self) -> Option<u32> {
+        match self {
+            Self::Table(table) => table.atom_checkpoints.as_ref().map(|known| known.every()),
+            Self::Uniform(_) | Self::Chunked(_) => None,
         }
     }
 

@@ -1,7 +1,9 @@
 //! Table index of frames of different sizes, one after the other: sizes, steps and times in compact columns.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::AtomCheckpoints;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Extent;
 
@@ -19,6 +21,8 @@ pub struct TableIndex {
     pub(super) anchors: Vec<u64>,
     pub(super) steps: Steps,
     pub(super) times: Times,
+    /// Where decoding can start within frames, where that is known.
+    pub atom_checkpoints: Option<Arc<AtomCheckpoints>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -214,7 +218,8 @@ impl TableBuilder {
     /// Goes on after the last frame of `table`, for a file that has grown.
     pub fn extend(table: TableIndex) -> Self {
         let end = table.n_frames().checked_sub(1).map_or(table.first, |last| table.extent(last).end());
-        Self { table, end }
+        // checkpoints are of all frames or of none
+        Self { table: TableIndex { atom_checkpoints: None, ..table }, end }
     }
 
     /// Number of frames so far.

@@ -2,6 +2,7 @@
 //!
 //! It reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
 
+mod atom_checkpoints;
 mod concatenation;
 mod open_files;
 mod options;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
+pub use self::atom_checkpoints::MadeCheckpoints;
 pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
 use self::open_files::Handles;

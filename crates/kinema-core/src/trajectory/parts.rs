@@ -99,7 +99,10 @@ impl Trajectory {
         let source = self.multi_file(number, first, &*opened.1);
         // `previous` is found where the index is loaded
         let options = ScanOptions { previous: None, workers, ..*options };
-        self.scan_source(number, opened, &*source, (status, &ranges), options).map_err(|error| error.at_path(path))
+        let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options);
+        let mut part = scanned.map_err(|error| error.at_path(path))?;
+        self.load_atom_checkpoints(&mut part, &*source)?;
+        Ok(part)
     }
 
     fn scan_source(

@@ -13,10 +13,10 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
 use crate::index::identity::{FileIdentity, Match};
-use crate::index::{Index, store};
+use crate::index::{AtomCheckpoints, Index, store};
 use crate::source::{FileStatus, Source, ends_early};
 
-const MAGIC: &[u8; 8] = b"KINEMAKN";
+const MAGIC: &[u8; 8] = b"KINEMAKO";
 
 /// Bytes that were read of a file, with their offsets.
 type Reads = Vec<(u64, Vec<u8>)>;
@@ -45,6 +45,13 @@ impl Trajectory {
             bytes.extend_from_slice(&part.identity.to_bytes());
             put(&mut bytes, table.len() as u64);
             bytes.extend_from_slice(&table);
+            let checkpoints = match &part.index {
+                Index::Table(table) => table.atom_checkpoints.as_ref().map(|known| known.to_bytes()),
+                Index::Uniform(_) | Index::Chunked(_) => None,
+            };
+            let checkpoints = checkpoints.unwrap_or_default();
+            put(&mut bytes, checkpoints.len() as u64);
+            bytes.extend_from_slice(&checkpoints);
             let reads = tap.reads.into_inner().unwrap_or_else(PoisonError::into_inner);
             put(&mut bytes, reads.len() as u64);
             for (offset, read) in &reads {
@@ -68,10 +75,10 @@ impl Trajectory {
         }
         let mut parts = Vec::new();
         for path in &paths {
-            let (size, identity, table, reads) = take_part(&mut rest).ok_or_else(wrong)?;
+            let (size, identity, index, reads) = take_part(&mut rest).ok_or_else(wrong)?;
             let source = SnapshotSource { path: path.clone(), size, reads };
             let opened = open_decoder(&source, &options)?;
-            let part = restored_part(path, opened, &source, identity, table, parts.first(), &options.units);
+            let part = restored_part(path, opened, &source, identity, index, parts.first(), &options.units);
             parts.push(part.map_err(|error| error.at_path(path))?);
         }
         let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
@@ -154,7 +161,7 @@ fn restored_part(
     (format, decoder): (&'static dyn Format, Arc<dyn Decoder>),
     source: &SnapshotSource,
     identity: FileIdentity,
-    table: &[u8],
+    stored: IndexBytes<'_>,
     first: Option<&Part>,
     units: &StatedUnits,
 ) -> Result<Part> {
@@ -163,13 +170,17 @@ fn restored_part(
     if let Some(expected) = first.map(|part| part.header().n_atoms).filter(|&expected| expected != n_atoms) {
         return Err(Error::corrupt("number of atoms differs from the first file", expected, n_atoms).in_format(name));
     }
-    let (index, origin) = if table.is_empty() {
+    let (index, origin) = if stored.table.is_empty() {
         let index = decoder.scan(source, &quiet_scan())?.index;
         let chunked = matches!(index, Index::Chunked(_));
         (index, if chunked { IndexOrigin::Structure } else { IndexOrigin::Arithmetic })
     } else {
-        let (table, _) = store::decode(table, name, n_atoms)
-            .map_err(|reason| Error::new(ErrorKind::Corrupt, format!("the index cannot be used: {reason}")))?;
+        let unusable = |reason| Error::new(ErrorKind::Corrupt, format!("the index cannot be used: {reason}"));
+        let (mut table, _) = store::decode(stored.table, name, n_atoms).map_err(unusable)?;
+        if !stored.checkpoints.is_empty() {
+            let known = AtomCheckpoints::from_bytes(stored.checkpoints, table.n_frames(), n_atoms).map_err(unusable)?;
+            table.atom_checkpoints = Some(Arc::new(known));
+        }
         (Index::Table(table), IndexOrigin::Stored)
     };
     let scales = scales_of(format, &*decoder, units);
@@ -210,18 +221,26 @@ fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     Some(front)
 }
 
+/// An index and its atom checkpoints as bytes; none of those that a part does not have.
+struct IndexBytes<'a> {
+    table: &'a [u8],
+    checkpoints: &'a [u8],
+}
+
 /// Size, identity, stored index and reads of a part; `None` where the bytes end early.
-fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, FileIdentity, &'a [u8], Reads)> {
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, FileIdentity, IndexBytes<'a>, Reads)> {
     let size = take(rest)?;
     let identity = FileIdentity::take(rest)?;
     let len = take(rest)?;
     let table = take_bytes(rest, len)?;
+    let len = take(rest)?;
+    let index = IndexBytes { table, checkpoints: take_bytes(rest, len)? };
     let mut reads = Reads::new();
     for _ in 0..take(rest)? {
         let (offset, len) = (take(rest)?, take(rest)?);
         reads.push((offset, take_bytes(rest, len)?.to_vec()));
     }
-    Some((size, identity, table, reads))
+    Some((size, identity, index, reads))
 }
 
 /// Passes reads on and records the bytes that they return.

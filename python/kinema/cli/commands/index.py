@@ -7,6 +7,7 @@ import typer
 from kinema.cli import options
 from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
+from kinema.frame import Part
 from kinema.printable import printable
 
 
@@ -16,6 +17,13 @@ def index(
     named: TrajectoryFiles,
     opened: Opened,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use an index that is stored.")] = False,
+    atom_checkpoints: Annotated[
+        bool,
+        typer.Option(
+            "--atom-checkpoints",
+            help="Also store, in the cache folder, where decoding can start within frames (XTC of many atoms).",
+        ),
+    ] = False,
     on_truncated: options.OnTruncated = "drop",
     workers: options.Workers = None,
 ) -> None:
@@ -31,6 +39,9 @@ def index(
         traj = kn.open(str(file), index="rebuild" if rebuild else "auto", on_truncated=on_truncated, **opened.arguments)
         traj.scan(workers=workers, progress=False if command.quiet else None)
         (part,) = traj.parts
+        stored = None
+        if atom_checkpoints and part.atom_checkpoints is None:
+            (stored,) = traj.store_atom_checkpoints(workers=workers, progress=False if command.quiet else None)
         facts.append(
             {
                 "path": part.path,
@@ -38,13 +49,29 @@ def index(
                 "index": part.index,
                 "index_path": part.index_path,
                 "note": part.index_note,
+                "atom_checkpoints": _checkpoint_facts(part, stored) if atom_checkpoints else None,
                 "notes": list(traj.notes),
             }
         )
     command.print_result(lambda: facts, lambda: "\n".join(printable(_line(one)) for one in facts))
 
 
+def _checkpoint_facts(part: Part, stored: tuple[str, int, str | None] | None) -> dict[str, Any]:
+    """What is said of the atom checkpoints that were asked for."""
+    if stored is not None:
+        path, number, note = stored
+        return {"state": "built", "path": path, "number": number, "note": note}
+    state = "stored" if part.atom_checkpoints is not None else "not needed"
+    return {"state": state, "path": None, "number": None, "note": None}
+
+
 def _line(facts: dict[str, Any]) -> str:
     where = f", {facts['index_path']}" if facts["index_path"] else ""
     note = f" ({facts['note']})" if facts["note"] else ""
-    return f"{facts['path']}: {facts['frames']:,} frames, index {facts['index']}{where}{note}"
+    line = f"{facts['path']}: {facts['frames']:,} frames, index {facts['index']}{where}{note}"
+    made = facts["atom_checkpoints"]
+    if made is not None:
+        number = f"{made['number']:,} " if made["number"] is not None else ""
+        place = f", {made['path']}" if made["path"] else ""
+        line += f"; {number}atom checkpoints {made['state']}{place}" + (f" ({made['note']})" if made["note"] else "")
+    return line

@@ -4,6 +4,7 @@
 //! nothing of the one before but the run length and the width of the differences, so that groups without selected
 //! atoms are stepped over by reading their flag alone.
 
+use super::batch::{Batch, Picked};
 use super::header::Packing;
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
 
@@ -12,6 +13,9 @@ use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
 const TAIL: usize = 160;
 /// Atoms that are converted from integers at once, while they are in the nearest cache.
 const CONVERT_ATOMS: usize = 512;
+/// Where more than this many of the next [`OF_ATOMS`] atoms are selected, all are unpacked and the selected ones picked.
+const MANY: usize = 24;
+const OF_ATOMS: usize = 128;
 
 /// Which instructions to use; the results are the same to the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +54,34 @@ pub(super) struct Job<'a> {
     pub packing: Packing,
     pub full: FullCoordinate,
     pub n_atoms: usize,
-    /// The bit stream, or its beginning.
+    /// The bit stream, or a part of it.
     pub data: &'a [u8],
-    /// The atoms wanted, ascending; `None` for all.
+    /// The group to start at, its bit counted in `data`.
+    pub start: UnpackState,
+    /// The atoms wanted, ascending, none before `start`; `None` for all, from the first on.
     pub selected: Option<&'a [u32]>,
     /// Factor from nm.
     pub length: f32,
+}
+
+/// From integers to floats as libxdrf does: the single nearest to the integer, times the single nearest to 1 / precision;
+/// then the wanted unit.
+#[derive(Clone, Copy)]
+pub(super) struct Scale {
+    inverse: f32,
+    length: f32,
+}
+
+impl Scale {
+    #[inline(always)]
+    pub fn of(job: &Job<'_>) -> Self {
+        Self { inverse: 1.0 / job.packing.precision, length: job.length }
+    }
+
+    #[inline(always)]
+    pub fn float(self, integer: i32) -> f32 {
+        integer as f32 * self.inverse * self.length
+    }
 }
 
 /// How far unpacking came: what is carried from group to group.
@@ -67,8 +93,10 @@ pub(super) struct UnpackState {
     pub atom: usize,
     /// Selected atoms written so far.
     pub written: usize,
-    small: i32,
-    run: usize,
+    /// Width of the differences, a place in their table.
+    pub small: i32,
+    /// Differences in a group that does not say how many.
+    pub run: usize,
 }
 
 /// Why unpacking ended.
@@ -112,7 +140,7 @@ fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
 
 #[inline(always)]
 fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
-    let mut state = UnpackState { bit: 0, atom: 0, written: 0, small: job.packing.small, run: 0 };
+    let mut state = job.start;
     // where no load can reach beyond the data, they are used as they are
     let inner_bits = (job.data.len().saturating_sub(LOAD_REACH) as u64) * 8;
     let stop = pass(job, full, job.data, inner_bits, &mut state, out);
@@ -147,32 +175,60 @@ fn pass<F: Full>(
 ) -> Stop {
     match job.selected {
         None => all_groups(job, full, data, limit, state, out),
-        Some(selected) => selected_groups(job, full, data, limit, state, selected, out),
+        // two copies of one loop: that for few atoms is faster without what it does not need
+        Some(selected) if is_dense(selected) => {
+            selected_groups::<F, true>(job, full, data, limit, state, selected, out)
+        }
+        Some(selected) => selected_groups::<F, false>(job, full, data, limit, state, selected, out),
     }
 }
 
 /// The flag of a group and what follows from it.
-struct Group {
+pub(super) struct Group {
     /// Bit at which the differences start.
-    differences: u64,
+    pub differences: u64,
     /// Number of differences.
-    run: usize,
+    pub run: usize,
     /// Change of the width for the groups behind.
     change: i32,
 }
 
+/// The longest run that libxdrf writes, and the most frequent one of proteins and of three-site water.
+const LONGEST_RUN: u32 = 8;
+
+/// The length itself, by a branch for the longest run: a processor that guesses it need not wait for the load of the
+/// length before it goes to the next group.
+#[inline(always)]
+fn run_of(length: u32) -> usize {
+    #[cold]
+    #[inline(never)]
+    fn shorter(length: u32) -> u32 {
+        // else the compiler sees that both ways are one
+        std::hint::black_box(length)
+    }
+    if length == LONGEST_RUN { LONGEST_RUN as usize } else { shorter(length) as usize }
+}
+
 /// Reads the flag of the group at `state`; every atom of the group lies below `n_atoms`.
 #[inline(always)]
-fn group_at(data: &[u8], limit: u64, full_bits: u64, state: &UnpackState, n_atoms: usize) -> Result<Group, Stop> {
+pub(super) fn group_at(
+    data: &[u8],
+    limit: u64,
+    full_bits: u64,
+    state: &UnpackState,
+    n_atoms: usize,
+) -> Result<Group, Stop> {
     let flag_at = state.bit + full_bits;
-    let six = load(data, flag_at).ok_or(Stop::Short)? >> 58;
-    let flagged = six >> 5;
-    let differences = flag_at + 1 + 5 * flagged;
-    let five = (six & 31) as u32;
-    // 43 / 128 divides 0..32 by 3
-    let third = (five * 43) >> 7;
-    let (run, change) =
-        if flagged == 1 { (third as usize, five as i32 - 3 * third as i32 - 1) } else { (state.run, 0) };
+    let six = (load(data, flag_at).ok_or(Stop::Short)? >> 58) as u32;
+    let (mut differences, mut run, mut change) = (flag_at + 1, state.run, 0);
+    // a branch, not a choice of values: a processor that guesses it need not wait for the load before the next group
+    if six >> 5 == 1 {
+        let five = six & 31;
+        // 43 / 128 divides 0..32 by 3
+        let third = (five * 43) >> 7;
+        (differences, change) = (differences + 5, five as i32 - 3 * third as i32 - 1);
+        run = run_of(third);
+    }
     if differences > limit {
         return Err(Stop::Short);
     }
@@ -185,8 +241,13 @@ fn group_at(data: &[u8], limit: u64, full_bits: u64, state: &UnpackState, n_atom
 }
 
 impl UnpackState {
+    /// At the first group of a frame.
+    pub fn first(packing: &Packing) -> Self {
+        Self { bit: 0, atom: 0, written: 0, small: packing.small, run: 0 }
+    }
+
     #[inline(always)]
-    fn step_over(&mut self, group: &Group) {
+    pub fn step_over(&mut self, group: &Group) {
         // not negative: `small` was found in the table, or there is no run
         self.bit = group.differences + group.run as u64 * u64::from(self.small.unsigned_abs());
         self.atom += 1 + group.run;
@@ -217,6 +278,7 @@ fn all_groups<F: Full>(
 ) -> Stop {
     let mut converted = state.atom;
     let mut at = *state;
+    let mut batch = full.radices().map(|radices| Batch::new(radices, &job.packing));
     let stop = loop {
         if at.atom - converted >= CONVERT_ATOMS {
             convert(job, out, converted, at.atom);
@@ -225,6 +287,18 @@ fn all_groups<F: Full>(
         if at.atom >= job.n_atoms {
             break Stop::Done;
         }
+        if let Some(batch) = &mut batch {
+            let first = at.atom;
+            batch.fill(data, limit, &mut at, job.n_atoms);
+            let written = out.get_mut(first..).and_then(|places| batch.unpack(places));
+            if written != Some(at.atom - first) {
+                break Stop::Short;
+            }
+            if at.atom > first {
+                continue;
+            }
+        }
+        // what no batch takes: the last groups, wide ones, and those that are not sound
         if let Err(stop) = whole_group(job, full, data, limit, &mut at, out) {
             break stop;
         }
@@ -295,21 +369,26 @@ fn whole_group<F: Full>(
     Ok(())
 }
 
-/// Makes floats of the integers that lie in `out[from..to]`, as libxdrf does: the single nearest to the integer,
-/// times the single nearest to 1 / precision; then the wanted unit.
+/// Makes floats of the integers that lie in `out[from..to]`.
 #[inline(always)]
 fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize) {
-    let inverse = 1.0 / job.packing.precision;
+    let scale = Scale::of(job);
     if let Some(run) = out.get_mut(from..to) {
         for value in run.as_flattened_mut() {
-            *value = (value.to_bits() as i32) as f32 * inverse * job.length;
+            *value = scale.float(value.to_bits() as i32);
         }
     }
 }
 
+/// Whether many of the atoms from the first to the last selected one are.
+fn is_dense(selected: &[u32]) -> bool {
+    let (Some(first), Some(last)) = (selected.first(), selected.last()) else { return false };
+    selected.len() > MANY && selected.len() as u64 * OF_ATOMS as u64 > u64::from(last - first) * MANY as u64
+}
+
 /// Unpacks the selected atoms only, and ends behind the last of them.
 #[inline(always)]
-fn selected_groups<F: Full>(
+fn selected_groups<F: Full, const DENSE: bool>(
     job: &Job<'_>,
     full: F,
     data: &[u8],
@@ -319,6 +398,7 @@ fn selected_groups<F: Full>(
     out: &mut [[f32; 3]],
 ) -> Stop {
     let mut at = *state;
+    let mut picked = None;
     let stop = loop {
         let Some(&next) = selected.get(at.written) else {
             break Stop::Done;
@@ -341,6 +421,15 @@ fn selected_groups<F: Full>(
             }
         }
         at.step_over(&group);
+        while DENSE
+            && selected.get(at.written + MANY).is_some_and(|&atom| (atom as usize) < at.atom + OF_ATOMS)
+            && let Some(radices) = full.radices()
+        {
+            let picked = picked.get_or_insert_with(|| Picked::new(radices, &job.packing));
+            if picked.groups(job, data, limit, &mut at, selected, out).is_none_or(|n_atoms| n_atoms == 0) {
+                break;
+            }
+        }
     };
     *state = at;
     stop
@@ -359,12 +448,11 @@ fn part_of_group<F: Full>(
     selected: &[u32],
     out: &mut [[f32; 3]],
 ) -> Result<usize, Stop> {
-    let inverse = 1.0 / job.packing.precision;
-    let value = |integers: [i32; 3]| integers.map(|integer| integer as f32 * inverse * job.length);
+    let scale = Scale::of(job);
     let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
     let mut written = at.written;
     if group.run == 0 {
-        *out.get_mut(written).ok_or(Stop::Short)? = value(first);
+        *out.get_mut(written).ok_or(Stop::Short)? = first.map(|integer| scale.float(integer));
         return Ok(written + 1);
     }
     let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
@@ -388,57 +476,12 @@ fn part_of_group<F: Full>(
                 known += 1;
             }
         }
-        *out.get_mut(written).ok_or(Stop::Short)? = value(if local == 1 { first } else { previous });
+        *out.get_mut(written).ok_or(Stop::Short)? =
+            (if local == 1 { first } else { previous }).map(|integer| scale.float(integer));
         written += 1;
     }
     Ok(written)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::xtc::header::FrameHeader;
-
-    /// The safe twin of the AVX2 path, and its results, on frames of every kind.
-    #[test]
-    fn all_instruction_sets_give_the_same_bits() {
-        let files: [&[u8]; 5] = [
-            include_bytes!("../../../tests/data/xtc/mixed.xtc"),
-            include_bytes!("../../../tests/data/xtc/precisions.xtc"),
-            include_bytes!("../../../tests/data/xtc/wide.xtc"),
-            include_bytes!("../../../tests/data/xtc/separate.xtc"),
-            include_bytes!("../../../tests/data/xtc/wide_small.xtc"),
-        ];
-        for mut bytes in files {
-            while !bytes.is_empty() {
-                let header = FrameHeader::parse(bytes, 0, None).expect("sound");
-                let packing = header.packing.expect("packed");
-                let sizes = [0, 1, 2].map(|i| (i64::from(packing.max[i]) - i64::from(packing.min[i]) + 1) as u64);
-                let n_atoms = header.n_atoms as usize;
-                let every_seventh: Vec<u32> = (0..header.n_atoms).step_by(7).collect();
-                for selected in [None, Some(&every_seventh[..])] {
-                    for cut in [packing.n_bytes as usize, 40] {
-                        let job = Job {
-                            packing,
-                            full: FullCoordinate::new(sizes).expect("sound"),
-                            n_atoms,
-                            data: &bytes[header.len()..][..cut],
-                            selected,
-                            length: 10.0,
-                        };
-                        let n_places = selected.map_or(n_atoms, <[u32]>::len);
-                        let mut places = [vec![[0.0; 3]; n_places], vec![[0.0; 3]; n_places]];
-                        let [plain, fast] = &mut places;
-                        let expected = unpack(&job, plain, Cpu::Baseline);
-                        assert_eq!(unpack(&job, fast, Cpu::detect()), expected);
-                        assert_eq!(expected.0, if cut == 40 { Stop::Short } else { Stop::Done });
-                        let [plain, fast] =
-                            places.map(|p| p.into_flattened().into_iter().map(f32::to_bits).collect::<Vec<_>>());
-                        assert_eq!(plain, fast);
-                    }
-                }
-                bytes = &bytes[header.frame_len() as usize..];
-            }
-        }
-    }
-}
+mod tests;

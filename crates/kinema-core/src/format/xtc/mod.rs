@@ -2,6 +2,8 @@
 //!
 //! It reads; it does not write. Values are those of the reference implementation (libxdrf) bit for bit.
 
+mod batch;
+mod checkpoints;
 mod coordinates;
 mod header;
 mod radix;
@@ -10,6 +12,7 @@ mod scan;
 
 use std::sync::Arc;
 
+use self::checkpoints::{Run, SegmentPart};
 use self::coordinates::{Cpu, Job, Stop, UnpackState};
 use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
@@ -136,8 +139,16 @@ impl Decoder for XtcDecoder {
         }
     }
 
+    fn atom_checkpoints(&self, bytes: &[u8], every: u32, words: &mut [u64]) -> Option<u32> {
+        Some(checkpoints::find(bytes, self.header.n_atoms, every, words))
+    }
+
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
-        segments.reserve(wanted.len());
+        let runs = match index {
+            Index::Table(TableIndex { atom_checkpoints: Some(known), .. }) => checkpoints::runs(known, request),
+            _ => None,
+        };
+        segments.reserve(wanted.len() * runs.as_ref().map_or(1, |runs| runs.len() + 1));
         for (i, one) in wanted.iter().enumerate() {
             if one.frame >= index.n_frames() {
                 let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
@@ -145,6 +156,11 @@ impl Decoder for XtcDecoder {
             }
             let whole = index.extent(one.frame);
             let i = u32::try_from(i).map_err(|_| Error::new(ErrorKind::Internal, "too many frames in one block"))?;
+            if let Some(runs) = &runs
+                && runs.segments(one.frame, i, whole, segments).map_err(|e| e.at_frame(one.frame).in_format(NAME))?
+            {
+                continue;
+            }
             segments.push(Segment {
                 wanted: i..i.saturating_add(1),
                 atoms: 0..self.header.n_atoms,
@@ -168,8 +184,20 @@ impl Decoder for XtcDecoder {
         let Some(&one) = wanted.get(segment.wanted.start as usize) else {
             return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
         };
-        self.frame(segment, bytes, one.row as usize, request, out, scratch)
-            .map_err(|error| error.at_frame(one.frame).in_format(NAME))
+        let row = one.row as usize;
+        let decoded = match checkpoints::part(segment) {
+            SegmentPart::Frame => self.frame(segment, None, bytes, row, request, out, &mut scratch.floats),
+            SegmentPart::Head(tag) => {
+                scratch.header.0 = segment.whole.offset;
+                scratch.header.1.clear();
+                scratch.header.1.extend_from_slice(bytes.get(..LONGEST_HEADER.min(bytes.len())).unwrap_or_default());
+                self.frame(segment, Some(tag), bytes, row, request, out, &mut scratch.floats)
+            }
+            SegmentPart::Run(run) => {
+                self.run(segment, run, &scratch.header, bytes, row, request, out, &mut scratch.floats)
+            }
+        };
+        decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
     }
 }
 
@@ -192,14 +220,16 @@ impl XtcDecoder {
         whole.min(guess.next_multiple_of(256))
     }
 
+    /// A whole frame, or with a `tag` the header and first atoms of a frame in several segments.
     fn frame(
         &self,
         segment: &Segment,
+        tag: Option<u32>,
         bytes: &[u8],
         row: usize,
         request: &Request,
         out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
+        room: &mut Vec<f32>,
     ) -> Result<Decoded> {
         let start = segment.whole.offset;
         let header = match FrameHeader::parse(bytes, start, Some(self.header.n_atoms)) {
@@ -216,8 +246,11 @@ impl XtcDecoder {
         if let Some(packing) = header.packing {
             packing.check(start)?;
         }
+        if let Some(tag) = tag {
+            checkpoints::check_tag(tag, &header, bytes, start)?;
+        }
         if request.fields.contains(Fields::POSITIONS) {
-            let decoded = self.positions(segment, &header, bytes, row, request, out, &mut scratch.floats)?;
+            let decoded = self.positions(segment, &header, bytes, row, request, out, room)?;
             if decoded != Decoded::Done {
                 return Ok(decoded);
             }
@@ -243,27 +276,95 @@ impl XtcDecoder {
         out: &mut BlockMut<'_>,
         room: &mut Vec<f32>,
     ) -> Result<Decoded> {
-        let len = out.n_selected * 3;
-        if request.atoms.len() != out.n_selected || request.atoms.n_atoms() != self.header.n_atoms {
+        let body = bytes.get(header.len()..).unwrap_or_default();
+        let Some(packing) = header.packing else {
+            return self.fill(segment, request, out, row, room, |_, length, places| {
+                Ok(plain(body, request, length, places).unwrap_or(Decoded::NeedsPrefix(segment.whole.len)))
+            });
+        };
+        let first = segment.whole.offset.saturating_add(header.len() as u64);
+        let start = UnpackState::first(&packing);
+        self.fill(segment, request, out, row, room, |selected, length, places| {
+            let stream = Stream { data: body, first, at: 0, start };
+            match unpack(header, packing, stream, selected, length, places)? {
+                None => Ok(Decoded::Done),
+                Some(short) => {
+                    let last = last_of(selected, request);
+                    Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &short, last)))
+                }
+            }
+        })
+    }
+
+    /// The atoms behind a checkpoint, of the frame whose header was decoded last.
+    #[expect(clippy::too_many_arguments, reason = "those of `decode` and what it has found out")]
+    fn run(
+        &self,
+        segment: &Segment,
+        run: Run,
+        (start, header_bytes): &(u64, Vec<u8>),
+        bytes: &[u8],
+        row: usize,
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        room: &mut Vec<f32>,
+    ) -> Result<Decoded> {
+        let header = match FrameHeader::parse(header_bytes, *start, Some(self.header.n_atoms)) {
+            Ok(header) if start.saturating_add(header.frame_len()) == segment.whole.end() => header,
+            _ => return Err(Error::new(ErrorKind::Internal, "the segments of a frame are not given in their order")),
+        };
+        let first = start.saturating_add(header.len() as u64);
+        let (Some(packing), Some(at)) = (header.packing, segment.whole.offset.checked_sub(first)) else {
+            return Err(checkpoints::foreign(segment.whole.offset));
+        };
+        if bytes.len() < checkpoints::CHECKED_BYTES && (bytes.len() as u64) < segment.whole.len {
+            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+        }
+        let state = run.state(segment, *start, bytes)?;
+        self.fill(segment, request, out, row, room, |selected, length, places| {
+            let stream = Stream { data: bytes, first: segment.whole.offset, at, start: state };
+            match unpack(&header, packing, stream, selected, length, places)? {
+                None => Ok(Decoded::Done),
+                Some(_) => Ok(Decoded::NeedsPrefix(segment.whole.len)),
+            }
+        })
+    }
+
+    /// Has `decode` fill the places of the selected atoms that the segment holds (`None`: all), with their factor.
+    fn fill(
+        &self,
+        segment: &Segment,
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        row: usize,
+        room: &mut Vec<f32>,
+        decode: impl FnOnce(Option<&[u32]>, f32, &mut [[f32; 3]]) -> Result<Decoded>,
+    ) -> Result<Decoded> {
+        let n_selected = request.atoms.len();
+        if n_selected != out.n_selected || request.atoms.n_atoms() != self.header.n_atoms {
             return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));
         }
-        let body = bytes.get(header.len()..).unwrap_or_default();
-        let decode = |factor: f32, places: &mut [f32]| {
-            let places = places.as_chunks_mut::<3>().0;
-            match header.packing {
-                None => Ok(plain(body, request, factor, places).unwrap_or(Decoded::NeedsPrefix(segment.whole.len))),
-                Some(packing) => packed(segment, header, packing, body, request, factor, places),
+        let (selected, atoms) = match request.atoms.indices() {
+            Some(indices) if segment.part != 0 => {
+                let from = indices.partition_point(|&atom| atom < segment.atoms.start);
+                let to = indices.partition_point(|&atom| atom < segment.atoms.end).max(from);
+                (indices.get(from..to), from..to)
             }
+            indices => (indices, 0..n_selected),
         };
-        let factor = request.scales.length;
+        let (factor, len) = (request.scales.length, 3 * n_selected);
         match &mut out.vectors[0] {
             VectorsMut::Absent => Ok(Decoded::Done),
-            VectorsMut::F32(rows) if f64::from(factor as f32) == factor => decode(factor as f32, rows.row(row, len)?),
+            VectorsMut::F32(rows) if f64::from(factor as f32) == factor => {
+                let places = rows.row(row, len)?.as_chunks_mut::<3>().0;
+                decode(selected, factor as f32, &mut places[atoms])
+            }
             // a factor that float32 does not hold, or float64 wanted: in the file's unit first
             vectors => {
-                room.resize(len, 0.0);
-                let decoded = decode(1.0, room)?;
-                vectors.put(row, factor, room.as_chunks::<3>().0)?;
+                room.resize(3 * atoms.len(), 0.0);
+                let places = room.as_chunks_mut::<3>().0;
+                let decoded = decode(selected, 1.0, places)?;
+                vectors.put(row, atoms.start, factor, places)?;
                 Ok(decoded)
             }
         }
@@ -278,34 +379,45 @@ fn plain(body: &[u8], request: &Request, length: f32, places: &mut [[f32; 3]]) -
     Some(Decoded::Done)
 }
 
-fn packed(
-    segment: &Segment,
+/// Some of the compressed coordinates of a frame.
+struct Stream<'a> {
+    /// Bytes from the first wanted one on, perhaps not all.
+    data: &'a [u8],
+    /// The byte of the file at which they start.
+    first: u64,
+    /// The byte of the compressed coordinates at which they start.
+    at: u64,
+    /// The group to start at.
+    start: UnpackState,
+}
+
+/// Unpacks the selected atoms; where the given bytes end before them, how far it came.
+fn unpack(
     header: &FrameHeader,
     packing: Packing,
-    body: &[u8],
-    request: &Request,
+    stream: Stream<'_>,
+    selected: Option<&[u32]>,
     length: f32,
     places: &mut [[f32; 3]],
-) -> Result<Decoded> {
-    let start = segment.whole.offset;
+) -> Result<Option<UnpackState>> {
+    let Stream { data, first, at, start } = stream;
     let full = full_coordinate(packing).ok_or_else(|| {
         let what = format!(
             "wrong range of the coordinates, expected below 2^32, found {:?} to {:?}",
             packing.min, packing.max
         );
-        Error::new(ErrorKind::Corrupt, what).at_byte(start.saturating_add(60))
+        Error::new(ErrorKind::Corrupt, what).at_byte(first.saturating_sub(at + header.len() as u64).saturating_add(60))
     })?;
-    let whole = usize::try_from(packing.n_bytes).unwrap_or(usize::MAX);
-    let data = body.get(..whole).unwrap_or(body);
-    let job = Job { packing, full, n_atoms: header.n_atoms as usize, data, selected: request.atoms.indices(), length };
+    let whole = packing.n_bytes.saturating_sub(at);
+    let data = usize::try_from(whole).ok().and_then(|whole| data.get(..whole)).unwrap_or(data);
+    let n_atoms = header.n_atoms as usize;
+    let job = Job { packing, full, n_atoms, data, start, selected, length };
     let (stop, state) = coordinates::unpack(&job, places, Cpu::detect());
-    if stop == Stop::Short && data.len() < whole {
-        return Ok(Decoded::NeedsPrefix(longer_prefix(segment, header, body.len(), &state, request)));
+    if stop == Stop::Short && (data.len() as u64) < whole {
+        return Ok(Some(state));
     }
-    // a group that was stepped over may have ended behind the stream
-    let at = start.saturating_add(header.len() as u64).saturating_add((state.bit / 8).min(packing.n_bytes));
     match stop {
-        Stop::Done => Ok(Decoded::Done),
+        Stop::Done => Ok(None),
         Stop::Short => {
             Err(Error::corrupt("the compressed coordinates end early", format!("{} atoms", header.n_atoms), state.atom))
         }
@@ -314,7 +426,8 @@ fn packed(
         }
         Stop::NoSuchSmall(place) => Err(Error::corrupt("wrong width of small differences", "9 to 72", place)),
     }
-    .map_err(|error| error.at_byte(at))
+    // a group that was stepped over may have ended behind the stream
+    .map_err(|error| error.at_byte(first.saturating_add((state.bit / 8).min(whole))))
 }
 
 fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {
@@ -327,15 +440,21 @@ fn stream_bytes(header: &FrameHeader, offset: u64, stream: &[u8]) -> Option<u64>
     let packing = header.packing.filter(|packing| packing.check(offset).is_ok())?;
     let n_atoms = header.n_atoms as usize;
     let full = full_coordinate(packing)?;
-    let job = Job { packing, full, n_atoms, data: stream, selected: None, length: 1.0 };
+    let start = UnpackState::first(&packing);
+    let job = Job { packing, full, n_atoms, data: stream, start, selected: None, length: 1.0 };
     let (stop, state) = coordinates::unpack(&job, &mut vec![[0.0; 3]; n_atoms], Cpu::detect());
     (stop == Stop::Done).then(|| state.bit.div_ceil(8))
 }
 
+/// The last atom wanted of a segment.
+fn last_of(selected: Option<&[u32]>, request: &Request) -> Option<u32> {
+    selected.map_or(request.atoms.last(), |selected| selected.last().copied())
+}
+
 /// How many bytes of the frame to ask for after the `given` bytes of its bit stream gave out at `state`.
-fn longer_prefix(segment: &Segment, header: &FrameHeader, given: usize, state: &UnpackState, request: &Request) -> u64 {
+fn longer_prefix(segment: &Segment, header: &FrameHeader, given: usize, state: &UnpackState, last: Option<u32>) -> u64 {
     let given = given as u64;
-    let atoms = request.atoms.last().map_or(0, |last| u128::from(last) + 1);
+    let atoms = last.map_or(0, |last| u128::from(last) + 1);
     let ended = state.atom.max(1) as u128;
     let needs = u128::from(state.bit / 8) * atoms / ended * 9 / 8;
     // at least a quarter more each time, so that few rounds suffice whatever the guess

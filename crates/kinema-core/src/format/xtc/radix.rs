@@ -3,6 +3,8 @@
 //! The numbers are stored lowest byte first inside a bit stream that runs from the most significant bit, so a
 //! number of `n` bits is `n / 8` whole bytes, then the `n % 8` highest bits.
 
+use std::array::from_fn;
+
 /// Radices of small differences, `MAGIC_INTS[i] = 2^(i/3)` roughly; constants of the format (GROMACS, libxdrf).
 ///
 /// The first nine are never used.
@@ -112,6 +114,101 @@ impl Narrow {
     }
 }
 
+/// Widest number that [`Radices`] takes apart: exact in double precision with two bits to spare.
+const RADICES_BITS: u32 = 50;
+
+/// Three integers packed as one number of at most 50 bits, for many numbers at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Radices {
+    pub bits: u32,
+    /// Half the radix of a difference.
+    pub half: i32,
+    whole: u32,
+    whole_mask: u64,
+    rest_mask: u64,
+    last: u32,
+    middle: u32,
+    by_last: Quotient,
+    by_both: Quotient,
+}
+
+/// Division of integers below 2^50 by a fixed divisor `d`, in double precision.
+///
+/// `v / d` is rounded down by rounding `(v + 1/2) / d - 1/2` to the nearest integer: it lies at least `1 / 2d` away from
+/// half-integers, while the product differs from it by less than `v / d * 2^-51 <= 1 / 2d`.
+#[derive(Debug, Clone, Copy)]
+struct Quotient {
+    inverse: f64,
+    shift: f64,
+}
+
+/// 1.5 * 2^52: the sum with a small number has the nearest integer in its low bits.
+const ROUNDS: f64 = 6_755_399_441_055_744.0;
+/// 2^52, whose low bits are those of an integer that is added.
+const HOLDS: f64 = 4_503_599_627_370_496.0;
+
+impl Quotient {
+    const fn new(divisor: u64) -> Self {
+        Self { inverse: 1.0 / divisor as f64, shift: 0.5 - divisor as f64 * 0.5 }
+    }
+
+    /// The low 32 bits of the quotient.
+    #[inline(always)]
+    fn of(self, dividend: f64) -> u32 {
+        ((dividend + self.shift) * self.inverse + ROUNDS).to_bits() as u32
+    }
+}
+
+impl Radices {
+    const fn new(bits: u32, middle: u64, last: u64) -> Self {
+        let whole = bits & !7;
+        Self {
+            bits,
+            half: (last / 2) as i32,
+            whole,
+            whole_mask: (1 << whole) - 1,
+            rest_mask: (1 << (bits & 7)) - 1,
+            last: last as u32,
+            middle: middle as u32,
+            by_last: Quotient::new(last),
+            by_both: Quotient::new(last * middle),
+        }
+    }
+
+    /// The place of the table of differences; `None` for one that is too wide, or not there.
+    #[inline(always)]
+    pub fn small(place: i32) -> Option<&'static Self> {
+        SMALL_RADICES.get((place as u32).wrapping_sub(FIRST_SMALL as u32) as usize)
+    }
+
+    /// The integers of eight numbers, whose bits are given topmost first, plus `offset`.
+    #[inline(always)]
+    pub fn take_apart(&self, tops: &[u64; 8], offset: [i32; 3]) -> [[i32; 8]; 3] {
+        let shift = 64 - self.bits;
+        let rest = tops.map(|top| ((top >> shift) & self.rest_mask) << self.whole);
+        let values = from_fn(|i| (tops[i].swap_bytes() & self.whole_mask) | rest[i]);
+        let numbers = values.map(|value: u64| f64::from_bits(value | HOLDS.to_bits()) - HOLDS);
+        let upper = numbers.map(|number| self.by_last.of(number));
+        let first = numbers.map(|number| self.by_both.of(number));
+        let second: [u32; 8] = from_fn(|i| upper[i].wrapping_sub(first[i].wrapping_mul(self.middle)));
+        let third: [u32; 8] = from_fn(|i| (values[i] as u32).wrapping_sub(upper[i].wrapping_mul(self.last)));
+        let placed = |values: [u32; 8], offset: i32| values.map(|value| (value as i32).wrapping_add(offset));
+        [placed(first, offset[0]), placed(second, offset[1]), placed(third, offset[2])]
+    }
+}
+
+/// Differences of the places 9..=50.
+static SMALL_RADICES: [Radices; RADICES_BITS as usize - FIRST_SMALL + 1] = {
+    let mut all = [Radices::new(9, 8, 8); RADICES_BITS as usize - FIRST_SMALL + 1];
+    let mut i = 0;
+    while i < all.len() {
+        let radix = MAGIC_INTS[i + FIRST_SMALL] as u64;
+        all[i] = Radices::new((i + FIRST_SMALL) as u32, radix, radix);
+        i += 1;
+    }
+    all
+};
+
 /// Three integers packed as one number of at most 72 bits; slow, for boxes of more than 200 nm and the like.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wide {
@@ -138,6 +235,10 @@ pub(super) trait Full: Copy {
     fn bits(&self) -> u64;
     /// The integers from bit `at`, counted from the frame's smallest.
     fn read(&self, data: &[u8], at: u64) -> Option<[i32; 3]>;
+    /// To take many of them apart at once, where they are not too wide for it.
+    fn radices(&self) -> Option<Radices> {
+        None
+    }
 }
 
 impl Full for Narrow {
@@ -148,6 +249,10 @@ impl Full for Narrow {
     #[inline(always)]
     fn read(&self, data: &[u8], at: u64) -> Option<[i32; 3]> {
         Narrow::read(self, data, at)
+    }
+    #[inline(always)]
+    fn radices(&self) -> Option<Radices> {
+        (self.bits <= RADICES_BITS).then(|| Radices::new(self.bits, self.middle, self.last))
     }
 }
 
@@ -301,6 +406,46 @@ mod tests {
         }
         assert_eq!(load(&data, 56 * 8 + 8), None);
         assert_eq!(load(&data, u64::MAX), None);
+    }
+
+    #[test]
+    fn numbers_are_taken_apart_at_once_as_one_by_one() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for bits in 1..=RADICES_BITS {
+            let mut pairs = vec![(1, 1), (1, 3), (7, 8), (8191, 513), (0xff_ffff, 0xff_fffe)];
+            pairs.extend((0..40).map(|_| (1 + (random() >> 40), 1 + (random() >> 40))));
+            for (middle, last) in pairs {
+                let (narrow, radices) = (Narrow::new(bits, middle, last), Radices::new(bits, middle, last));
+                for _ in 0..50 {
+                    // anything, and numbers beside multiples of the divisors, as they lie in the stream
+                    let divisor = if random() & 1 == 0 { last } else { last * middle };
+                    let near = ((random() >> (64 - bits)) / divisor * divisor).wrapping_sub(random() & 1);
+                    let bytes = near & ((1 << (bits & !7)) - 1);
+                    let near = bytes.swap_bytes() | ((near >> (bits & !7)) << (64 - bits));
+                    let tops: [u64; 8] = from_fn(|i| if i % 2 == 0 { random() } else { near });
+                    let found = radices.take_apart(&tops, [5, 0, -7]);
+                    for (i, top) in tops.into_iter().enumerate() {
+                        let data = [top.to_be_bytes(), [0; 8]].concat();
+                        let [first, second, third] = narrow.read(&data, 0).expect("there are bytes");
+                        let expected = [first.wrapping_add(5), second, third.wrapping_sub(7)];
+                        assert_eq!(found.map(|of_axis| of_axis[i]), expected, "{bits} bits, {middle}, {last}");
+                    }
+                }
+            }
+        }
+        for place in -2..80 {
+            let usable = (FIRST_SMALL as i32..=RADICES_BITS as i32).contains(&place);
+            assert_eq!(Radices::small(place).is_some(), usable);
+            if let (Some(radices), Some((_, half))) = (Radices::small(place), Small::at(place)) {
+                assert_eq!((radices.bits, radices.half), (place as u32, half));
+            }
+        }
     }
 
     #[test]
