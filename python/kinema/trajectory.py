@@ -315,7 +315,7 @@ class Trajectory:
 
         XTC files that are opened afterwards start decoding there, so that atoms at the end of a large system are read
         without what is before them; a checkpoint takes 8 bytes. Returns path, number of checkpoints and note for each
-        file, None for one that has no use for them. ArgumentError where `index` is "memory".
+        file, None for one that has no use for them. ArgumentError where the trajectory was opened with stored=False.
         """
         self.scan(workers=workers)
         total = sum(part.size for part in self.parts)

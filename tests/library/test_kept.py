@@ -64,6 +64,22 @@ class TestIndexOfTheCacheFolder(TestIndex):
         monkeypatch.setattr(opening, "write_index", write_elsewhere)
 
 
+class TestAtomCheckpoints(KeeperTests):
+    """Places within frames at which decoding can start: used of this very file, or not at all."""
+
+    knows_copies = False
+
+    def make(self, folder: Path) -> Path:
+        write_xtc(folder / "a.xtc", random_walk(N_FRAMES // 8, 8 * N_ATOMS))
+        return folder / "a.xtc"
+
+    def keep(self, path: Path) -> None:
+        kn.open(path).store_atom_checkpoints()
+
+    def is_known(self, path: Path) -> bool:
+        return kn.open(path).parts[0].atom_checkpoints is not None
+
+
 class TestCheckpoint(KeeperTests):
     """A finished run is taken as it is, or refused."""
 
