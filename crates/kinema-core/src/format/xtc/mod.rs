@@ -184,21 +184,30 @@ impl Decoder for XtcDecoder {
         let Some(&one) = wanted.get(segment.wanted.start as usize) else {
             return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
         };
-        let row = one.row as usize;
+        let Scratch { floats, header, .. } = scratch;
+        let mut target = Target { segment, request, row: one.row as usize, out, room: floats };
         let decoded = match checkpoints::part(segment) {
-            SegmentPart::Frame => self.frame(segment, None, bytes, row, request, out, &mut scratch.floats),
+            SegmentPart::Frame => self.frame(None, bytes, &mut target),
             SegmentPart::Head(tag) => {
-                scratch.header.0 = segment.whole.offset;
-                scratch.header.1.clear();
-                scratch.header.1.extend_from_slice(bytes.get(..LONGEST_HEADER.min(bytes.len())).unwrap_or_default());
-                self.frame(segment, Some(tag), bytes, row, request, out, &mut scratch.floats)
+                header.0 = segment.whole.offset;
+                header.1.clear();
+                header.1.extend_from_slice(bytes.get(..LONGEST_HEADER.min(bytes.len())).unwrap_or_default());
+                self.frame(Some(tag), bytes, &mut target)
             }
-            SegmentPart::Run(run) => {
-                self.run(segment, run, &scratch.header, bytes, row, request, out, &mut scratch.floats)
-            }
+            SegmentPart::Run(run) => self.run(run, header, bytes, &mut target),
         };
         decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
     }
+}
+
+/// Where a segment goes.
+struct Target<'t, 'o> {
+    segment: &'t Segment,
+    request: &'t Request,
+    row: usize,
+    out: &'t mut BlockMut<'o>,
+    /// For a row in the file's unit.
+    room: &'t mut Vec<f32>,
 }
 
 impl XtcDecoder {
@@ -221,16 +230,8 @@ impl XtcDecoder {
     }
 
     /// A whole frame, or with a `tag` the header and first atoms of a frame in several segments.
-    fn frame(
-        &self,
-        segment: &Segment,
-        tag: Option<u32>,
-        bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        room: &mut Vec<f32>,
-    ) -> Result<Decoded> {
+    fn frame(&self, tag: Option<u32>, bytes: &[u8], target: &mut Target<'_, '_>) -> Result<Decoded> {
+        let (segment, request) = (target.segment, target.request);
         let start = segment.whole.offset;
         let header = match FrameHeader::parse(bytes, start, Some(self.header.n_atoms)) {
             Ok(header) => header,
@@ -250,13 +251,13 @@ impl XtcDecoder {
             checkpoints::check_tag(tag, &header, bytes, start)?;
         }
         if request.fields.contains(Fields::POSITIONS) {
-            let decoded = self.positions(segment, &header, bytes, row, request, out, room)?;
+            let decoded = self.positions(&header, bytes, target)?;
             if decoded != Decoded::Done {
                 return Ok(decoded);
             }
         }
         let cell = header.cell.map(|vector| vector.map(|value| f64::scaled_f32(value, request.scales.length)));
-        *out.stamp(row)? = Stamp {
+        *target.out.stamp(target.row)? = Stamp {
             cell,
             step: i64::from(header.step),
             time: f64::from(header.time) * request.scales.time,
@@ -265,26 +266,17 @@ impl XtcDecoder {
         Ok(Decoded::Done)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a step of `frame`, which has them all")]
-    fn positions(
-        &self,
-        segment: &Segment,
-        header: &FrameHeader,
-        bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        room: &mut Vec<f32>,
-    ) -> Result<Decoded> {
+    fn positions(&self, header: &FrameHeader, bytes: &[u8], target: &mut Target<'_, '_>) -> Result<Decoded> {
+        let (segment, request) = (target.segment, target.request);
         let body = bytes.get(header.len()..).unwrap_or_default();
         let Some(packing) = header.packing else {
-            return self.fill(segment, request, out, row, room, |_, length, places| {
+            return self.fill(target, |_, length, places| {
                 Ok(plain(body, request, length, places).unwrap_or(Decoded::NeedsPrefix(segment.whole.len)))
             });
         };
         let first = segment.whole.offset.saturating_add(header.len() as u64);
         let start = UnpackState::first(&packing);
-        self.fill(segment, request, out, row, room, |selected, length, places| {
+        self.fill(target, |selected, length, places| {
             let stream = Stream { data: body, first, at: 0, start };
             match unpack(header, packing, stream, selected, length, places)? {
                 None => Ok(Decoded::Done),
@@ -297,18 +289,14 @@ impl XtcDecoder {
     }
 
     /// The atoms behind a checkpoint, of the frame whose header was decoded last.
-    #[expect(clippy::too_many_arguments, reason = "those of `decode` and what it has found out")]
     fn run(
         &self,
-        segment: &Segment,
         run: Run,
         (start, header_bytes): &(u64, Vec<u8>),
         bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        room: &mut Vec<f32>,
+        target: &mut Target<'_, '_>,
     ) -> Result<Decoded> {
+        let segment = target.segment;
         let header = match FrameHeader::parse(header_bytes, *start, Some(self.header.n_atoms)) {
             Ok(header) if start.saturating_add(header.frame_len()) == segment.whole.end() => header,
             _ => return Err(Error::new(ErrorKind::Internal, "the segments of a frame are not given in their order")),
@@ -321,7 +309,7 @@ impl XtcDecoder {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
         }
         let state = run.state(segment, *start, bytes)?;
-        self.fill(segment, request, out, row, room, |selected, length, places| {
+        self.fill(target, |selected, length, places| {
             let stream = Stream { data: bytes, first: segment.whole.offset, at, start: state };
             match unpack(&header, packing, stream, selected, length, places)? {
                 None => Ok(Decoded::Done),
@@ -333,11 +321,7 @@ impl XtcDecoder {
     /// Has `decode` fill the places of the selected atoms that the segment holds (`None`: all), with their factor.
     fn fill(
         &self,
-        segment: &Segment,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        row: usize,
-        room: &mut Vec<f32>,
+        Target { segment, request, row, out, room }: &mut Target<'_, '_>,
         decode: impl FnOnce(Option<&[u32]>, f32, &mut [[f32; 3]]) -> Result<Decoded>,
     ) -> Result<Decoded> {
         let n_selected = request.atoms.len();
@@ -356,7 +340,7 @@ impl XtcDecoder {
         match &mut out.vectors[0] {
             VectorsMut::Absent => Ok(Decoded::Done),
             VectorsMut::F32(rows) if f64::from(factor as f32) == factor => {
-                let places = rows.row(row, len)?.as_chunks_mut::<3>().0;
+                let places = rows.row(*row, len)?.as_chunks_mut::<3>().0;
                 decode(selected, factor as f32, &mut places[atoms])
             }
             // a factor that float32 does not hold, or float64 wanted: in the file's unit first
@@ -364,7 +348,7 @@ impl XtcDecoder {
                 room.resize(3 * atoms.len(), 0.0);
                 let places = room.as_chunks_mut::<3>().0;
                 let decoded = decode(selected, 1.0, places)?;
-                vectors.put(row, atoms.start, factor, places)?;
+                vectors.put(*row, atoms.start, factor, places)?;
                 Ok(decoded)
             }
         }
