@@ -130,8 +130,15 @@ class FormatTests:
         if len(names) > 1:
             assert made.velocities is not None
             np.testing.assert_array_equal(found["velocities"], made.velocities[chosen][:, columns])
+        assert found["present"].dtype.names == (*names, "cells")
+        assert all(found["present"][name].all() for name in names)
+        assert found["cells"].dtype == np.float64
         if cells:
             np.testing.assert_allclose(found["cells"], made.cells[chosen], rtol=0, atol=1e-3)
+            np.testing.assert_array_equal(found["present"]["cells"], found["cells"].any(axis=(1, 2)))
+        else:
+            assert not found["cells"].any()
+            assert not found["present"]["cells"].any()
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_atoms_are_given_in_the_order_that_was_asked_for(self, tmp_path: Path, dtype: str) -> None:
