@@ -48,7 +48,7 @@ def kinema_plain(path: str, atoms: NDArray[np.int64], frames: int) -> dict[str, 
     """As `kinema`, from an index without atom checkpoints."""
     import kinema as kn
 
-    trajectory = kn.open(path, index="memory")
+    trajectory = kn.open(path, stored=False)
     trajectory.scan()
     analysis = kn.analysis.RMSD(trajectory, select=atoms)
     watch = _Stopwatch()
