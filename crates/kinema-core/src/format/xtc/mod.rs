@@ -35,6 +35,7 @@ static INFO: FormatInfo = FormatInfo {
     description: "GROMACS compressed trajectory (magic 1995 and 2023): positions, cell, step, time",
     reads: true,
     writes: false,
+    encodes: false,
     fields: Fields::POSITIONS.union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "nm",
     time_unit: "ps",
