@@ -1,9 +1,12 @@
 //! GROMACS' XTC: positions compressed to integers of a stated precision, one frame after the other.
 //!
-//! It reads; it does not write. Values are those of the reference implementation (libxdrf) bit for bit.
+//! Values and encoded frames are those of the reference implementation (libxdrf) bit for bit; it writes no file yet.
 
 mod coordinates;
+pub mod encode;
 mod header;
+mod integers;
+mod pack;
 mod radix;
 mod resync;
 mod scan;
