@@ -32,7 +32,7 @@ __all__ = ["Converted", "convert"]
 # frames that are read back and compared
 _COMPARED = 16
 # of values that were multiplied twice, each product rounded to float32
-_ROUNDING = 3 * 2.0**-24
+_ROUNDING = 4 * 2.0**-24
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def convert(
     fields : str or list of str, optional
         "positions" or "velocities"; by default what files of the format usually hold, if the source has it.
     precision : float, optional
-        Of formats that round (XTC): numbers to a nm.
+        Of XTC: numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
     format : str, optional
         "DCD", ...; by default by the suffix of `out`.
     runner : {"threads"}

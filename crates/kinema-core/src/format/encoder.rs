@@ -4,12 +4,18 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields};
+use crate::selection::AtomSelection;
 
 /// What is to be written, as far as it is known before the first byte.
 #[derive(Debug, Clone, Default)]
 pub struct Making {
     /// Number of atoms.
     pub n_atoms: u32,
+    /// Number of atoms of the source.
+    pub source_atoms: u32,
+    /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
+    /// are, [`Encoder::recode`].
+    pub same_format: bool,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,
     /// What all frames of the source have.
@@ -76,6 +82,30 @@ pub struct Marker {
     pub bytes: Vec<u8>,
 }
 
+/// A record of a file of the same format.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Where they are in their file.
+    pub offset: u64,
+    /// Which frame of the file it is.
+    pub frame: u64,
+}
+
+/// Memory that a worker lends to encoders, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    /// Bytes.
+    pub bytes: Vec<u8>,
+    /// A triple of integers for each atom.
+    pub integers: Vec<[i32; 3]>,
+    /// The same in another order.
+    pub ordered: Vec<[i32; 3]>,
+    /// Of XTC frames.
+    pub xtc: super::xtc::encode::EncodeScratch,
+}
+
 /// Makes the bytes of one file. Values are in the format's units ([`super::FormatInfo::scales`]), times in ps.
 pub trait Encoder: Send + Sync {
     /// The vectors that are encoded.
@@ -102,7 +132,27 @@ pub trait Encoder: Send + Sync {
     ///
     /// # Errors
     /// `Unsupported` with the number of the row's frame for values that the format does not hold.
-    fn encode(&self, rows: &BlockView<'_>, first: u64, out: &mut Vec<u8>) -> Result<()>;
+    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()>;
+
+    /// Whether records are made of those of the source instead, where [`Making::same_format`]: nothing is rounded then.
+    fn recodes(&self) -> bool {
+        false
+    }
+
+    /// Appends the record of some atoms of another record; all in their order: the same bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated`, with frame and byte, for bytes that are no whole record of the source.
+    fn recode(
+        &self,
+        record: &Record<'_>,
+        atoms: &AtomSelection,
+        scratch: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let _ = (record, atoms, scratch, out);
+        Err(Error::new(ErrorKind::Internal, "records of this format are made of values"))
+    }
 
     /// What is written when this many records are in the file, and not before: the count in its header.
     fn marker(&self, committed: u64) -> Option<Marker> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::encoder::{Encoder, Making, Marker, Placing};
+pub use self::encoder::{EncodeScratch, Encoder, Making, Marker, Placing, Record};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Encoder, Format, Making, Placing};
+use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
 use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
 use crate::pipeline::arrays::{into_columns, task_end};
 use crate::pipeline::commit::Window;
@@ -17,7 +17,8 @@ use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
-use crate::trajectory::{Scanned, Trajectory, not_scanned};
+use crate::source::Gather;
+use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
 
 /// What is written.
 #[derive(Debug, Clone)]
@@ -69,12 +70,16 @@ pub fn making(
     let parts = || scanned.concatenation.spans.iter().map(|span| &scanned.parts[span.part]);
     let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
+    let info = format.info();
+    let as_it_is = |part: &Part| part.format.info().name == info.name && part.scales == info.scales;
     let some = [0, last / 2, last].map(|position| frames.get(position));
     Ok(Making {
         n_atoms,
+        source_atoms: trajectory.n_atoms(),
+        same_format: parts().all(as_it_is) && scanned.has_stored_times(),
         held: held | cell,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
-        cells: cells(trajectory, &some, format.info().scales)?,
+        cells: cells(trajectory, &some, info.scales)?,
         ..Making::default()
     })
 }
@@ -186,6 +191,17 @@ impl Sizes {
     }
 }
 
+/// What a worker works in.
+#[derive(Default)]
+struct Room {
+    block: Block,
+    /// Selected atoms of a row.
+    selected: Vec<[f32; 3]>,
+    /// Records of the source.
+    gather: Gather,
+    scratch: EncodeScratch,
+}
+
 /// What the workers of a call share.
 struct Call<'a> {
     trajectory: &'a Trajectory,
@@ -211,19 +227,17 @@ impl Call<'_> {
         let atoms = self.request.atoms.clone();
         let units = Units::Of(self.format.info().scales);
         let mut reader = Reader::new(self.trajectory, self.fields, atoms, units)?;
-        let (mut block, mut room, mut bytes) = (Block::default(), Vec::new(), Vec::new());
+        let (mut room, mut bytes) = (Room::default(), Vec::new());
         while let Some((number, positions)) = self.pool.next()? {
             let (first, n_frames) = (positions.start, positions.end - positions.start);
-            self.read(&mut reader, positions, &mut block)?;
-            let mut clock = Instant::now();
-            self.order_atoms(&mut block, &mut room)?;
-            self.check_present(&block, first)?;
-            clear_absent_cells(&mut block);
             bytes.clear();
-            let encoded = self.encoder.encode(&block.view(), first, &mut bytes);
-            encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
+            if self.encoder.recodes() {
+                self.recode(&mut timing, positions, &mut room, &mut bytes)?;
+            } else {
+                self.encode(&mut timing, &mut reader, positions, &mut room, &mut bytes)?;
+            }
+            let mut clock = Instant::now();
             self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            timing.compute += lap(&mut clock);
             match self.encoder.placing() {
                 Placing::Uniform(record) => self.sink.write_at(self.head + first * record, &bytes)?,
                 Placing::Ordered => self.window.add(number, &mut bytes, || self.pool.is_stopped())?,
@@ -233,11 +247,74 @@ impl Call<'_> {
             timing.blocks += 1;
             self.pool.progress.done.fetch_add(n_frames, Ordering::Relaxed);
         }
-        timing.phases = reader.phases;
+        let phases = reader.phases;
+        timing.phases.open += phases.open;
+        timing.phases.io += phases.io;
+        timing.phases.decode += phases.decode;
+        timing.phases.bytes_read += phases.bytes_read;
+        timing.phases.reads += phases.reads;
         timing.wait = begun;
         timing.cpu = thread_cpu_time().saturating_sub(cpu);
         timing.total = self.start.elapsed();
         Ok(timing)
+    }
+
+    /// Appends the records of some frames, made of their values.
+    fn encode(
+        &self,
+        timing: &mut WorkerTiming,
+        reader: &mut Reader<'_>,
+        positions: Range<u64>,
+        room: &mut Room,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let first = positions.start;
+        self.read(reader, positions, &mut room.block)?;
+        let mut clock = Instant::now();
+        self.order_atoms(&mut room.block, &mut room.selected)?;
+        self.check_present(&room.block, first)?;
+        clear_absent_cells(&mut room.block);
+        let encoded = self.encoder.encode(&room.block.view(), first, &mut room.scratch, bytes);
+        encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
+        timing.compute += lap(&mut clock);
+        Ok(())
+    }
+
+    /// Appends the records of some frames, made of those of the source.
+    fn recode(
+        &self,
+        timing: &mut WorkerTiming,
+        positions: Range<u64>,
+        room: &mut Room,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let scanned = self.trajectory.scanned().ok_or_else(not_scanned)?;
+        let located: Vec<(usize, u64)> = positions
+            .map(|position| {
+                let frame = self.request.frames.get(position);
+                let span = scanned.concatenation.span_of(frame);
+                (span.part, span.kept.start + (frame - span.first_frame))
+            })
+            .collect();
+        for run in located.chunk_by(|a, b| a.0 == b.0) {
+            let part = &scanned.parts[run[0].0];
+            let mut clock = Instant::now();
+            let source = self.trajectory.source(run[0].0)?;
+            timing.phases.open += lap(&mut clock);
+            let extent = |&(_, frame): &(usize, u64)| part.index.extent(frame);
+            let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+            room.gather.read(&*source, run.iter().map(extent)).map_err(place)?;
+            timing.phases.io += lap(&mut clock);
+            timing.phases.bytes_read += room.gather.bytes_read;
+            timing.phases.reads += room.gather.reads;
+            for (i, one) in run.iter().enumerate() {
+                let record = Record { bytes: room.gather.bytes(i), offset: extent(one).offset, frame: one.1 };
+                let made = self.encoder.recode(&record, &self.request.atoms, &mut room.scratch, bytes);
+                made.map_err(place)?;
+            }
+            timing.compute += lap(&mut clock);
+        }
+        Ok(())
     }
 
     fn read(&self, reader: &mut Reader<'_>, positions: Range<u64>, block: &mut Block) -> Result<()> {

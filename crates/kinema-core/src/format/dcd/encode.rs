@@ -3,7 +3,7 @@
 use super::cell;
 use super::header::{AKMA_PS, FIRST_RECORD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Encoder, Making, Marker, Placing};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL};
 use crate::index::Spacing;
 
@@ -144,7 +144,7 @@ impl Encoder for DcdEncoder {
         head
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, out: &mut Vec<u8>) -> Result<()> {
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         let width = 3 * rows.n_selected;
         let values = if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions };
         if rows.n_selected != self.n_atoms as usize || values.len() != width * rows.rows() {

@@ -9,7 +9,7 @@ use super::header::{LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, MAX_PLAIN_ATOMS};
 use super::pack::{self, Extent};
 use crate::error::{Error, ErrorKind, Result};
 
-pub use super::integers::{FrameIntegers, decode_integers};
+pub use super::integers::{FrameIntegers, decode_integers, is_whole_frame};
 
 /// Most atoms of a frame of magic 1995; GROMACS writes magic 2023 for more.
 pub const MAX_CLASSIC_ATOMS: usize = 298_261_617;

@@ -40,6 +40,27 @@ pub fn decode_integers(
     frame(bytes, offset, atoms, room, integers).map_err(|error| error.in_format(NAME))
 }
 
+/// Checks the header of the frame `bytes`, which lies at `offset` in its file: that it is a frame of so many atoms and bytes.
+///
+/// # Errors
+/// As [`decode_integers`], but for the coordinates.
+pub fn is_whole_frame(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<()> {
+    let header = whole_header(bytes, offset, n_atoms).map_err(|error| error.in_format(NAME))?;
+    header.packing.map_or(Ok(()), |packing| packing.check(offset)).map_err(|error| error.in_format(NAME))
+}
+
+fn whole_header(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<FrameHeader> {
+    let len = bytes.len() as u64;
+    let header = FrameHeader::parse(bytes, offset, Some(n_atoms)).map_err(|fault| match fault {
+        HeaderFault::Wrong(error) => error,
+        HeaderFault::Short(needs) => ends_early(offset, needs as u64, offset.saturating_add(len)),
+    })?;
+    if header.frame_len() != len {
+        return Err(wrong_frame_len(offset, len, header.frame_len()));
+    }
+    Ok(header)
+}
+
 fn frame(
     bytes: &[u8],
     offset: u64,
@@ -47,14 +68,7 @@ fn frame(
     room: &mut Vec<u8>,
     integers: &mut Vec<[i32; 3]>,
 ) -> Result<FrameIntegers> {
-    let len = bytes.len() as u64;
-    let header = FrameHeader::parse(bytes, offset, Some(atoms.n_atoms())).map_err(|fault| match fault {
-        HeaderFault::Wrong(error) => error,
-        HeaderFault::Short(needs) => ends_early(offset, needs as u64, offset.saturating_add(len)),
-    })?;
-    if header.frame_len() != len {
-        return Err(wrong_frame_len(offset, len, header.frame_len()));
-    }
+    let header = whole_header(bytes, offset, atoms.n_atoms())?;
     if let Some(packing) = header.packing {
         packing.check(offset)?;
         // loads may reach beyond the stream

@@ -8,6 +8,7 @@ mod header;
 mod integers;
 mod pack;
 mod radix;
+mod records;
 mod resync;
 mod scan;
 
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use self::coordinates::{Cpu, Job, Stop, UnpackState};
 use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
-use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use std::ops::Range;
 
 use crate::container::xdr;
@@ -37,8 +39,8 @@ static INFO: FormatInfo = FormatInfo {
     extensions: &["xtc"],
     description: "GROMACS compressed trajectory (magic 1995 and 2023): positions, cell, step, time",
     reads: true,
-    writes: false,
-    encodes: false,
+    writes: true,
+    encodes: true,
     fields: Fields::POSITIONS.union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "nm",
     time_unit: "ps",
@@ -81,6 +83,10 @@ impl Format for Xtc {
             warnings: Vec::new(),
         };
         Ok(Arc::new(XtcDecoder { header }))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(records::XtcEncoder::new(making)?))
     }
 }
 
