@@ -38,7 +38,8 @@ impl<'a> Window<'a> {
     }
 
     /// Adds run `number`, of which `bytes` are taken. It is written now, with those that wait for it; or later by whoever
-    /// adds the one before. Waits where the window is full; `stopped` is asked now and then, and ends that.
+    /// adds the one before. Waits where the window is full; `stopped` is asked now and then, and ends that; it
+    /// must not use the window.
     ///
     /// # Errors
     /// Those of the sink and of `stopped`; after one nothing is written any more.
@@ -84,5 +85,53 @@ impl<'a> Window<'a> {
     /// The byte after the last that is written.
     pub(super) fn end(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, ErrorKind};
+    use crate::sink::{Fault, MemorySink, RecordingSink};
+
+    #[test]
+    fn what_waits_for_a_slow_run_is_bounded() {
+        let sink = MemorySink::new("made");
+        let window = Window::new(&sink, 0, 80);
+        let full = || window.state.lock().unwrap().bytes;
+        std::thread::scope(|scope| {
+            for worker in 0..3_u64 {
+                let window = &window;
+                scope.spawn(move || {
+                    for number in (1 + worker..31).step_by(3) {
+                        window.add(number, &mut vec![number as u8; 40], || Ok(false)).unwrap();
+                    }
+                });
+            }
+            while full() < 80 {
+                std::thread::yield_now();
+            }
+            // the others wait, however long it takes
+            (0..1000).for_each(|_| assert_eq!(full(), 80));
+            assert!(sink.bytes().is_empty());
+            // the run that all wait for is larger than the window
+            window.add(0, &mut vec![0; 100], || Ok(false)).unwrap();
+        });
+        let expected: Vec<u8> = [0; 100].into_iter().chain((1..31_u8).flat_map(|number| [number; 40])).collect();
+        assert!(sink.bytes() == expected);
+        assert_eq!(window.end(), expected.len() as u64);
+        assert_eq!(full(), 0);
+    }
+
+    #[test]
+    fn nothing_is_written_behind_a_failed_write_and_nobody_waits_for_it() {
+        let sink = RecordingSink::failing("made", 1, Fault::NoSpace(3));
+        let window = Window::new(&sink, 0, 10);
+        window.add(0, &mut vec![1; 10], || Ok(false)).unwrap();
+        assert_eq!(window.add(1, &mut vec![2; 10], || Ok(false)).unwrap_err().kind(), ErrorKind::Io);
+        window.add(2, &mut vec![3; 10], || Ok(true)).unwrap();
+        let cancelled = || Err(Error::new(ErrorKind::Cancelled, "stopped by the caller"));
+        assert_eq!(window.add(3, &mut vec![4; 10], cancelled).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(RecordingSink::replayed(&sink.log(), None, 0).unwrap(), [vec![1; 10], vec![2; 3]].concat());
     }
 }

@@ -176,7 +176,9 @@ impl Sizes {
         let each = reading.saturating_add(frame);
         let fit = (memory - window) / each;
         if fit == 0 {
-            let least = if window == 0 { each } else { (each * WINDOW_SHARE).div_ceil(WINDOW_SHARE - 1) };
+            let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
+            let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
+            let least = if window == 0 { each } else { (near - 1..).find(fits).unwrap_or(u64::MAX) };
             let what = "the memory limit is too small for one frame";
             let what = format!("{what}, expected at least {least} bytes, found {memory}");
             return Err(Error::new(ErrorKind::MemoryLimit, what));

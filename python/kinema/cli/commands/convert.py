@@ -51,7 +51,7 @@ def convert(
     command: Command = context.obj
     if opened.skip_damaged:
         raise ArgumentError(
-            "convert does not leave out damaged frames yet; kinema.salvage copies those that can be read"
+            "convert does not leave out damaged frames yet; kinema check --salvage copies those that can be read"
         )
     progress = False if command.quiet else None
     trajectory = kn.open(

@@ -1,11 +1,11 @@
 //! DCD encoder: the layout of CHARMM and NAMD, little-endian, with the cell as lengths and cosines.
 
 use super::cell;
-use super::header::{AKMA_PS, FIRST_RECORD};
+use super::header::FIRST_RECORD;
+use super::times::Times;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL};
-use crate::index::Spacing;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
 const VERSION: i32 = 24;
@@ -20,9 +20,6 @@ const COUNTS: u64 = 8;
 
 /// Records of 4-byte lengths: the largest payload.
 const LONGEST: u64 = i32::MAX as u64;
-
-/// Times that differ by no more than this share are rounded: the time step of the header is a float32.
-const ROUNDING: f64 = 4.0 / (1 << 23) as f64;
 
 /// A cell read back may differ by this share of its longest edge, which is rounding in float64.
 const CELL_ROUNDING: f64 = 1e-12;
@@ -244,138 +241,61 @@ fn near(value: f64) -> Vec<f64> {
     vec![value, below, above, below.next_down(), above.next_up()]
 }
 
-/// Steps and times as the header says them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Times {
-    first: i32,
-    stride: i32,
-    delta: f32,
-    /// Whether steps are those of the source.
-    steps_kept: bool,
-    /// The most by which times differ from those of the source, ps; infinite where not all have one.
-    error: f64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Times {
-    /// Those that are nearest to what the frames have. Steps are kept where times follow from them, as the format has it;
-    /// else times are, where a first step can be chosen that gives them.
-    fn of(steps: &[i64], times: &[f64], losses: &mut Vec<String>) -> Self {
-        let own = evenly_spaced(steps);
-        let known = times.iter().filter(|time| time.is_finite()).count();
-        let (start, end) = (times.first().copied().unwrap_or(0.0), times.last().copied().unwrap_or(0.0));
-        let between = if times.len() > 1 { (end - start) / (times.len() - 1) as f64 } else { 0.0 };
-        let tolerance = ROUNDING * start.abs().max(end.abs());
-        let by_steps = own.map(|(first, stride)| Self::nearest(first, stride, times));
-        let good = |candidate: &Self| known == 0 || candidate.error <= tolerance;
-        let chosen = by_steps.filter(good).or_else(|| {
-            let stride = own.map_or(1, |(_, stride)| stride);
-            let first = (start / between * f64::from(stride)).round();
-            let fits = first.is_finite() && first.abs() <= f64::from(i32::MAX);
-            fits.then(|| Self::nearest(first as i32, stride, times)).filter(good)
-        });
-        let chosen = chosen.or(by_steps).unwrap_or_else(|| Self::nearest(0, 1, times));
-        let chosen = Self { steps_kept: steps.iter().enumerate().all(|(i, &step)| chosen.step(i) == step), ..chosen };
-        chosen.note(steps, times, known, tolerance, losses);
-        chosen
+    fn encoder(cells: Vec<Cell>) -> DcdEncoder {
+        let held = Fields::POSITIONS | Fields::CELL;
+        let times = vec![0.0; cells.len()];
+        DcdEncoder::new(&Making { n_atoms: 1, held, cells, steps: vec![0], times, ..Making::default() }).unwrap()
     }
 
-    /// Those with the time step that is nearest.
-    fn nearest(first: i32, stride: i32, times: &[f64]) -> Self {
-        let none = Self { first, stride, delta: 0.0, steps_kept: false, error: f64::INFINITY };
-        let (Some(&start), Some(&end)) = (times.first(), times.last()) else { return none };
-        let (unit, last) = (f64::from(stride) * AKMA_PS, none.spacing().spacings(times.len() as u64 - 1));
-        // from the distance between frames, and from step 0 to the last frame
-        let mut guesses = vec![end / last / unit];
-        if times.len() > 1 {
-            guesses.push((end - start) / (times.len() - 1) as f64 / unit);
-        } else if end == 0.0 && last == 0.0 {
-            // any time step gives it: one of 1 ps
-            guesses.push(1.0 / unit);
-        }
-        let candidates =
-            guesses.into_iter().map(|delta| delta as f32).filter(|delta| delta.is_finite() && *delta > 0.0);
-        let candidates = candidates.flat_map(|delta| [delta, delta.next_down(), delta.next_up()]);
-        let all = candidates.map(|delta| {
-            let made = Self { delta, ..none };
-            Self { error: made.largest_error(times), ..made }
-        });
-        all.min_by(|a, b| a.error.total_cmp(&b.error)).unwrap_or(none)
-    }
-
-    /// As the reader has it.
-    fn spacing(&self) -> Spacing {
-        let time = f64::from(self.delta) * f64::from(self.stride) * AKMA_PS;
-        let time = Some(time).filter(|time| time.is_finite() && *time > 0.0);
-        Spacing { first_step: i64::from(self.first), steps: i64::from(self.stride), time }
-    }
-
-    fn step(&self, frame: usize) -> i64 {
-        self.spacing().step(frame as u64)
-    }
-
-    fn largest_error(&self, times: &[f64]) -> f64 {
-        let spacing = self.spacing();
-        let error = |(frame, time): (usize, &f64)| match spacing.time(frame as u64) {
-            Some(found) => (found - time).abs(),
-            None => f64::INFINITY,
+    #[test]
+    fn cells_that_a_reader_made_are_kept_to_the_bit() {
+        let mut state = 1_u64;
+        let mut random = |from: f64, to: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            from + (to - from) * (state >> 11) as f64 / (1_u64 << 53) as f64
         };
-        // NaN is none
-        times.iter().enumerate().map(error).fold(0.0, |most, error| if error <= most { most } else { error })
-    }
-
-    fn note(&self, steps: &[i64], times: &[f64], known: usize, tolerance: f64, losses: &mut Vec<String>) {
-        let n_frames = steps.len();
-        if !self.steps_kept {
-            let end = n_frames.saturating_sub(1);
-            losses.push(format!(
-                "steps are not kept, a DCD file has evenly spaced ones from which times follow: {} to {} instead of {} to {}",
-                self.step(0),
-                self.step(end),
-                steps.first().copied().unwrap_or(0),
-                steps.last().copied().unwrap_or(0)
-            ));
+        let mut exact = 0;
+        for _ in 0..1000 {
+            let lengths = [0; 3].map(|_| random(10.0, 200.0));
+            let angles = [0; 3].map(|_| random(60.0, 110.0));
+            let Some(made) = cell::cell([lengths[0], angles[2], lengths[1], angles[1], angles[0], lengths[2]], 24)
+            else {
+                continue;
+            };
+            let numbers = encoder(vec![made]).cell(&made, 0).unwrap();
+            let found = cell::cell(numbers, VERSION).unwrap();
+            assert!(nearly_equal(&found, &made), "{found:?} {made:?}");
+            exact += usize::from(found == made);
         }
-        if known == 0 {
-            return;
-        }
-        let lost = "times are not kept, a DCD file has evenly spaced ones that follow from steps";
-        if self.spacing().time.is_none() {
-            losses.push(format!("{lost}: it will have none"));
-        } else if known < n_frames {
-            losses.push(format!("{lost}: {} of {n_frames} frames have none in the source", times.len() - known));
-        } else if self.error > tolerance {
-            losses.push(format!("{lost}: they differ by up to {} ps", self.error));
-        } else if self.error > 0.0 {
-            let error = self.error;
-            losses.push(format!("times are rounded by up to {error:.2e} ps: the time step of a DCD file is a float32"));
+        // the others differ in the last bit
+        assert!(exact >= 900, "{exact}");
+        for made in [[[50.1, 0.0, 0.0], [0.0, 60.2, 0.0], [0.0, 0.0, 70.3]], NO_CELL] {
+            assert_eq!(cell::cell(encoder(vec![made]).cell(&made, 0).unwrap(), VERSION), Some(made));
         }
     }
 
-    /// Frames must be those of which steps and times were known before.
-    fn check(&self, step: i64, time: f64, frame: u64) -> Result<()> {
-        let spacing = self.spacing();
-        let (own_step, own_time) = (spacing.step(frame), spacing.time(frame));
-        let other_step = self.steps_kept && step != own_step;
-        let other_time = self.error.is_finite() && own_time.is_some_and(|own| (own - time).abs() > self.error);
-        if other_step || other_time {
-            let what = format!(
-                "step and time are others than when the frames were found, expected {own_step} and {} ps, found {step} \
-                 and {time} ps",
-                own_time.unwrap_or(f64::NAN)
-            );
-            return Err(Error::new(ErrorKind::Corrupt, what).at_frame(frame));
-        }
-        Ok(())
+    #[test]
+    fn symmetric_matrices_stay_matrices_and_others_are_turned() {
+        let matrix = [[50.0, 0.5, 0.0], [0.5, 50.0, 0.0], [0.0, 0.0, 50.0]];
+        let made = encoder(vec![matrix, NO_CELL]);
+        assert_eq!((made.cells, made.version()), (CellKind::Matrix, 36));
+        assert_eq!(cell::cell(made.cell(&matrix, 0).unwrap(), 36), Some(matrix));
+        let cuboid = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]];
+        assert_eq!(cell::cell(made.cell(&cuboid, 0).unwrap(), 36), Some(cuboid));
+        let turned = [[0.0, 50.0, 0.0], [-60.0, 0.0, 0.0], [0.0, 0.0, 70.0]];
+        let error = made.cell(&turned, 7).unwrap_err();
+        assert_eq!((error.kind(), error.frame()), (ErrorKind::Unsupported, Some(7)));
+        let made = encoder(vec![turned]);
+        assert!(made.losses()[0].starts_with("cells are turned"));
+        assert_eq!(
+            cell::cell(made.cell(&turned, 0).unwrap(), VERSION),
+            Some([[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]])
+        );
+        let slab = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0; 3]];
+        assert_eq!(encoder(vec![slab]).cell(&slab, 3).unwrap_err().kind(), ErrorKind::Unsupported);
     }
-}
-
-/// First step and stride, where they fit and all steps follow from them.
-fn evenly_spaced(steps: &[i64]) -> Option<(i32, i32)> {
-    let first = i32::try_from(*steps.first()?).ok()?;
-    let stride = match steps {
-        [one, two, ..] => i32::try_from(two.checked_sub(*one)?).ok().filter(|stride| *stride > 0)?,
-        _ => 1,
-    };
-    let spacing = Spacing { first_step: i64::from(first), steps: i64::from(stride), time: None };
-    steps.iter().enumerate().all(|(i, &step)| spacing.step(i as u64) == step).then_some((first, stride))
 }

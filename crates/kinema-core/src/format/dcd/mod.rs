@@ -6,6 +6,7 @@
 mod cell;
 mod encode;
 mod header;
+mod times;
 
 use std::sync::Arc;
 
