@@ -24,6 +24,7 @@ CORE_MODULES: dict[str, set[str]] = {
     "selection": set(),
     "frame": set(),
     "source": set(),
+    "sink": set(),
     "container": {"source"},
     "index": {"source", "container"},
     "format": {"container", "source", "index"},
@@ -31,7 +32,7 @@ CORE_MODULES: dict[str, set[str]] = {
     "clock": set(),
     "trajectory": {"source", "index", "format"},
     "plan": {"format", "index", "reduce", "trajectory"},
-    "pipeline": {"clock", "format", "plan", "reduce", "source", "trajectory"},
+    "pipeline": {"clock", "format", "plan", "reduce", "sink", "source", "trajectory"},
 }
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kinema.selection.topology import Topology
     from kinema.trajectory import Trajectory
     from kinema.writing import tables as output
+    from kinema.writing.convert import Converted, convert
     from kinema.writing.writer import Writer
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Block",
     "CancelledError",
     "CheckReport",
+    "Converted",
     "CorruptFileError",
     "Error",
     "FileAccessError",
@@ -99,6 +101,7 @@ __all__ = [
     "__version__",
     "analysis",
     "check",
+    "convert",
     "errors",
     "formats",
     "frames_between",
@@ -158,6 +161,7 @@ _NAMES = {
     "kinema.selection.time_range": ("frames_between",),
     "kinema.selection.topology": ("Topology",),
     "kinema.trajectory": ("Trajectory",),
+    "kinema.writing.convert": ("Converted", "convert"),
     "kinema.writing.writer": ("Writer",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}

@@ -33,6 +33,7 @@ class FormatInfo(TypedDict):
     description: str
     reads: bool
     writes: bool
+    encodes: bool  # whether `Encoder` makes such files
     fields: list[str]
     length_unit: str
     time_unit: str
@@ -224,6 +225,43 @@ def store_atom_checkpoints(
     """Makes and stores checkpoints of every `every`-th atom of all frames of all files, in the user's cache folder;
     trajectories that are opened later start decoding there. Path, number of checkpoints and note of each file; None for one
     that has no use for them (other formats than XTC, few atoms). Scans if that has not been done. progress: bytes."""
+
+class Written(TypedDict):
+    bytes: int  # of the file
+    workers: int
+    wall: float
+    phases: dict[str, float]  # seconds of all workers: open, io, decode, encode, write, wait
+
+class Encoder:
+    """Frames of a trajectory as a file of a format; cells of three frames are read now."""
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        frames: FrameSelection,
+        format: str,
+        *,
+        steps: NDArray[np.int64],  # one a frame
+        times: NDArray[np.float64],  # ps; nan where there is none
+        atoms: NDArray[np.uint32] | None = None,
+        fields: Sequence[str] | None = None,  # what the format usually holds
+        precision: float | None = None,  # numbers to one unit of length
+    ) -> None: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def fields(self) -> list[str]: ...
+    @property
+    def losses(self) -> list[str]:
+        """What of the source the file will not hold, or not exactly."""
+    @property
+    def largest_rounding(self) -> float:
+        """The most by which vectors are rounded besides to float32, angstrom."""
+
+    def write(
+        self, path: str, name: str, *, workers: int = 0, memory: int = 0, progress: Progress | None = None
+    ) -> Written:
+        """Writes all frames into a file that is there; messages call it `name`."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.

@@ -24,8 +24,10 @@ pub struct Phases {
 pub struct WorkerTiming {
     /// Reading.
     pub phases: Phases,
-    /// Kernels and transforms.
+    /// Kernels and transforms; encoding, where frames are written.
     pub compute: Duration,
+    /// Writing bytes, and waiting until it is their turn.
+    pub write: Duration,
     /// Merging partials, waiting for locks, and idle at the end while others still worked.
     pub wait: Duration,
     /// Wall time from the start of the run to its end.

@@ -1,6 +1,6 @@
 //! Files to frames: the core of Kinema.
 //!
-//! `Source -> Index -> Plan -> pipeline (read, decode, then kernels or arrays)`. No Python, no globals, no printing.
+//! `Source -> Index -> Plan -> pipeline (read, decode, then kernels, arrays or an encoder and a sink)`. No Python, no globals, no printing.
 
 pub mod clock;
 pub mod container;
@@ -13,6 +13,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod reduce;
 pub mod selection;
+pub mod sink;
 pub mod source;
 pub mod trajectory;
 

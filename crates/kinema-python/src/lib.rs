@@ -6,6 +6,7 @@ mod arguments;
 mod atom_checkpoints;
 mod callback;
 mod dcd;
+mod encode;
 mod errors;
 mod h5md;
 mod hdf5;
@@ -38,6 +39,7 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         row.set_item("description", info.description)?;
         row.set_item("reads", info.reads)?;
         row.set_item("writes", info.writes)?;
+        row.set_item("encodes", info.encodes)?;
         row.set_item("fields", info.fields.names())?;
         row.set_item("length_unit", info.length_unit)?;
         row.set_item("time_unit", info.time_unit)?;
@@ -92,6 +94,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
+    module.add_class::<encode::PyEncoder>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

@@ -82,7 +82,7 @@ def run(
         analysis.command = command.typed
         kept = outputs.kept
         analysis.run(
-            **_frames(trajectory, window),
+            **chosen_frames(trajectory, window),
             workers=workers.workers,
             runner=runner,
             memory=workers.memory,
@@ -107,7 +107,7 @@ def run(
     )
 
 
-def _frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
+def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
     """The arguments of `run` that choose frames."""
     by_time = any(value is not None for value in (window.begin, window.end, window.dt))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))

@@ -13,7 +13,8 @@ from kinema.errors import ArgumentError
 
 # in the order of --help; each is a function in a module of its name
 COMMANDS = (
-    "info", "rmsd", "rmsf", "rgyr", "check", "index", "repack", "split", "join", "formats", "demo", "report", "scaling",
+    "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
+    "report", "scaling",
 )  # fmt: skip
 
 

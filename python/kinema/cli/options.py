@@ -132,7 +132,12 @@ FirstTime = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
-Verify = Annotated[bool, typer.Option("--verify/--no-verify", help="H5MD: read back what was written, and compare.")]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify/--no-verify", help="Read back what was written, and compare (not XTC and DCD that are copied)."
+    ),
+]
 ReferenceFrame = Annotated[
     int | None,
     typer.Option("--ref-frame", **numbers.FRAME, help="Frame to superpose on; 0 by default.", show_default=False),

@@ -3,6 +3,7 @@
 //! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
 
 pub mod dcd;
+pub mod encoder;
 pub mod h5md;
 pub mod xtc;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::encoder::{EncodeScratch, Encoder, Making, Marker, Placing, Record};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
@@ -34,6 +36,8 @@ pub struct FormatInfo {
     pub reads: bool,
     /// Whether Kinema writes it.
     pub writes: bool,
+    /// Whether [`Format::encoder`] gives an encoder.
+    pub encodes: bool,
     /// Fields that a file of this format may hold.
     pub fields: Fields,
     /// The file's own unit of length.
@@ -67,6 +71,18 @@ pub trait Format: Send + Sync {
     fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
         let _ = structure;
         self.open(source)
+    }
+
+    /// What makes files of this format.
+    ///
+    /// # Errors
+    /// `Unsupported` where Kinema does not write it here; `InvalidArgument` for what such a file cannot hold.
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        let _ = making;
+        let known = FORMATS.iter().map(|format| format.info()).filter(|info| info.encodes).map(|info| info.name);
+        let known: Vec<&str> = known.collect();
+        let what = format!("files of this format are not made of frames here, expected {}", known.join(" or "));
+        Err(Error::new(ErrorKind::Unsupported, format!("{what}, found {}", self.info().name)))
     }
 }
 
@@ -256,6 +272,11 @@ pub trait Decoder: Send + Sync {
     /// Whether units that the user states are in `scales` already: the structure was read with them (HDF5).
     fn has_stated_units(&self) -> bool {
         false
+    }
+
+    /// Vectors that the file has in numbers that float32 does not hold.
+    fn wide_fields(&self) -> Fields {
+        Fields::NONE
     }
 
     /// The coupling of frames where these fields are requested.

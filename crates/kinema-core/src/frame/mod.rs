@@ -140,4 +140,29 @@ pub struct Scales {
 impl Scales {
     /// The file's own units.
     pub const NATIVE: Self = Self { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 };
+
+    /// Factors to the units that `target` has the factors of, instead of angstrom and ps: exactly 1 where both are equal.
+    #[must_use]
+    pub fn to_units_of(self, target: Self) -> Self {
+        let factor = |own: f64, wanted: f64| if own == wanted { 1.0 } else { own / wanted };
+        Self {
+            length: factor(self.length, target.length),
+            velocity: factor(self.velocity, target.velocity),
+            force: factor(self.force, target.force),
+            time: factor(self.time, target.time),
+        }
+    }
+}
+
+/// Units that vectors, cells and times are read in.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Units {
+    /// Angstrom and ps, and times as the user has stated them.
+    #[default]
+    Public,
+    /// The file's own: values and times bit for bit.
+    Native,
+    /// Those with these factors to angstrom and ps, and times as the user has stated them: values between equal units are
+    /// kept bit for bit.
+    Of(Scales),
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, RowsMut, VectorsMut};
+use crate::frame::{BlockMut, Fields, RowsMut, Units, VectorsMut};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
@@ -93,7 +93,7 @@ pub fn read(
 
 /// The end of a task that begins with frame `first` of a selection and may reach to `most`: where a chunk ends, if one
 /// does so on the way.
-fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Fields, first: usize, most: usize) -> usize {
+pub(super) fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Fields, first: usize, most: usize) -> usize {
     let ends_chunk = |at: &usize| redecoded_frames(scanned, frames, fields, *at as u64) == 0;
     if most as u64 >= frames.len() { most } else { (first + 1..=most).rev().find(ends_chunk).unwrap_or(most) }
 }
@@ -131,7 +131,8 @@ impl Call<'_> {
     fn work(&self) -> Result<WorkerTiming> {
         let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
         let mut timing = WorkerTiming::default();
-        let mut reader = Reader::new(self.trajectory, self.fields, self.request.atoms.clone(), self.request.native)?;
+        let units = if self.request.native { Units::Native } else { Units::Public };
+        let mut reader = Reader::new(self.trajectory, self.fields, self.request.atoms.clone(), units)?;
         let mut frames = Vec::new();
         let mut room = (Vec::new(), Vec::new());
         while let Some(Task { frames: wanted, mut rows }) = self.pool.next()? {
@@ -162,7 +163,7 @@ impl Call<'_> {
 }
 
 /// The atoms at the front of each row, which are those selected in ascending order, to the columns that want them.
-fn into_columns<T: Copy>(
+pub(super) fn into_columns<T: Copy>(
     rows: &mut RowsMut<'_, T>,
     n_rows: usize,
     columns: &[u32],

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::clock::{BlockTiming, RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, Result};
-use crate::frame::{AtomGather, Block, BlockView};
+use crate::frame::{AtomGather, Block, BlockView, Units};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
@@ -153,7 +153,7 @@ impl<'a> Worker<'a> {
         Ok(Self {
             shared,
             number,
-            reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), false)?,
+            reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), Units::Public)?,
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),

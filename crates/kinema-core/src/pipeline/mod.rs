@@ -1,6 +1,8 @@
-//! The pipeline: frames are read, decoded and given to kernels or put into arrays, on the threads of the trajectory.
+//! The pipeline: frames are read, decoded and given to kernels, put into arrays or encoded, on the threads of the trajectory.
 
 pub mod arrays;
+mod commit;
+pub mod encode;
 pub mod kernels;
 mod pool;
 pub mod reader;

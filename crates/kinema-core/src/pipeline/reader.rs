@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::clock::Phases;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Request, Segment, Wanted};
-use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, VectorsMut};
+use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
@@ -19,8 +19,7 @@ pub struct Reader<'a> {
     trajectory: &'a Trajectory,
     scanned: &'a Scanned,
     request: Request,
-    /// The file's own units instead of angstrom and ps.
-    native: bool,
+    units: Units,
     buffers: ReaderBuffers,
     /// What this reader has done so far.
     pub phases: Phases,
@@ -56,7 +55,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` when the trajectory has not been scanned, or a part lacks a field.
-    pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, native: bool) -> Result<Self> {
+    pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         for span in &scanned.concatenation.spans {
             let part = &scanned.parts[span.part];
@@ -75,7 +74,7 @@ impl<'a> Reader<'a> {
             trajectory,
             scanned,
             request: Request { fields, atoms, scales: Scales::NATIVE },
-            native,
+            units,
             buffers: trajectory.threads.take_buffers(),
             phases: Phases::default(),
         })
@@ -113,7 +112,11 @@ impl<'a> Reader<'a> {
         let start = Instant::now();
         let source = self.trajectory.source(number)?;
         self.phases.open += start.elapsed();
-        self.request.scales = if self.native { Scales::NATIVE } else { part.scales };
+        self.request.scales = match self.units {
+            Units::Public => part.scales,
+            Units::Native => Scales::NATIVE,
+            Units::Of(target) => part.scales.to_units_of(target),
+        };
         // frames that share segments are read in one batch, or their segments would be read once for each batch
         let coupled = part.decoder.coupling(self.request.fields).frames > 1;
         let mut rest = run;
@@ -133,7 +136,7 @@ impl<'a> Reader<'a> {
             self.buffers.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
             self.read_batch(part, &*source, out)
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
-            if !self.native && !self.scanned.has_stored_times() {
+            if self.units != Units::Native && !self.scanned.has_stored_times() {
                 for wanted in &self.buffers.wanted {
                     let stamp = out.stamp(wanted.row as usize)?;
                     stamp.time = self.scanned.time_of(number, wanted.frame, stamp.time);
@@ -381,7 +384,7 @@ mod tests {
         let trajectory = Trajectory::open(vec![path], OpenOptions::default()).unwrap();
         trajectory.scan(1, &|_| Ok(())).unwrap();
         let atoms = AtomSelection::all(trajectory.n_atoms());
-        let mut reader = Reader::new(&trajectory, Fields::POSITIONS, atoms, true).unwrap();
+        let mut reader = Reader::new(&trajectory, Fields::POSITIONS, atoms, Units::Native).unwrap();
         let known = &reader.scanned.parts[0];
         let part = Part {
             path: known.path.clone(),

@@ -184,6 +184,11 @@ impl Array {
     pub fn shape(&self) -> [u64; 3] {
         self.shape
     }
+    /// Whether numbers are of a kind that float32 does not hold.
+    pub fn is_wide(&self) -> bool {
+        matches!(self.number.kind, Kind::F64 | Kind::I32 | Kind::I64 | Kind::U32 | Kind::U64)
+    }
+
     /// Path in the file.
     pub fn name(&self) -> &str {
         &self.name

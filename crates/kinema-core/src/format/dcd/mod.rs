@@ -4,13 +4,16 @@
 //! velocities, a fourth dimension (skipped). Facts: CHARMM's `dynio` and the headers that the programs write.
 
 mod cell;
+mod encode;
 mod header;
+mod times;
 
 use std::sync::Arc;
 
 pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
-use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
@@ -22,7 +25,8 @@ static INFO: FormatInfo = FormatInfo {
     extensions: &["dcd", "veldcd"],
     description: "CHARMM, NAMD, X-PLOR, OpenMM and LAMMPS binary trajectory",
     reads: true,
-    writes: false,
+    writes: true,
+    encodes: true,
     fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "angstrom",
     time_unit: "ps (the header's time step is in AKMA units, 0.04888821 ps; where LAMMPS wrote it taken as fs)",
@@ -66,6 +70,10 @@ impl Format for Dcd {
             decoder.fixed = Some(decoder.read_fixed(source)?);
         }
         Ok(Arc::new(decoder))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(encode::DcdEncoder::new(making)?))
     }
 }
 

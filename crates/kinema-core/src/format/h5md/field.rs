@@ -81,6 +81,12 @@ impl Field {
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()
     }
 
+    /// Whether some values are of a kind that float32 does not hold.
+    pub fn is_wide(&self) -> bool {
+        let (Rows::Stored(pieces) | Rows::External(_, pieces)) = &self.rows;
+        pieces.iter().any(|(_, array)| array.is_wide())
+    }
+
     /// Decoded bytes of a frame; 0 for external rows.
     pub fn frame_bytes(&self) -> u64 {
         match &self.rows {

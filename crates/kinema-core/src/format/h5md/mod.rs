@@ -29,6 +29,7 @@ static INFO: FormatInfo = FormatInfo {
     description: "HDF5 trajectories: H5MD of any program, MDTraj's and AMBER's own, a bare data set",
     reads: true,
     writes: true,
+    encodes: false,
     fields: Fields::POSITIONS
         .union(Fields::VELOCITIES)
         .union(Fields::FORCES)
@@ -245,6 +246,12 @@ impl Decoder for H5mdDecoder {
         true
     }
 
+    fn wide_fields(&self) -> Fields {
+        let wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
+        let there = self.vectors.iter().zip(KINDS).filter(|(field, _)| wide(field));
+        there.fold(Fields::NONE, |all, (_, kind)| all | kind)
+    }
+
     fn coupling(&self, fields: Fields) -> FrameCoupling {
         self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
     }
@@ -291,7 +298,7 @@ impl Decoder for H5mdDecoder {
     fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
         let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
         let field = self.vectors.get(number)?.as_ref()?;
-        let factor = if request.scales == Scales::NATIVE { 1.0 } else { field.scale };
+        let factor = self.factor(number as u32, &request.scales);
         field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
     }
 
@@ -307,17 +314,16 @@ impl Decoder for H5mdDecoder {
         if (bytes.len() as u64) < segment.whole.len {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
         }
-        let native = request.scales == Scales::NATIVE;
         match segment.part & ((1 << PART_BITS) - 1) {
-            STAMPS => self.stamps(wanted, request, native, out, scratch)?,
-            CELL => self.cells(segment, bytes, wanted, native, out, scratch)?,
+            STAMPS => self.stamps(wanted, request, out, scratch)?,
+            CELL => self.cells(segment, bytes, wanted, request, out, scratch)?,
             number => {
                 let Some(Some(field)) = self.vectors.get(number as usize) else {
                     return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
                 };
                 let len = 3 * out.n_selected;
                 let (decoded, scratch) = (&mut scratch.bytes, &mut scratch.filters);
-                let factor = if native { 1.0 } else { field.scale };
+                let factor = self.factor(number, &request.scales);
                 let atoms = &request.atoms;
                 let work = Work { segment, bytes, wanted, atoms, factor, decoded, scratch };
                 match &mut out.vectors[number as usize] {
@@ -332,12 +338,26 @@ impl Decoder for H5mdDecoder {
 }
 
 impl H5mdDecoder {
+    /// The factor of a field by its number. Cells are given in the unit of positions, also where those are left as they are.
+    fn factor(&self, number: u32, scales: &Scales) -> f64 {
+        match number {
+            0 => scales.length,
+            1 => scales.velocity,
+            2 => scales.force,
+            _ => match (&self.cell, &self.vectors[0]) {
+                (Some(cell), Some(positions)) if cell.scale == positions.scale => scales.length,
+                (Some(cell), Some(positions)) if scales.length == positions.scale => cell.scale,
+                (Some(cell), Some(positions)) => scales.length * (cell.scale / positions.scale),
+                _ => scales.length,
+            },
+        }
+    }
+
     /// Steps, times, and whatever has no bytes: absent fields, fields that Python reads.
     fn stamps(
         &self,
         wanted: &[Wanted],
         request: &Request,
-        native: bool,
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -345,7 +365,7 @@ impl H5mdDecoder {
             let at = one.frame as usize;
             let step = self.index.steps.as_ref().and_then(|steps| steps.get(at)).copied().unwrap_or(one.frame as i64);
             let time = self.index.times.as_ref().and_then(|times| times.get(at)).copied();
-            let time = time.map_or(f64::NAN, |time| if native { time } else { time * self.time_scale });
+            let time = time.map_or(f64::NAN, |time| time * request.scales.time);
             *out.stamp(one.row as usize)? = Stamp { step, time, ..Stamp::default() };
         }
         for (number, field) in self.present(request.fields) {
@@ -362,7 +382,7 @@ impl H5mdDecoder {
                 }
             }
             if let Rows::External(reader, _) = &field.rows {
-                let factor = if native { 1.0 } else { field.scale };
+                let factor = self.factor(number, &request.scales);
                 let row_request = RowRequest { number, field, wanted, atoms: &request.atoms, factor };
                 self.read_external(&**reader, &row_request, out, &mut scratch.external_io)?;
             }
@@ -375,7 +395,7 @@ impl H5mdDecoder {
         segment: &Segment,
         bytes: &[u8],
         wanted: &[Wanted],
-        native: bool,
+        request: &Request,
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -384,9 +404,7 @@ impl H5mdDecoder {
         };
         let Some(field) = &self.cell else { return Ok(()) };
         let units = pieces.first().map_or(1, |(_, array)| array.shape()[1]) as usize;
-        let relative = |positions: &Field| field.scale / positions.scale;
-        // cells are in the unit of positions where both are left as the file has them
-        let factor = if native { self.vectors[0].as_ref().map_or(1.0, relative) } else { field.scale };
+        let factor = self.factor(CELL, &request.scales);
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
         let dense: Vec<Wanted> = frames.iter().zip(0..).map(|(one, row)| Wanted { frame: one.frame, row }).collect();
         let here = Segment { wanted: 0..dense.len() as u32, ..segment.clone() };

@@ -1,12 +1,16 @@
 //! GROMACS' XTC: positions compressed to integers of a stated precision, one frame after the other.
 //!
-//! It reads; it does not write. Values are those of the reference implementation (libxdrf) bit for bit.
+//! Values and encoded frames are those of the reference implementation (libxdrf) bit for bit; it writes no file yet.
 
 mod batch;
 mod checkpoints;
 mod coordinates;
+pub mod encode;
 mod header;
+mod integers;
+mod pack;
 mod radix;
+mod records;
 mod resync;
 mod scan;
 
@@ -16,7 +20,8 @@ use self::checkpoints::{Run, SegmentPart};
 use self::coordinates::{Cpu, Job, Stop, UnpackState};
 use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
-use super::{Decoded, Decoder, Format, FormatInfo, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use std::ops::Range;
 
 use crate::container::xdr;
@@ -37,7 +42,8 @@ static INFO: FormatInfo = FormatInfo {
     extensions: &["xtc"],
     description: "GROMACS compressed trajectory (magic 1995 and 2023): positions, cell, step, time",
     reads: true,
-    writes: false,
+    writes: true,
+    encodes: true,
     fields: Fields::POSITIONS.union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "nm",
     time_unit: "ps",
@@ -80,6 +86,10 @@ impl Format for Xtc {
             warnings: Vec::new(),
         };
         Ok(Arc::new(XtcDecoder { header }))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(records::XtcEncoder::new(making)?))
     }
 }
 

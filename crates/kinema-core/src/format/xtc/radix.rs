@@ -8,7 +8,7 @@ use std::array::from_fn;
 /// Radices of small differences, `MAGIC_INTS[i] = 2^(i/3)` roughly; constants of the format (GROMACS, libxdrf).
 ///
 /// The first nine are never used.
-const MAGIC_INTS: [u32; 73] = [
+pub(super) const MAGIC_INTS: [u32; 73] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 101, 128, 161, 203, 256, 322, 406, 512, 645,
     812, 1024, 1290, 1625, 2048, 2580, 3250, 4096, 5060, 6501, 8192, 10321, 13003, 16384, 20642, 26007, 32768, 41285,
     52015, 65536, 82570, 104031, 131072, 165140, 208063, 262144, 330280, 416127, 524287, 660561, 832255, 1048576,
@@ -16,7 +16,7 @@ const MAGIC_INTS: [u32; 73] = [
 ];
 
 /// First usable place in the table of radices.
-const FIRST_SMALL: usize = 9;
+pub(super) const FIRST_SMALL: usize = 9;
 
 /// Widest field that a single load delivers whatever its first bit is: 64 - 7.
 pub(super) const LOAD_BITS: u32 = 57;
@@ -41,7 +41,7 @@ fn load_wide(data: &[u8], at: u64) -> Option<u128> {
 }
 
 /// Number of bits that hold 0..=size: the format counts the size itself, not the highest value.
-fn bits_of(size: u128) -> u32 {
+pub(super) fn bits_of(size: u128) -> u32 {
     u128::BITS - size.leading_zeros()
 }
 

@@ -1,0 +1,301 @@
+//! DCD encoder: the layout of CHARMM and NAMD, little-endian, with the cell as lengths and cosines.
+
+use super::cell;
+use super::header::FIRST_RECORD;
+use super::times::Times;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+
+/// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
+const VERSION: i32 = 24;
+/// The same where cells are symmetric matrices.
+const VERSION_OF_MATRICES: i32 = 36;
+
+/// The line of the title: nothing in it depends on when or where the file was made.
+const TITLE: &[u8] = b"REMARKS WRITTEN BY KINEMA";
+
+/// Where the number of frames stands; first step, stride and number of steps follow.
+const COUNTS: u64 = 8;
+
+/// Records of 4-byte lengths: the largest payload.
+const LONGEST: u64 = i32::MAX as u64;
+
+/// A cell read back may differ by this share of its longest edge, which is rounding in float64.
+const CELL_ROUNDING: f64 = 1e-12;
+
+/// How the six numbers of a cell are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellKind {
+    /// No record of a cell.
+    None,
+    /// Lengths and cosines of cells whose first vector lies along x and the second in the xy plane.
+    Lengths,
+    /// The same of cells that lie otherwise.
+    Turned,
+    /// Symmetric matrices, as CHARMM from version 25 on writes them.
+    Matrix,
+}
+
+/// Makes a DCD file.
+#[derive(Debug)]
+pub(super) struct DcdEncoder {
+    n_atoms: u32,
+    fields: Fields,
+    cells: CellKind,
+    times: Times,
+    losses: Vec<String>,
+}
+
+impl DcdEncoder {
+    /// # Errors
+    /// `InvalidArgument` for fields that a file cannot hold, `Unsupported` for too many atoms.
+    pub fn new(making: &Making) -> Result<Self> {
+        let mut losses = Vec::new();
+        let fields = making.only_field(&[Fields::POSITIONS, Fields::VELOCITIES], &mut losses)?;
+        if making.precision.is_some() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a DCD file holds float32, which no precision= rounds"));
+        }
+        if making.n_atoms == 0 || 4 * u64::from(making.n_atoms) > LONGEST {
+            let what =
+                format!("number of atoms of a DCD file, expected 1 to {}, found {}", LONGEST / 4, making.n_atoms);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let cells = cell_kind(making);
+        if cells == CellKind::Turned {
+            losses.push("cells are turned so that their first vector lies along x; positions are not".to_owned());
+        }
+        let times = Times::of(&making.steps, &making.times, &mut losses);
+        Ok(Self { n_atoms: making.n_atoms, fields, cells, times, losses })
+    }
+
+    fn record_len(&self) -> u64 {
+        let cell = if self.cells == CellKind::None { 0 } else { 8 + 48 };
+        cell + 3 * (8 + 4 * u64::from(self.n_atoms))
+    }
+
+    /// The four counts for so many frames; beyond 32 bits they are the largest number, and readers go by the size.
+    fn counts(&self, n_frames: u64) -> [i32; 4] {
+        let most = |value: i128| value.clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as i32;
+        let (frames, stride) = (i128::from(n_frames), self.times.stride);
+        [most(frames), self.times.first, stride, most(frames * i128::from(stride))]
+    }
+
+    fn cell(&self, stored: &Cell, frame: u64) -> Result<[f64; 6]> {
+        let numbers = match self.cells {
+            _ if *stored == NO_CELL => return Ok([0.0; 6]),
+            CellKind::Matrix => [stored[0][0], stored[0][1], stored[1][1], stored[0][2], stored[1][2], stored[2][2]],
+            CellKind::None | CellKind::Lengths | CellKind::Turned => lengths_and_cosines(stored),
+        };
+        let found = cell::cell(numbers, self.version()).filter(|found| *found != NO_CELL);
+        let fits = found.is_some_and(|found| self.cells == CellKind::Turned || nearly_equal(&found, stored));
+        if fits {
+            return Ok(numbers);
+        }
+        let expected = match self.cells {
+            CellKind::Matrix => "a symmetric matrix with a volume, as those of the other frames",
+            _ => "a cell with a volume whose first vector lies along x and the second in the xy plane",
+        };
+        let what = format!("a cell that this DCD file cannot hold, expected {expected}, found {stored:?}");
+        Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame))
+    }
+
+    fn version(&self) -> i32 {
+        if self.cells == CellKind::Matrix { VERSION_OF_MATRICES } else { VERSION }
+    }
+}
+
+impl Encoder for DcdEncoder {
+    fn fields(&self) -> Fields {
+        self.fields
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Uniform(self.record_len())
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.record_len()
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut words = [0_i32; 20];
+        words[..4].copy_from_slice(&self.counts(0));
+        words[9] = self.times.delta.to_bits().cast_signed();
+        words[10] = i32::from(self.cells != CellKind::None);
+        words[19] = self.version();
+        let mut first = if self.fields == Fields::VELOCITIES { b"VELD".to_vec() } else { b"CORD".to_vec() };
+        first.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let mut title = [b' '; 4 + 80];
+        title[..4].copy_from_slice(&1_i32.to_le_bytes());
+        title[4..4 + TITLE.len()].copy_from_slice(TITLE);
+        debug_assert_eq!(first.len(), FIRST_RECORD as usize);
+        let mut head = Vec::new();
+        for record in [&first[..], &title, &self.n_atoms.to_le_bytes()] {
+            push_record(&mut head, record.len() as u64, |out| out.extend_from_slice(record));
+        }
+        head
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        let width = 3 * rows.n_selected;
+        let values = if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions };
+        if rows.n_selected != self.n_atoms as usize || values.len() != width * rows.rows() {
+            return Err(Error::new(ErrorKind::Internal, "the block has other atoms or fields than the file"));
+        }
+        out.reserve(rows.rows() * self.record_len() as usize);
+        for (row, (values, stamp)) in values.chunks_exact(width.max(1)).zip(rows.stamps).enumerate() {
+            let frame = first + row as u64;
+            self.times.check(stamp.step, stamp.time, frame)?;
+            if self.cells != CellKind::None {
+                let numbers = self.cell(&stamp.cell, frame)?;
+                push_record(out, 48, |out| out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())));
+            }
+            let atoms = values.as_chunks::<3>().0;
+            for axis in 0..3 {
+                push_record(out, 4 * atoms.len() as u64, |out| {
+                    out.extend(atoms.iter().flat_map(|atom| atom[axis].to_le_bytes()));
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn marker(&self, committed: u64) -> Option<Marker> {
+        let bytes = self.counts(committed).iter().flat_map(|count| count.to_le_bytes()).collect();
+        Some(Marker { offset: COUNTS, bytes })
+    }
+}
+
+/// A record of `len` bytes with its lengths.
+fn push_record(out: &mut Vec<u8>, len: u64, payload: impl FnOnce(&mut Vec<u8>)) {
+    let marker = (len as u32).to_le_bytes();
+    out.extend_from_slice(&marker);
+    payload(out);
+    out.extend_from_slice(&marker);
+}
+
+/// The kind of cells that holds those of the frames that were looked at.
+fn cell_kind(making: &Making) -> CellKind {
+    if !making.held.contains(Fields::CELL) {
+        return CellKind::None;
+    }
+    let mut there = making.cells.iter().filter(|cell| **cell != NO_CELL);
+    let lower = |cell: &Cell| cell[0][1] == 0.0 && cell[0][2] == 0.0 && cell[1][2] == 0.0;
+    let symmetric = |cell: &Cell| cell[0][1] == cell[1][0] && cell[0][2] == cell[2][0] && cell[1][2] == cell[2][1];
+    if there.clone().all(lower) {
+        CellKind::Lengths
+    } else if there.all(symmetric) {
+        CellKind::Matrix
+    } else {
+        CellKind::Turned
+    }
+}
+
+fn nearly_equal(a: &Cell, b: &Cell) -> bool {
+    let edge = b.iter().flatten().fold(0.0_f64, |most, value| most.max(value.abs()));
+    a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| (a - b).abs() <= CELL_ROUNDING * edge)
+}
+
+/// `A, cos gamma, B, cos beta, cos alpha, C` of which reading gives the cell back, to the last bit where there are such
+/// numbers within two steps of those that are computed.
+fn lengths_and_cosines(cell: &Cell) -> [f64; 6] {
+    let dot = |u: &[f64; 3], v: &[f64; 3]| u.iter().zip(v).map(|(u, v)| u * v).sum::<f64>();
+    // exact for vectors along an axis, which a square root of a square is not
+    let length = |v: &[f64; 3]| match v.iter().filter(|value| **value != 0.0).count() {
+        0 | 1 => v.iter().map(|value| value.abs()).sum(),
+        _ => dot(v, v).sqrt(),
+    };
+    let [a, b, c] = [0, 1, 2].map(|i| length(&cell[i]));
+    let cosine = |u: usize, v: usize, lengths: f64| match dot(&cell[u], &cell[v]) {
+        0.0 => 0.0,
+        dot => (dot / lengths).clamp(-1.0, 1.0),
+    };
+    let (alpha, beta, gamma) = (cosine(1, 2, b * c), cosine(0, 2, a * c), cosine(0, 1, a * b));
+    let exact =
+        |numbers: &[f64; 6], row: usize| cell::cell(*numbers, VERSION).is_some_and(|found| found[row] == cell[row]);
+    let numbers = [a, gamma, b, beta, alpha, c];
+    if exact(&numbers, 1) && exact(&numbers, 2) {
+        return numbers;
+    }
+    // the second vector is made of B and gamma alone; then the third of the others
+    let near = |value: f64| if value == 0.0 { vec![value] } else { near(value) };
+    let second =
+        near(b).into_iter().flat_map(|b| near(gamma).into_iter().map(move |gamma| [a, gamma, b, beta, alpha, c]));
+    let numbers = second.clone().find(|numbers| exact(numbers, 1)).unwrap_or(numbers);
+    let third = near(beta).into_iter().flat_map(|beta| {
+        let [a, gamma, b, ..] = numbers;
+        let ends = near(alpha).into_iter().flat_map(move |alpha| near(c).into_iter().map(move |c| (alpha, c)));
+        ends.map(move |(alpha, c)| [a, gamma, b, beta, alpha, c])
+    });
+    third.into_iter().find(|numbers| exact(numbers, 2)).unwrap_or(numbers)
+}
+
+/// A number and those up to two steps from it.
+fn near(value: f64) -> Vec<f64> {
+    let (below, above) = (value.next_down(), value.next_up());
+    vec![value, below, above, below.next_down(), above.next_up()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoder(cells: Vec<Cell>) -> DcdEncoder {
+        let held = Fields::POSITIONS | Fields::CELL;
+        let times = vec![0.0; cells.len()];
+        DcdEncoder::new(&Making { n_atoms: 1, held, cells, steps: vec![0], times, ..Making::default() }).unwrap()
+    }
+
+    #[test]
+    fn cells_that_a_reader_made_are_kept_to_the_bit() {
+        let mut state = 1_u64;
+        let mut random = |from: f64, to: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            from + (to - from) * (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut exact = 0;
+        for _ in 0..1000 {
+            let lengths = [0; 3].map(|_| random(10.0, 200.0));
+            let angles = [0; 3].map(|_| random(60.0, 110.0));
+            let Some(made) = cell::cell([lengths[0], angles[2], lengths[1], angles[1], angles[0], lengths[2]], 24)
+            else {
+                continue;
+            };
+            let numbers = encoder(vec![made]).cell(&made, 0).unwrap();
+            let found = cell::cell(numbers, VERSION).unwrap();
+            assert!(nearly_equal(&found, &made), "{found:?} {made:?}");
+            exact += usize::from(found == made);
+        }
+        // the others differ in the last bit
+        assert!(exact >= 900, "{exact}");
+        for made in [[[50.1, 0.0, 0.0], [0.0, 60.2, 0.0], [0.0, 0.0, 70.3]], NO_CELL] {
+            assert_eq!(cell::cell(encoder(vec![made]).cell(&made, 0).unwrap(), VERSION), Some(made));
+        }
+    }
+
+    #[test]
+    fn symmetric_matrices_stay_matrices_and_others_are_turned() {
+        let matrix = [[50.0, 0.5, 0.0], [0.5, 50.0, 0.0], [0.0, 0.0, 50.0]];
+        let made = encoder(vec![matrix, NO_CELL]);
+        assert_eq!((made.cells, made.version()), (CellKind::Matrix, 36));
+        assert_eq!(cell::cell(made.cell(&matrix, 0).unwrap(), 36), Some(matrix));
+        let cuboid = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]];
+        assert_eq!(cell::cell(made.cell(&cuboid, 0).unwrap(), 36), Some(cuboid));
+        let turned = [[0.0, 50.0, 0.0], [-60.0, 0.0, 0.0], [0.0, 0.0, 70.0]];
+        let error = made.cell(&turned, 7).unwrap_err();
+        assert_eq!((error.kind(), error.frame()), (ErrorKind::Unsupported, Some(7)));
+        let made = encoder(vec![turned]);
+        assert!(made.losses()[0].starts_with("cells are turned"));
+        assert_eq!(
+            cell::cell(made.cell(&turned, 0).unwrap(), VERSION),
+            Some([[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]])
+        );
+        let slab = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0; 3]];
+        assert_eq!(encoder(vec![slab]).cell(&slab, 3).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}

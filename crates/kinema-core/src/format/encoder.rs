@@ -1,0 +1,162 @@
+//! Encoders: what a format makes of frames, mirror image of its decoder.
+//!
+//! An encoder knows frames and bytes; it knows neither files, nor threads, nor where its values come from.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockView, Cell, Fields};
+use crate::selection::AtomSelection;
+
+/// What is to be written, as far as it is known before the first byte.
+#[derive(Debug, Clone, Default)]
+pub struct Making {
+    /// Number of atoms.
+    pub n_atoms: u32,
+    /// Number of atoms of the source.
+    pub source_atoms: u32,
+    /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
+    /// are, [`Encoder::recode`].
+    pub same_format: bool,
+    /// Vectors to write; `None`: what the format usually holds.
+    pub fields: Option<Fields>,
+    /// What all frames of the source have.
+    pub held: Fields,
+    /// The vectors of the source that are stored in float64.
+    pub wide: Fields,
+    /// Step of each frame.
+    pub steps: Vec<i64>,
+    /// Time of each frame, ps; NaN where it is unknown.
+    pub times: Vec<f64>,
+    /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] where there is none.
+    pub cells: Vec<Cell>,
+    /// Numbers to one unit of length, where the format rounds.
+    pub precision: Option<f64>,
+}
+
+impl Making {
+    /// The vectors to write in a format that holds one of `known` at a time, of which the first is the usual one; others
+    /// that the source has are added to `losses`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for several, or one that the format or the source has not.
+    pub fn only_field(&self, known: &[Fields], losses: &mut Vec<String>) -> Result<Fields> {
+        let refused = |what: &str, expected: &[&str], found: Fields| {
+            let found = found.names().join(", ");
+            Error::new(ErrorKind::InvalidArgument, format!("{what}, expected {}, found {found}", expected.join(" or ")))
+        };
+        let names: Vec<&str> = known.iter().flat_map(|field| field.names()).collect();
+        let usual = known.iter().copied().find(|&field| self.held.contains(field)).unwrap_or_default();
+        let chosen = self.fields.unwrap_or(usual);
+        if !known.contains(&chosen) {
+            let what = "a file of this format holds one field of the atoms";
+            return Err(refused(what, &names, if self.fields.is_some() { chosen } else { self.held }));
+        }
+        if !self.held.contains(chosen) {
+            return Err(refused("the source lacks what is to be written", &chosen.names(), self.held));
+        }
+        let left_out = Fields::VECTORS.into_iter().filter(|&field| field != chosen && self.held.contains(field));
+        for name in left_out.flat_map(Fields::names) {
+            losses.push(format!("{name} are not written: the file holds {}", chosen.names().join(", ")));
+        }
+        if self.wide.contains(chosen) {
+            losses.push(format!("{} are rounded from float64 to float32", chosen.names().join(", ")));
+        }
+        Ok(chosen)
+    }
+}
+
+/// Where records are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placing {
+    /// All have this many bytes, so that any worker writes any of them as soon as it has it.
+    Uniform(u64),
+    /// Their sizes are known when they are encoded: one behind the other, in their order.
+    Ordered,
+}
+
+/// Bytes that are written again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// Their place in the file.
+    pub offset: u64,
+    /// What they are then.
+    pub bytes: Vec<u8>,
+}
+
+/// A record of a file of the same format.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Where they are in their file.
+    pub offset: u64,
+    /// Which frame of the file it is.
+    pub frame: u64,
+}
+
+/// Memory that a worker lends to encoders, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    /// Bytes.
+    pub bytes: Vec<u8>,
+    /// A triple of integers for each atom.
+    pub integers: Vec<[i32; 3]>,
+    /// The same in another order.
+    pub ordered: Vec<[i32; 3]>,
+    /// Of XTC frames.
+    pub xtc: super::xtc::encode::EncodeScratch,
+}
+
+/// Makes the bytes of one file. Values are in the format's units ([`super::FormatInfo::scales`]), times in ps.
+pub trait Encoder: Send + Sync {
+    /// The vectors that are encoded.
+    fn fields(&self) -> Fields;
+
+    /// What of the source is not in the file, or is rounded; for people, known before the first byte.
+    fn losses(&self) -> &[String];
+
+    /// The most by which vectors are rounded besides to float32, in the format's unit: 0 where they are float32 in the file.
+    fn largest_rounding(&self) -> f64 {
+        0.0
+    }
+
+    /// How records are placed.
+    fn placing(&self) -> Placing;
+
+    /// The most bytes that a record can have.
+    fn most_bytes(&self) -> u64;
+
+    /// The bytes before the first record, of a file without any.
+    fn head(&self) -> Vec<u8>;
+
+    /// Appends the records of all rows to `out`; the first row is frame `first` of the file.
+    ///
+    /// # Errors
+    /// `Unsupported` with the number of the row's frame for values that the format does not hold.
+    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()>;
+
+    /// Whether records are made of those of the source instead, where [`Making::same_format`]: nothing is rounded then.
+    fn recodes(&self) -> bool {
+        false
+    }
+
+    /// Appends the record of some atoms of another record; all in their order: the same bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated`, with frame and byte, for bytes that are no whole record of the source.
+    fn recode(
+        &self,
+        record: &Record<'_>,
+        atoms: &AtomSelection,
+        scratch: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let _ = (record, atoms, scratch, out);
+        Err(Error::new(ErrorKind::Internal, "records of this format are made of values"))
+    }
+
+    /// What is written when this many records are in the file, and not before: the count in its header.
+    fn marker(&self, committed: u64) -> Option<Marker> {
+        let _ = committed;
+        None
+    }
+}

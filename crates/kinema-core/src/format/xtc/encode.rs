@@ -1,0 +1,228 @@
+//! XTC frames made of positions or of integers; it opens no file and starts no thread.
+//!
+//! The bytes are those of the reference implementation (libxdrf) at the same precision. They differ only where the
+//! neighbours of a frame are all further apart than 2,642,245 integers (sum over the axes), for which the reference reads
+//! beyond the end of its table.
+
+use super::coordinates::Cpu;
+use super::header::{LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, MAX_PLAIN_ATOMS};
+use super::pack::{self, Extent};
+use crate::error::{Error, ErrorKind, Result};
+
+pub use super::integers::{FrameIntegers, decode_integers, is_whole_frame};
+
+/// Most atoms of a frame of magic 1995; GROMACS writes magic 2023 for more.
+pub const MAX_CLASSIC_ATOMS: usize = 298_261_617;
+
+/// Most bytes of packed coordinates in a frame of magic 1995.
+const MAX_CLASSIC_BYTES: u64 = i32::MAX as u64;
+
+/// Coordinates times precision are below this; the next single is 2^31.
+const MAX_INTEGER: f32 = 2_147_483_520.0;
+
+/// One frame: what stands in front of its coordinates, and these.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameToEncode<'a> {
+    /// Number of the step.
+    pub step: i32,
+    /// ps
+    pub time: f32,
+    /// Row vectors, nm.
+    pub cell: [[f32; 3]; 3],
+    /// Atoms x 3, nm.
+    pub positions: &'a [[f32; 3]],
+    /// Integers in a nm; positive. Up to nine atoms are stored as they are.
+    pub precision: f32,
+    /// Magic 2023, in which the coordinates may take more than 2^31 bytes.
+    pub long: bool,
+}
+
+/// One frame whose coordinates are the integers of another.
+#[derive(Debug, Clone, Copy)]
+pub struct IntegersToEncode<'a> {
+    /// Number of the step.
+    pub step: i32,
+    /// ps
+    pub time: f32,
+    /// Row vectors, nm.
+    pub cell: [[f32; 3]; 3],
+    /// Atoms x 3, coordinates times precision.
+    pub integers: &'a [[i32; 3]],
+    /// Integers in a nm; positive.
+    pub precision: f32,
+    /// Magic 2023, in which the coordinates may take more than 2^31 bytes.
+    pub long: bool,
+}
+
+/// Memory that is used again from frame to frame.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    integers: Vec<[i32; 3]>,
+}
+
+/// Appends the bytes of the frame.
+///
+/// Up to nine atoms are stored as the floats that they are, whatever they are.
+///
+/// # Errors
+/// `InvalidArgument`: a precision that is not positive and finite, a coordinate that is not finite or beyond the integers
+/// at this precision (the atom is named), atoms too far apart, too many atoms or bytes for the magic. `out` is as before.
+pub fn encode(frame: &FrameToEncode<'_>, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    let &FrameToEncode { step, time, cell, positions, precision, long } = frame;
+    check(positions.len(), precision, long)?;
+    if positions.len() <= MAX_PLAIN_ATOMS as usize {
+        head(&IntegersToEncode { step, time, cell, integers: &[], precision, long }, positions.len(), out);
+        words(out, positions.as_flattened().iter().map(|value| value.to_bits()));
+        return Ok(());
+    }
+    let cpu = Cpu::detect();
+    scratch.integers.resize(positions.len(), [0; 3]);
+    if !scale(positions, precision, &mut scratch.integers, cpu) {
+        return Err(not_an_integer(positions, precision));
+    }
+    packed(
+        &IntegersToEncode { step, time, cell, integers: &scratch.integers, precision, long },
+        cpu,
+        i32::MAX as u64,
+        out,
+    )
+}
+
+/// Appends the bytes of the frame, its coordinates unchanged.
+///
+/// Up to nine atoms are stored as the floats that a reader makes of the integers.
+///
+/// # Errors
+/// As [`encode`], without those of single coordinates.
+pub fn encode_integers(frame: &IntegersToEncode<'_>, out: &mut Vec<u8>) -> Result<()> {
+    check(frame.integers.len(), frame.precision, frame.long)?;
+    if frame.integers.len() <= MAX_PLAIN_ATOMS as usize {
+        let inverse = 1.0 / frame.precision;
+        head(frame, frame.integers.len(), out);
+        words(out, frame.integers.as_flattened().iter().map(|&integer| (integer as f32 * inverse).to_bits()));
+        return Ok(());
+    }
+    packed(frame, Cpu::detect(), MAX_CLASSIC_BYTES, out)
+}
+
+/// Checks what does not depend on the coordinates.
+fn check(n_atoms: usize, precision: f32, long: bool) -> Result<()> {
+    if !(precision > 0.0 && precision.is_finite()) {
+        let what = format!("wrong precision, expected a positive number, found {precision}");
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    }
+    let most = if long { i32::MAX as usize } else { MAX_CLASSIC_ATOMS };
+    if n_atoms > most {
+        let magic = if long { MAGIC_LONG } else { MAGIC_CLASSIC };
+        let what = format!("too many atoms for magic {magic}, expected at most {most}, found {n_atoms}");
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    }
+    Ok(())
+}
+
+/// Appends big-endian words.
+fn words(out: &mut Vec<u8>, words: impl Iterator<Item = u32>) {
+    out.extend(words.flat_map(u32::to_be_bytes));
+}
+
+/// Appends what stands in front of the coordinates, packed or not.
+fn head(frame: &IntegersToEncode<'_>, n_atoms: usize, out: &mut Vec<u8>) {
+    let magic = if frame.long { MAGIC_LONG } else { MAGIC_CLASSIC };
+    // below 2^31: checked by the callers
+    let n_atoms = n_atoms as u32;
+    words(out, [magic as u32, n_atoms, frame.step as u32, frame.time.to_bits()].into_iter());
+    words(out, frame.cell.as_flattened().iter().map(|value| value.to_bits()));
+    words(out, [n_atoms].into_iter());
+}
+
+/// Makes integers of positions as the reference does: the single nearest to the product, half a step away from zero,
+/// cut. `false` where one is not an integer of 32 bits.
+fn scale(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]], cpu: Cpu) -> bool {
+    match cpu {
+        Cpu::Baseline => scale_body(positions, precision, integers),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Avx2Proof` is made by `Cpu::detect` alone, after it found all of these features.
+        // The safe twin is `scale_body`, to which it is compared in the tests.
+        Cpu::Avx2(_) => unsafe { scale_avx2(positions, precision, integers) },
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn scale_avx2(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]]) -> bool {
+    scale_body(positions, precision, integers)
+}
+
+#[inline(always)]
+fn rounded(value: f32, precision: f32) -> f32 {
+    let scaled = value * precision;
+    scaled + 0.5_f32.copysign(scaled)
+}
+
+#[inline(always)]
+fn scale_body(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]]) -> bool {
+    let mut sound = true;
+    for (integer, &value) in integers.as_flattened_mut().iter_mut().zip(positions.as_flattened()) {
+        let value = rounded(value, precision);
+        // no number at all is not below it either
+        sound &= value.abs() <= MAX_INTEGER;
+        *integer = value as i32;
+    }
+    sound
+}
+
+/// Names the first coordinate that cannot be stored.
+#[cold]
+fn not_an_integer(positions: &[[f32; 3]], precision: f32) -> Error {
+    let sound = |value: f32| rounded(value, precision).abs() <= MAX_INTEGER;
+    let found = positions.iter().enumerate().find_map(|(atom, position)| {
+        position
+            .iter()
+            .zip(["x", "y", "z"])
+            .find(|(value, _)| !sound(**value))
+            .map(|(value, axis)| (atom, axis, *value))
+    });
+    let Some((atom, axis, value)) = found else {
+        return Error::new(ErrorKind::Internal, "a coordinate that cannot be stored is not found again");
+    };
+    let range = MAX_INTEGER / precision;
+    let what = format!(
+        "{axis} of atom {atom} cannot be stored at precision {precision}, expected -{range} to {range} nm, found {value} nm"
+    );
+    Error::new(ErrorKind::InvalidArgument, what)
+}
+
+/// Appends a frame of packed coordinates; those of magic 1995 may take `most_bytes`.
+fn packed(frame: &IntegersToEncode<'_>, cpu: Cpu, most_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
+    let start = out.len();
+    let extent = Extent::of(frame.integers, cpu);
+    let sizes = extent.sizes().ok_or_else(|| too_far_apart(&extent))?;
+    head(frame, frame.integers.len(), out);
+    words(out, [frame.precision.to_bits()].into_iter());
+    words(out, extent.min.into_iter().chain(extent.max).map(|value| value as u32));
+    words(out, [extent.first_place() as u32].into_iter());
+    let header = if frame.long { LONGEST_HEADER } else { LONGEST_HEADER - 4 };
+    out.resize(start + header, 0);
+    pack::pack(frame.integers, &extent, sizes, out, cpu);
+    let n_bytes = (out.len() - start - header) as u64;
+    if frame.long {
+        out[start + header - 8..start + header].copy_from_slice(&n_bytes.to_be_bytes());
+    } else if n_bytes <= most_bytes {
+        out[start + header - 4..start + header].copy_from_slice(&(n_bytes as u32).to_be_bytes());
+    } else {
+        out.truncate(start);
+        let what = format!(
+            "too many bytes of coordinates for magic {MAGIC_CLASSIC}, expected at most {most_bytes}, found {n_bytes}"
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    }
+    out.resize(start + (out.len() - start).next_multiple_of(4), 0);
+    Ok(())
+}
+
+#[cold]
+fn too_far_apart(extent: &Extent) -> Error {
+    let Extent { min, max, .. } = extent;
+    let what = format!("the integers are too far apart, expected a range below 2^31, found {min:?} to {max:?}");
+    Error::new(ErrorKind::InvalidArgument, what)
+}

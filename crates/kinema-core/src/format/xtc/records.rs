@@ -1,0 +1,157 @@
+//! XTC encoder: records made of positions, or of the records of another XTC file without rounding.
+
+use super::NAME;
+use super::encode::{
+    FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
+};
+use super::header::{LONGEST_HEADER, MAX_PLAIN_ATOMS};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
+use crate::frame::{BlockView, Cell, Fields};
+use crate::selection::AtomSelection;
+
+/// Integers in a nm where nothing says it: what GROMACS writes.
+const USUAL_PRECISION: f32 = 1000.0;
+
+/// The most bytes that an atom takes: three integers of 32 bits, and the bits that begin a run.
+const MOST_ATOM_BYTES: u64 = 13;
+
+/// Makes an XTC file.
+#[derive(Debug)]
+pub(super) struct XtcEncoder {
+    n_atoms: u32,
+    precision: f32,
+    long: bool,
+    recodes: bool,
+    losses: Vec<String>,
+}
+
+impl XtcEncoder {
+    /// # Errors
+    /// `InvalidArgument` for fields that a file cannot hold, and for a precision that is no positive number.
+    pub fn new(making: &Making) -> Result<Self> {
+        let recodes = making.same_format && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
+        let mut losses = Vec::new();
+        making.only_field(&[Fields::POSITIONS], &mut losses)?;
+        let precision = making.precision.map_or(USUAL_PRECISION, |precision| precision as f32);
+        if !(precision > 0.0 && precision.is_finite()) {
+            let what = format!("wrong precision, expected a positive number, found {precision}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if !recodes && making.n_atoms > MAX_PLAIN_ATOMS {
+            losses.push(format!("positions are rounded to multiples of {} nm", 1.0 / precision));
+        }
+        if !recodes {
+            note_stamps(making, &mut losses);
+        }
+        let long = making.n_atoms as usize > MAX_CLASSIC_ATOMS;
+        Ok(Self { n_atoms: making.n_atoms, precision, long, recodes, losses })
+    }
+
+    fn check_atoms(&self, found: usize) -> Result<()> {
+        if found == self.n_atoms as usize {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Internal, "the block has other atoms than the file"))
+    }
+}
+
+impl Encoder for XtcEncoder {
+    fn fields(&self) -> Fields {
+        Fields::POSITIONS
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn largest_rounding(&self) -> f64 {
+        if self.recodes || self.n_atoms <= MAX_PLAIN_ATOMS { 0.0 } else { 0.5 / f64::from(self.precision) }
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Ordered
+    }
+
+    fn most_bytes(&self) -> u64 {
+        LONGEST_HEADER as u64 + MOST_ATOM_BYTES * u64::from(self.n_atoms) + 8
+    }
+
+    fn head(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        self.check_atoms(rows.n_selected)?;
+        for (row, stamp) in rows.stamps.iter().enumerate() {
+            let frame = FrameToEncode {
+                step: stamp.step as i32,
+                time: stamp.time as f32,
+                cell: narrow(&stamp.cell),
+                positions: rows.positions_of(row).as_chunks::<3>().0,
+                precision: self.precision,
+                long: self.long,
+            };
+            encode(&frame, &mut scratch.xtc, out).map_err(|error| error.at_frame(first + row as u64))?;
+        }
+        Ok(())
+    }
+
+    fn recodes(&self) -> bool {
+        self.recodes
+    }
+
+    fn recode(
+        &self,
+        record: &Record<'_>,
+        atoms: &AtomSelection,
+        scratch: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
+        if atoms.indices().is_none() && atoms.columns().is_none() {
+            is_whole_frame(record.bytes, record.offset, self.n_atoms).map_err(place)?;
+            out.extend_from_slice(record.bytes);
+            return Ok(());
+        }
+        let EncodeScratch { bytes, integers, ordered, .. } = scratch;
+        let found = decode_integers(record.bytes, record.offset, atoms, bytes, integers).map_err(place)?;
+        let precision = found.precision.ok_or_else(|| {
+            let what = "a frame of plain floats among packed ones";
+            place(Error::new(ErrorKind::Corrupt, what).at_byte(record.offset))
+        })?;
+        let integers = match atoms.columns() {
+            None => integers,
+            Some(columns) => {
+                ordered.clear();
+                ordered.extend(columns.iter().map(|&column| integers[column as usize]));
+                ordered
+            }
+        };
+        self.check_atoms(integers.len())?;
+        let (step, time, cell, long) = (found.step, found.time, found.cell, found.long);
+        encode_integers(&IntegersToEncode { step, time, cell, integers, precision, long }, out).map_err(place)
+    }
+}
+
+/// The cell as the file has it.
+fn narrow(cell: &Cell) -> [[f32; 3]; 3] {
+    cell.map(|row| row.map(|value| value as f32))
+}
+
+/// What of steps, times and cells is not kept.
+fn note_stamps(making: &Making, losses: &mut Vec<String>) {
+    let beyond = making.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
+    if beyond > 0 {
+        losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
+    }
+    let error = |&time: &f64| if time.is_nan() { 0.0 } else { (f64::from(time as f32) - time).abs() };
+    let error = making.times.iter().map(error).fold(0.0, f64::max);
+    if error > 0.0 {
+        losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
+    }
+    let kept = |cell: &Cell| cell.iter().flatten().all(|&value| f64::from(value as f32) == value);
+    if !making.cells.iter().all(kept) {
+        losses.push("cells are rounded to float32".to_owned());
+    }
+}

@@ -1,0 +1,352 @@
+//! The pipeline's end for files: frames are read, decoded, encoded and placed in a sink, on several threads.
+//!
+//! The bytes are the same for any number of them. Names of files are the caller's: see `docs/convert.md`.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
+use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
+use crate::pipeline::arrays::{into_columns, task_end};
+use crate::pipeline::commit::Window;
+use crate::pipeline::pool::{Pool, Progress};
+use crate::pipeline::reader::Reader;
+use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
+use crate::selection::{AtomSelection, FrameSelection};
+use crate::sink::Sink;
+use crate::source::Gather;
+use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
+
+/// What is written.
+#[derive(Debug, Clone)]
+pub struct EncodeRequest {
+    /// Frames, in the order of the file that is made.
+    pub frames: FrameSelection,
+    /// Atoms, in the requested order.
+    pub atoms: AtomSelection,
+    /// Threads.
+    pub workers: usize,
+    /// Working memory in bytes; 0 means [`DEFAULT_MEMORY`].
+    pub memory: u64,
+}
+
+/// What was written.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Where the time went.
+    pub timings: RunTimings,
+}
+
+/// Decoded bytes of a task where memory allows: its records are still in the cache when they are written.
+const TASK_BYTES: u64 = 1 << 20;
+
+/// Share of the memory for records that wait for earlier ones, where they are written in order.
+const WINDOW_SHARE: u64 = 4;
+
+/// What [`Format::encoder`] is to know of these frames: all but steps, times and what the user chooses. Reads the cells of
+/// three of them.
+///
+/// # Errors
+/// `OutOfRange`, `InvalidArgument` for no frames; those of [`Reader::read`].
+pub fn making(
+    trajectory: &Trajectory,
+    frames: &FrameSelection,
+    atoms: &AtomSelection,
+    format: &dyn Format,
+) -> Result<Making> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    frames.check(scanned.concatenation.n_frames)?;
+    let Some(last) = frames.len().checked_sub(1) else {
+        let what = format!("no frames selected; the trajectory has {} frames", scanned.concatenation.n_frames);
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    };
+    let n_atoms = u32::try_from(atoms.n_requested());
+    let n_atoms = n_atoms.map_err(|_| Error::new(ErrorKind::InvalidArgument, "more than 2^32 atoms are selected"))?;
+    let parts = || scanned.concatenation.spans.iter().map(|span| &scanned.parts[span.part]);
+    let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
+    let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
+    let info = format.info();
+    let as_it_is = |part: &Part| part.format.info().name == info.name && part.scales == info.scales;
+    let some = [0, last / 2, last].map(|position| frames.get(position));
+    Ok(Making {
+        n_atoms,
+        source_atoms: trajectory.n_atoms(),
+        same_format: parts().all(as_it_is) && scanned.has_stored_times(),
+        held: held | cell,
+        wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
+        cells: cells(trajectory, &some, info.scales)?,
+        ..Making::default()
+    })
+}
+
+/// The cells of some frames.
+fn cells(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<Cell>> {
+    let fields = Fields::CELL | Fields::STEP | Fields::TIME;
+    let atoms = AtomSelection::all(trajectory.n_atoms());
+    let mut block = Block::default();
+    block.reset(frames.iter().copied(), atoms.len(), fields);
+    Reader::new(trajectory, fields, atoms, Units::Of(units))?.read(frames, &mut block.as_mut())?;
+    clear_absent_cells(&mut block);
+    Ok(block.stamps.iter().map(|stamp| stamp.cell).collect())
+}
+
+/// Decoders may leave anything in the cell of a frame without one.
+fn clear_absent_cells(block: &mut Block) {
+    for stamp in block.stamps.iter_mut().filter(|stamp| !stamp.present.contains(Fields::CELL)) {
+        stamp.cell = NO_CELL;
+    }
+}
+
+/// Writes the frames of `request` as `encoder` makes them, in units of `format`: the head, all records, and when they are
+/// down the count of them.
+///
+/// # Errors
+/// `MemoryLimit` with the smallest that would do; those of [`Reader::read`], of the encoder and the sink. What is in the sink
+/// then is no whole file.
+pub fn encode(
+    trajectory: &Trajectory,
+    request: &EncodeRequest,
+    format: &dyn Format,
+    encoder: &dyn Encoder,
+    sink: &dyn Sink,
+    progress: &Progress,
+) -> Result<Encoded> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    request.frames.check(scanned.concatenation.n_frames)?;
+    let fields = encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME;
+    let sizes = Sizes::new(scanned, request, fields, encoder)?;
+    let head = encoder.head();
+    sink.write_at(0, &head)?;
+    let tasks = tasks(scanned, &request.frames, fields, sizes.rows);
+    let pool = Pool::new(tasks, progress);
+    let start = Instant::now();
+    let window = Window::new(sink, head.len() as u64, sizes.window);
+    let bytes = AtomicU64::new(head.len() as u64);
+    let head = head.len() as u64;
+    let call = Call { trajectory, request, format, encoder, fields, start, pool: &pool, sink, window, head, bytes };
+    let workers = pool.run(&trajectory.threads, sizes.workers, |_| call.work())?;
+    if let Some(marker) = encoder.marker(request.frames.len()) {
+        // no count before what it counts
+        sink.sync()?;
+        sink.write_at(marker.offset, &marker.bytes)?;
+    }
+    sink.sync()?;
+    let bytes = call.bytes.into_inner();
+    if encoder.placing() == Placing::Ordered && call.window.end() != bytes {
+        return Err(Error::new(ErrorKind::Internal, "not all records were written"));
+    }
+    Ok(Encoded { bytes, timings: RunTimings::of_workers(start.elapsed(), workers) })
+}
+
+/// Runs of frames with their numbers, as positions in the selection.
+fn tasks(scanned: &Scanned, frames: &FrameSelection, fields: Fields, rows: u64) -> Vec<(u64, Range<u64>)> {
+    let mut tasks = Vec::new();
+    let mut first = 0;
+    while first < frames.len() {
+        let most = frames.len().min(first + rows);
+        let end = task_end(scanned, frames, fields, first as usize, most as usize) as u64;
+        tasks.push((tasks.len() as u64, first..end));
+        first = end;
+    }
+    tasks
+}
+
+/// What memory allows.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    workers: usize,
+    /// Most frames of a task.
+    rows: u64,
+    /// Bytes of records that may wait.
+    window: u64,
+}
+
+impl Sizes {
+    fn new(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> Result<Self> {
+        let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
+        let (largest, coupling) = trajectory_coupling(scanned, fields);
+        let frame = row_bytes(request.atoms.n_requested(), fields) + encoder.most_bytes();
+        let reading = 2 * largest.max(BATCH_BYTES);
+        let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
+        let each = reading.saturating_add(frame);
+        let fit = (memory - window) / each;
+        if fit == 0 {
+            let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
+            let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
+            let least = if window == 0 { each } else { (near - 1..).find(fits).unwrap_or(u64::MAX) };
+            let what = "the memory limit is too small for one frame";
+            let what = format!("{what}, expected at least {least} bytes, found {memory}");
+            return Err(Error::new(ErrorKind::MemoryLimit, what));
+        }
+        let n_frames = request.frames.len().max(1);
+        let workers = (request.workers.max(1) as u64).min(fit).min(n_frames);
+        let most = ((memory - window) / workers - reading) / frame;
+        // several tasks for each worker, each of some records that are near each other
+        let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
+        let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
+        Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
+    }
+}
+
+/// What a worker works in.
+#[derive(Default)]
+struct Room {
+    block: Block,
+    /// Selected atoms of a row.
+    selected: Vec<[f32; 3]>,
+    /// Records of the source.
+    gather: Gather,
+    scratch: EncodeScratch,
+}
+
+/// What the workers of a call share.
+struct Call<'a> {
+    trajectory: &'a Trajectory,
+    request: &'a EncodeRequest,
+    format: &'a dyn Format,
+    encoder: &'a dyn Encoder,
+    fields: Fields,
+    start: Instant,
+    pool: &'a Pool<'a, (u64, Range<u64>)>,
+    sink: &'a dyn Sink,
+    /// For records that are written in order.
+    window: Window<'a>,
+    /// Bytes before the first record.
+    head: u64,
+    /// Bytes of the file, of all tasks that are encoded.
+    bytes: AtomicU64,
+}
+
+impl Call<'_> {
+    fn work(&self) -> Result<WorkerTiming> {
+        let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
+        let mut timing = WorkerTiming::default();
+        let atoms = self.request.atoms.clone();
+        let units = Units::Of(self.format.info().scales);
+        let mut reader = Reader::new(self.trajectory, self.fields, atoms, units)?;
+        let (mut room, mut bytes) = (Room::default(), Vec::new());
+        while let Some((number, positions)) = self.pool.next()? {
+            let (first, n_frames) = (positions.start, positions.end - positions.start);
+            bytes.clear();
+            if self.encoder.recodes() {
+                self.recode(&mut timing, positions, &mut room, &mut bytes)?;
+            } else {
+                self.encode(&mut timing, &mut reader, positions, &mut room, &mut bytes)?;
+            }
+            let mut clock = Instant::now();
+            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            match self.encoder.placing() {
+                Placing::Uniform(record) => self.sink.write_at(self.head + first * record, &bytes)?,
+                Placing::Ordered => self.window.add(number, &mut bytes, || self.pool.is_stopped())?,
+            }
+            timing.write += lap(&mut clock);
+            timing.frames += n_frames;
+            timing.blocks += 1;
+            self.pool.progress.done.fetch_add(n_frames, Ordering::Relaxed);
+        }
+        let phases = reader.phases;
+        timing.phases.open += phases.open;
+        timing.phases.io += phases.io;
+        timing.phases.decode += phases.decode;
+        timing.phases.bytes_read += phases.bytes_read;
+        timing.phases.reads += phases.reads;
+        timing.wait = begun;
+        timing.cpu = thread_cpu_time().saturating_sub(cpu);
+        timing.total = self.start.elapsed();
+        Ok(timing)
+    }
+
+    /// Appends the records of some frames, made of their values.
+    fn encode(
+        &self,
+        timing: &mut WorkerTiming,
+        reader: &mut Reader<'_>,
+        positions: Range<u64>,
+        room: &mut Room,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let first = positions.start;
+        self.read(reader, positions, &mut room.block)?;
+        let mut clock = Instant::now();
+        self.order_atoms(&mut room.block, &mut room.selected)?;
+        self.check_present(&room.block, first)?;
+        clear_absent_cells(&mut room.block);
+        let encoded = self.encoder.encode(&room.block.view(), first, &mut room.scratch, bytes);
+        encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
+        timing.compute += lap(&mut clock);
+        Ok(())
+    }
+
+    /// Appends the records of some frames, made of those of the source.
+    fn recode(
+        &self,
+        timing: &mut WorkerTiming,
+        positions: Range<u64>,
+        room: &mut Room,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let scanned = self.trajectory.scanned().ok_or_else(not_scanned)?;
+        let located: Vec<(usize, u64)> = positions
+            .map(|position| {
+                let frame = self.request.frames.get(position);
+                let span = scanned.concatenation.span_of(frame);
+                (span.part, span.kept.start + (frame - span.first_frame))
+            })
+            .collect();
+        for run in located.chunk_by(|a, b| a.0 == b.0) {
+            let part = &scanned.parts[run[0].0];
+            let mut clock = Instant::now();
+            let source = self.trajectory.source(run[0].0)?;
+            timing.phases.open += lap(&mut clock);
+            let extent = |&(_, frame): &(usize, u64)| part.index.extent(frame);
+            let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+            room.gather.read(&*source, run.iter().map(extent)).map_err(place)?;
+            timing.phases.io += lap(&mut clock);
+            timing.phases.bytes_read += room.gather.bytes_read;
+            timing.phases.reads += room.gather.reads;
+            for (i, one) in run.iter().enumerate() {
+                let record = Record { bytes: room.gather.bytes(i), offset: extent(one).offset, frame: one.1 };
+                let made = self.encoder.recode(&record, &self.request.atoms, &mut room.scratch, bytes);
+                made.map_err(place)?;
+            }
+            timing.compute += lap(&mut clock);
+        }
+        Ok(())
+    }
+
+    fn read(&self, reader: &mut Reader<'_>, positions: Range<u64>, block: &mut Block) -> Result<()> {
+        let (atoms, fields) = (&self.request.atoms, self.fields);
+        block.reserve((positions.end - positions.start) as usize, atoms.n_requested(), fields)?;
+        block.reset(positions.map(|position| self.request.frames.get(position)), atoms.n_requested(), fields);
+        let frames = std::mem::take(&mut block.frames);
+        let read = reader.read(&frames, &mut BlockMut { n_selected: atoms.len(), ..block.as_mut() });
+        block.frames = frames;
+        read
+    }
+
+    fn order_atoms(&self, block: &mut Block, room: &mut Vec<[f32; 3]>) -> Result<()> {
+        let Some(columns) = self.request.atoms.columns() else { return Ok(()) };
+        let n_rows = block.rows();
+        for vectors in &mut block.as_mut().vectors {
+            if let VectorsMut::F32(rows) = vectors {
+                into_columns(rows, n_rows, columns, room)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file has its field in all frames.
+    fn check_present(&self, block: &Block, first: u64) -> Result<()> {
+        let field = self.encoder.fields();
+        let absent = block.stamps.iter().position(|stamp| !stamp.present.contains(field));
+        let Some(row) = absent else { return Ok(()) };
+        let what = format!("the source has no {} in its frame {}", field.names().join(", "), block.frames[row]);
+        let error = Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64);
+        Err(error.in_format(self.format.info().name).at_path(self.sink.path()))
+    }
+}

@@ -1,0 +1,302 @@
+//! The pipeline's end for files, over a recording sink: what is in the file after every write that was not finished, the
+//! same bytes for any workers and memory, and errors of the sink.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kinema_core::format::dcd::DcdHeader;
+use kinema_core::format::{Encoder, Format, Making, ScanOptions, by_name};
+use kinema_core::frame::{Block, Fields, Units};
+use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
+use kinema_core::pipeline::reader::Reader;
+use kinema_core::selection::{AtomSelection, FrameSelection};
+use kinema_core::sink::{Fault, MemorySink, RecordingSink, Sink, Written};
+use kinema_core::source::{MemorySource, OpenSource, Source};
+use kinema_core::trajectory::{OpenOptions, Trajectory};
+use kinema_core::{ErrorKind, Result};
+
+fn golden(name: &str) -> Trajectory {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden")).join(name);
+    opened(Trajectory::open(vec![path], OpenOptions::default()).unwrap())
+}
+
+fn opened(trajectory: Trajectory) -> Trajectory {
+    trajectory.scan(1, &|_| Ok(())).unwrap();
+    trajectory
+}
+
+/// What is written, and how.
+struct Case {
+    trajectory: Trajectory,
+    format: &'static dyn Format,
+    encoder: Box<dyn Encoder>,
+    request: EncodeRequest,
+}
+
+impl Case {
+    fn new(source: &str, format: &str, atoms: Option<Vec<u32>>, precision: Option<f64>) -> Self {
+        let trajectory = golden(source);
+        let format = by_name(format).unwrap();
+        let n_atoms = trajectory.n_atoms();
+        let atoms = atoms.map_or(AtomSelection::all(n_atoms), |atoms| AtomSelection::new(atoms, n_atoms).unwrap());
+        let n_frames = trajectory.scanned().unwrap().concatenation.n_frames;
+        let frames = FrameSelection::Stride { start: 0, step: 1, count: n_frames };
+        let (steps, times) = stamps(&trajectory, &frames);
+        let known = making(&trajectory, &frames, &atoms, format).unwrap();
+        let encoder = format.encoder(&Making { steps, times, precision, ..known }).unwrap();
+        Self { trajectory, format, encoder, request: EncodeRequest { frames, atoms, workers: 1, memory: 0 } }
+    }
+
+    fn all() -> Vec<Self> {
+        let some = || Some(vec![7, 3, 3, 20, 5, 6, 8, 9, 10, 11, 12, 13]);
+        vec![
+            Self::new("ca.dcd", "DCD", None, None),
+            Self::new("ca.xtc", "DCD", some(), None),
+            Self::new("ca.dcd", "XTC", None, None),
+            Self::new("ca.xtc", "XTC", None, None),
+            Self::new("ca.xtc", "XTC", some(), None),
+            Self::new("ca.xtc", "XTC", some(), Some(100.0)),
+        ]
+    }
+
+    fn write(&self, workers: usize, memory: u64, sink: &dyn Sink) -> Result<u64> {
+        let request = EncodeRequest { workers, memory, ..self.request.clone() };
+        let progress = Progress::default();
+        let done = encode(&self.trajectory, &request, self.format, &*self.encoder, sink, &progress)?;
+        assert_eq!(progress.done.into_inner(), request.frames.len());
+        Ok(done.bytes)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let sink = MemorySink::new("made");
+        let n_bytes = self.write(1, 0, &sink).unwrap();
+        assert_eq!(sink.bytes().len() as u64, n_bytes);
+        sink.bytes()
+    }
+
+    /// Bytes of a whole file after each of its frames, and before the first.
+    fn ends(&self, whole: &[u8]) -> Vec<u64> {
+        let source = MemorySource::new("made", whole.to_vec());
+        let index = scan(self.format, &source).unwrap();
+        let ends = (0..index.n_frames()).map(|frame| index.extent(frame).end());
+        let ends: Vec<u64> = [self.encoder.head().len() as u64].into_iter().chain(ends).collect();
+        assert_eq!(ends.len() as u64 - 1, self.request.frames.len());
+        ends
+    }
+}
+
+fn stamps(trajectory: &Trajectory, frames: &FrameSelection) -> (Vec<i64>, Vec<f64>) {
+    let index = &trajectory.scanned().unwrap().parts[0].index;
+    (0..frames.len()).map(|i| (index.step(frames.get(i)).unwrap(), index.time(frames.get(i)).unwrap())).unzip()
+}
+
+fn scan(format: &dyn Format, source: &dyn Source) -> Result<kinema_core::index::Index> {
+    let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
+    Ok(format.open(source)?.scan(source, &options)?.index)
+}
+
+/// Opens one file that is in memory, whatever its name.
+#[derive(Debug)]
+struct InMemory(Vec<u8>);
+
+impl OpenSource for InMemory {
+    fn open(&self, path: &std::path::Path) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(MemorySource::new(&path.to_string_lossy(), self.0.clone())))
+    }
+}
+
+/// Positions, cells, steps and times of all frames, in the units of the format.
+fn values(trajectory: &Trajectory, atoms: &AtomSelection, format: &dyn Format) -> Block {
+    let fields = Fields::POSITIONS | Fields::CELL | Fields::STEP | Fields::TIME;
+    let mut block = Block::default();
+    let n_frames = trajectory.scanned().unwrap().concatenation.n_frames;
+    block.reset(0..n_frames, atoms.len(), fields);
+    let frames = block.frames.clone();
+    let units = Units::Of(format.info().scales);
+    Reader::new(trajectory, fields, atoms.clone(), units).unwrap().read(&frames, &mut block.as_mut()).unwrap();
+    block
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    for case in Case::all() {
+        let options = OpenOptions { sources: Arc::new(InMemory(case.bytes())), ..OpenOptions::default() };
+        let made = opened(Trajectory::open(vec!["made".into()], options).unwrap());
+        let source = values(&case.trajectory, &case.request.atoms, case.format);
+        let copy = values(&made, &AtomSelection::all(made.n_atoms()), case.format);
+        let width = 3 * case.request.atoms.len();
+        let rounding = case.encoder.largest_rounding();
+        for (expected, found) in source.positions.chunks(width).zip(copy.positions.chunks(3 * made.n_atoms() as usize))
+        {
+            let column = |i: usize| case.request.atoms.columns().map_or(i, |columns| columns[i] as usize);
+            for (i, found) in found.as_chunks::<3>().0.iter().enumerate() {
+                let expected = &expected[3 * column(i)..][..3];
+                for (found, expected) in found.iter().zip(expected) {
+                    let most = rounding + if rounding > 0.0 { 1e-6 * f64::from(expected.abs()) } else { 0.0 };
+                    assert!(f64::from((found - expected).abs()) <= most, "{found} {expected}");
+                }
+            }
+        }
+        for (found, expected) in copy.stamps.iter().zip(&source.stamps) {
+            assert_eq!(found.step, expected.step);
+            assert!((found.time - expected.time).abs() <= 1e-6 * expected.time.abs());
+            let edges = expected.cell.iter().flatten().zip(found.cell.iter().flatten());
+            assert!(edges.clone().all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1e-3)), "{found:?} {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_the_same_for_any_workers_and_memory() {
+    for case in Case::all() {
+        let expected = case.bytes();
+        for workers in [1, 2, 3, 5] {
+            for memory in [0, 9 << 20] {
+                let sink = MemorySink::new("made");
+                case.write(workers, memory, &sink).unwrap();
+                assert!(sink.bytes() == expected, "{workers} workers, {memory} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_atoms_of_an_xtc_file_keep_its_bytes() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden/ca.xtc");
+    assert!(Case::new("ca.xtc", "XTC", None, None).bytes() == std::fs::read(path).unwrap());
+}
+
+/// What the format's reader finds in a file that is not finished are frames that are whole in it, and no others.
+fn check_committed(case: &Case, bytes: Vec<u8>, whole: &[u8], ends: &[u64]) {
+    let len = bytes.len() as u64;
+    let complete = ends.iter().skip(1).filter(|&&end| end <= len).count() as u64;
+    let source = MemorySource::new("part", bytes.clone());
+    match scan(case.format, &source) {
+        Ok(index) => assert_eq!(index.n_frames(), complete, "of {len} bytes"),
+        // a file that ends within its header, or its first frame, is called truncated; never anything else
+        Err(error) => {
+            assert!(error.kind() == ErrorKind::Truncated || len < 16, "{error}");
+            assert!(complete == 0, "{error}");
+        }
+    }
+    // all but the counts in the header are those of the whole file
+    let head = ends[0] as usize;
+    let from = head.min(bytes.len());
+    assert!(bytes[from..] == whole[from..bytes.len()], "of {len} bytes");
+    if case.format.info().name == "DCD" && bytes.len() >= head {
+        let claimed = DcdHeader::read(&source).unwrap().claimed_frames;
+        assert!(u64::try_from(claimed).unwrap() <= complete, "{claimed} of {complete}");
+    }
+}
+
+#[test]
+fn after_any_write_the_frames_that_are_whole_are_read() {
+    for case in Case::all() {
+        let whole = case.bytes();
+        let ends = case.ends(&whole);
+        let sink = RecordingSink::new("made");
+        case.write(1, 0, &sink).unwrap();
+        let log = sink.log();
+        assert_eq!(log.last(), Some(&Written::Sync), "the file is synced before it gets its name");
+        for done in 0..=log.len() {
+            let next = log.get(done);
+            let most = if let Some(Written::Bytes(_, bytes)) = next { bytes.len() } else { 0 };
+            // every byte of the short ones, and around the ends of frames
+            for torn in (0..=most).filter(|torn| most < 2000 || torn % 97 == 0 || torn + 2 > most) {
+                let bytes = RecordingSink::replayed(&log[..done], next, torn).unwrap();
+                check_committed(&case, bytes, &whole, &ends);
+            }
+        }
+        let bytes = RecordingSink::replayed(&log, None, 0).unwrap();
+        assert!(bytes == whole);
+    }
+}
+
+#[test]
+fn frames_are_counted_after_they_are_synced() {
+    // by several workers, in whatever order: the last write is the count, behind a sync, and before it the count is 0
+    let case = Case::new("ca.dcd", "DCD", None, None);
+    for workers in [1, 3] {
+        let sink = RecordingSink::new("made");
+        case.write(workers, 0, &sink).unwrap();
+        let log = sink.log();
+        let [.., Written::Sync, Written::Bytes(8, counts), Written::Sync] = log.as_slice() else {
+            panic!("no count behind a sync: {log:?}");
+        };
+        assert_eq!(counts[..4], (case.request.frames.len() as i32).to_le_bytes());
+        let before = &log[..log.len() - 3];
+        assert!(before[1..].iter().all(|call| matches!(call, Written::Bytes(offset, _) if *offset > 8)));
+        let bytes = RecordingSink::replayed(before, None, 0).unwrap();
+        let header = DcdHeader::read(&MemorySource::new("part", bytes)).unwrap();
+        assert_eq!(header.claimed_frames, 0);
+    }
+}
+
+#[test]
+fn records_in_order_are_never_written_behind_a_gap() {
+    let case = Case::new("ca.dcd", "XTC", None, None);
+    for workers in [1, 2, 5] {
+        let sink = RecordingSink::new("made");
+        case.write(workers, 0, &sink).unwrap();
+        let mut end = 0;
+        for call in sink.log() {
+            if let Written::Bytes(offset, bytes) = call {
+                assert_eq!(offset, end);
+                end += bytes.len() as u64;
+            }
+        }
+        assert_eq!(end, case.bytes().len() as u64);
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_call_with_its_place() {
+    for case in Case::all() {
+        let sink = RecordingSink::new("made");
+        case.write(1, 0, &sink).unwrap();
+        for workers in [1, 3] {
+            for (from, call) in sink.log().iter().enumerate() {
+                let fault = if *call == Written::Sync { Fault::Sync } else { Fault::NoSpace(5) };
+                let failing = RecordingSink::failing("made", from, fault);
+                let error = case.write(workers, 0, &failing).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                assert_eq!(error.path(), Some("made".as_ref()));
+                let expected = if fault == Fault::Sync { "Input/output error" } else { "No space left on device" };
+                assert!(error.what().contains(expected), "{error}");
+                assert_eq!(error.offset().is_some(), fault != Fault::Sync);
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_too_small_is_refused_with_what_would_do() {
+    for case in Case::all() {
+        let error = case.write(2, 1 << 20, &MemorySink::new("made")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+        let least = error.what().split("at least ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        let least: u64 = least.parse().unwrap();
+        assert!(case.write(2, least - 1, &MemorySink::new("made")).is_err());
+        let sink = MemorySink::new("made");
+        case.write(2, least, &sink).unwrap();
+        assert!(sink.bytes() == case.bytes());
+    }
+}
+
+#[test]
+fn a_cancelled_call_is_an_error() {
+    let case = Case::new("ca.dcd", "XTC", None, None);
+    let progress = Progress::default();
+    progress.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    let sink = MemorySink::new("made");
+    let done = encode(&case.trajectory, &case.request, case.format, &*case.encoder, &sink, &progress);
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn formats_without_an_encoder_name_those_with_one() {
+    let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.what().ends_with("expected XTC or DCD, found H5MD"), "{error}");
+}

@@ -1,0 +1,133 @@
+//! `Encoder`: the frames of a trajectory as a file of some format.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinema_core::clock::WorkerTiming;
+use kinema_core::format::{self, Encoder, Format, Making};
+use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
+use kinema_core::selection::{AtomSelection, FrameSelection};
+use kinema_core::sink::FileSink;
+use kinema_core::trajectory::Trajectory;
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments;
+use crate::errors::{invalid, to_python};
+use crate::signals::run_interruptible;
+use crate::trajectory::PyTrajectory;
+
+/// Time of a phase of one worker.
+type PhaseOf = fn(&WorkerTiming) -> Duration;
+
+/// What the time of the workers goes to.
+const PHASES: [(&str, PhaseOf); 6] = [
+    ("open", |worker| worker.phases.open),
+    ("io", |worker| worker.phases.io),
+    ("decode", |worker| worker.phases.decode),
+    ("encode", |worker| worker.compute),
+    ("write", |worker| worker.write),
+    ("wait", |worker| worker.wait),
+];
+
+/// Frames, and what makes their bytes.
+#[pyclass(name = "Encoder", module = "kinema._core", frozen)]
+pub struct PyEncoder {
+    trajectory: Arc<Trajectory>,
+    format: &'static dyn Format,
+    frames: FrameSelection,
+    atoms: AtomSelection,
+    encoder: Box<dyn Encoder>,
+}
+
+#[pymethods]
+impl PyEncoder {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    #[pyo3(signature = (trajectory, frames, format, *, steps, times, atoms=None, fields=None, precision=None))]
+    fn new(
+        py: Python<'_>,
+        trajectory: &PyTrajectory,
+        frames: &Bound<'_, PyAny>,
+        format: &str,
+        steps: PyReadonlyArray1<'_, i64>,
+        times: PyReadonlyArray1<'_, f64>,
+        atoms: Option<&Bound<'_, PyArray1<u32>>>,
+        fields: Option<Vec<String>>,
+        precision: Option<f64>,
+    ) -> PyResult<Self> {
+        trajectory.scanned(py)?;
+        let inner = Arc::clone(&trajectory.inner);
+        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let frames = arguments::frames(frames)?;
+        let atoms = match atoms {
+            None => AtomSelection::all(inner.n_atoms()),
+            Some(indices) => arguments::atoms(indices, inner.n_atoms())?,
+        };
+        let fields = fields.map(|names| arguments::fields(&names)).transpose()?;
+        let (steps, times) = (steps.as_array().to_vec(), times.as_array().to_vec());
+        let make = |_: &Progress| {
+            let known = making(&inner, &frames, &atoms, format)?;
+            format.encoder(&Making { fields, steps, times, precision, ..known })
+        };
+        let encoder = run_interruptible(py, None, 0, make)?;
+        Ok(Self { trajectory: inner, format, frames, atoms, encoder })
+    }
+
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.format.info().name
+    }
+
+    #[getter]
+    fn fields(&self) -> Vec<&'static str> {
+        self.encoder.fields().names()
+    }
+
+    #[getter]
+    fn losses(&self) -> Vec<String> {
+        self.encoder.losses().to_vec()
+    }
+
+    /// angstrom (per ps)
+    #[getter]
+    fn largest_rounding(&self) -> f64 {
+        self.encoder.largest_rounding() * self.format.info().scales.length
+    }
+
+    /// Writes all frames into a file that is there; messages call it `name`.
+    #[pyo3(signature = (path, name, *, workers=0, memory=0, progress=None))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        name: PathBuf,
+        workers: usize,
+        memory: u64,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let request = EncodeRequest {
+            frames: self.frames.clone(),
+            atoms: self.atoms.clone(),
+            workers: arguments::workers(workers),
+            memory,
+        };
+        let sink = FileSink::open(&path, &name).map_err(|error| to_python(&error))?;
+        let written = run_interruptible(py, progress, request.frames.len(), |progress: &Progress| {
+            encode(&self.trajectory, &request, self.format, &*self.encoder, &sink, progress)
+        })?;
+        let result = PyDict::new(py);
+        result.set_item("bytes", written.bytes)?;
+        result.set_item("workers", written.timings.workers.len())?;
+        result.set_item("wall", written.timings.wall.as_secs_f64())?;
+        let phases = PyDict::new(py);
+        for (name, of) in PHASES {
+            phases.set_item(name, written.timings.workers.iter().map(of).sum::<Duration>().as_secs_f64())?;
+        }
+        result.set_item("phases", phases)?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,145 @@
+"""`kinema convert`: its options, what it prints, and what is left where it is stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.notes import collected
+from kinema.testing.children import start_child
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_file_of_another_format(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    done = run_kinema("convert", files.xtc, "-o", tmp_path / "a.dcd", "-j", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        f"{tmp_path / 'a.dcd'}: DCD, 10 frames of 47,681 atoms (positions), 5,722,716 bytes in"
+    )
+    assert "GiB/s on 2 workers; 10 frames compared with the source" in done.stdout
+    assert "note: " in done.stderr and "times are rounded" in done.stderr
+    again = run_kinema("convert", files.xtc, "-o", tmp_path / "a.dcd")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "exists already; --force replaces it" in again.stderr
+    assert run_kinema("convert", files.xtc, "-o", tmp_path / "a.dcd", "--force").returncode == 0
+
+
+def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    words = ["-f", files.dcd, files.dcd, "--overlap", "all", "-n", files.ndx, "--group", "C-alpha", "--step", "7"]
+    done = run_kinema("convert", *words, "-o", tmp_path / "ca.xtc", "--precision", "10000", "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["format"], facts["n_frames"], facts["n_atoms"]) == ("XTC", 28, 214)
+    assert facts["size"] == (tmp_path / "ca.xtc").stat().st_size
+    assert set(facts["timings"]) == {"open", "io", "decode", "encode", "write", "wait"}
+    assert facts["losses"][0] in facts["notes"]
+    source = kn.open(files.dcd, index="memory")
+    atoms = source.select(index_file=files.ndx, group="C-alpha")
+    expected = np.concatenate([source.read(select=atoms)] * 2)[::7]
+    assert np.abs(kn.open(tmp_path / "ca.xtc", index="memory").read() - expected).max() <= 0.00051
+    done = run_kinema(
+        "convert", files.dcd, "-s", files.psf, "--select", "name CA", "-b", "10", "-e", "20", "-o", tmp_path / "b.dcd"
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(kn.open(tmp_path / "b.dcd", index="memory").read(), source.read(slice(9, 20), atoms))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "a.h5md"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd)"),
+        (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
+        (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
+        (["-o", "a.dcd", "--skip-damaged"], "kinema check --salvage"),
+        (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),
+        (["-o", "-"], "not into streams"),
+    ],
+)
+def test_what_is_refused(files: Any, tmp_path: Path, run_kinema: Any, words: list[str], said: str) -> None:
+    (tmp_path / "out").mkdir()
+    done = run_kinema("convert", files.dcd, *words, cwd=tmp_path / "out")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+# says when frames are written
+AT_WORK = """
+import sys
+from contextlib import contextmanager
+import kinema.writing.convert as module
+from kinema.cli import main
+
+@contextmanager
+def reporting(*given, **more):
+    said = []
+    def report(done, total):
+        if done and not said:
+            said.append(print("at work", file=sys.stderr, flush=True))
+    yield report
+
+module.reporting = reporting
+main(sys.argv[1:])
+"""
+
+
+def stopped(files: Any, environment: dict[str, str], output: Path, number: signal.Signals) -> tuple[int, str]:
+    """Exit code and last line of a run that gets a signal when it has written some of more than a million frames."""
+    words = ["convert", "-f", *[files.dcd.name] * 12_000, "--overlap", "all", "-n", str(files.ndx), "--group", "first"]
+    process = start_child(
+        [sys.executable, "-c", AT_WORK, *words, "-o", str(output), "-j", "1", "--force"],
+        env=environment,
+        cwd=files.dcd.parent,
+        stdout=subprocess.DEVNULL,
+    )
+    assert process.stderr is not None
+    while (line := process.stderr.readline()) != "at work\n":
+        assert line, "the run has not begun"
+    process.send_signal(number)
+    last = process.stderr.read().splitlines()
+    return process.wait(timeout=120), last[-1] if last else ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+def test_a_run_that_is_stopped_leaves_the_old_file(
+    files: Any, tmp_path: Path, environment: dict[str, str], suffix: str, number: signal.Signals, code: int
+) -> None:
+    output = tmp_path / "out" / f"a.{suffix}"
+    output.parent.mkdir()
+    output.write_bytes(b"before")
+    assert stopped(files, environment, output, number) == (code, "kinema: stopped, nothing was written")
+    assert [path.name for path in output.parent.iterdir()] == [output.name]
+    assert output.read_bytes() == b"before"
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
+    files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any, suffix: str
+) -> None:
+    output = tmp_path / "out" / f"a.{suffix}"
+    output.parent.mkdir()
+    output.write_bytes(b"before")
+    assert stopped(files, environment, output, signal.SIGKILL)[0] == -signal.SIGKILL
+    (left,) = (path for path in output.parent.iterdir() if path != output)
+    assert left.name.startswith("a.part-") and left.suffix == output.suffix
+    assert output.read_bytes() == b"before"
+    # written by one worker, in order: whole frames are read, also before they were counted
+    source = kn.open(files.dcd, index="memory").read(select=[0, 1, 2, 3, 4])
+    part = kn.open(left, index="memory")
+    with collected():  # a frame that is not whole, a count that is not yet that of the frames
+        n_frames = min(part.n_frames, 98)
+    assert n_frames > 0
+    assert np.abs(part.read(slice(0, n_frames)) - source[:n_frames]).max() < 1e-5
+    # the next run removes it
+    assert run_kinema("convert", files.dcd, "-o", output, "--force").returncode == 0
+    assert [path.name for path in output.parent.iterdir()] == [output.name]
