@@ -42,15 +42,15 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
     assert facts["size"] == (tmp_path / "ca.xtc").stat().st_size
     assert set(facts["timings"]) == {"open", "io", "decode", "encode", "write", "wait"}
     assert facts["losses"][0] in facts["notes"]
-    source = kn.open(files.dcd, index="memory")
+    source = kn.open(files.dcd, stored=False)
     atoms = source.select(index_file=files.ndx, group="C-alpha")
     expected = np.concatenate([source.read(select=atoms)] * 2)[::7]
-    assert np.abs(kn.open(tmp_path / "ca.xtc", index="memory").read() - expected).max() <= 0.00051
+    assert np.abs(kn.open(tmp_path / "ca.xtc", stored=False).read() - expected).max() <= 0.00051
     done = run_kinema(
         "convert", files.dcd, "-s", files.psf, "--select", "name CA", "-b", "10", "-e", "20", "-o", tmp_path / "b.dcd"
     )
     assert done.returncode == 0, done.stderr
-    assert np.array_equal(kn.open(tmp_path / "b.dcd", index="memory").read(), source.read(slice(9, 20), atoms))
+    assert np.array_equal(kn.open(tmp_path / "b.dcd", stored=False).read(), source.read(slice(9, 20), atoms))
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     assert left.name.startswith("a.part-") and left.suffix == output.suffix
     assert output.read_bytes() == b"before"
     # written by one worker, in order: whole frames are read, also before they were counted
-    source = kn.open(files.dcd, index="memory").read(select=[0, 1, 2, 3, 4])
-    part = kn.open(left, index="memory")
+    source = kn.open(files.dcd, stored=False).read(select=[0, 1, 2, 3, 4])
+    part = kn.open(left, stored=False)
     with collected():  # a frame that is not whole, a count that is not yet that of the frames
         n_frames = min(part.n_frames, 98)
     assert n_frames > 0

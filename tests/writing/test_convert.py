@@ -33,7 +33,7 @@ def real_files(suffix: str) -> list[str]:
 
 def opened(path: str | Path) -> kn.Trajectory:
     with collected():
-        trajectory = kn.open(path, index="memory")
+        trajectory = kn.open(path, stored=False)
         trajectory.scan()
     return trajectory
 
