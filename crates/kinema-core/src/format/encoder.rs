@@ -2,6 +2,7 @@
 //!
 //! An encoder knows frames and bytes; it knows neither files, nor threads, nor where its values come from.
 
+use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields};
 use crate::selection::AtomSelection;
@@ -91,19 +92,6 @@ pub struct Record<'a> {
     pub offset: u64,
     /// Which frame of the file it is.
     pub frame: u64,
-}
-
-/// Memory that a worker lends to encoders, so that they allocate nothing per frame.
-#[derive(Debug, Default)]
-pub struct EncodeScratch {
-    /// Bytes.
-    pub bytes: Vec<u8>,
-    /// A triple of integers for each atom.
-    pub integers: Vec<[i32; 3]>,
-    /// The same in another order.
-    pub ordered: Vec<[i32; 3]>,
-    /// Of XTC frames.
-    pub xtc: super::xtc::encode::EncodeScratch,
 }
 
 /// Makes the bytes of one file. Values are in the format's units ([`super::FormatInfo::scales`]), times in ps.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::encoder::{EncodeScratch, Encoder, Making, Marker, Placing, Record};
+pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
@@ -213,6 +213,19 @@ impl Scratch {
             + self.bytes.capacity()
             + self.filters.capacity()
     }
+}
+
+/// Memory that a worker lends to encoders, so that they allocate nothing per frame.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    /// Bytes.
+    pub bytes: Vec<u8>,
+    /// A triple of integers for each atom.
+    pub integers: Vec<[i32; 3]>,
+    /// The same in another order.
+    pub ordered: Vec<[i32; 3]>,
+    /// Of XTC frames.
+    pub xtc: xtc::encode::EncodeScratch,
 }
 
 /// Reads that a decoder has done through another library: counted as reading, not as decoding.
