@@ -161,14 +161,16 @@ fn rounded(value: f32, precision: f32) -> f32 {
 
 #[inline(always)]
 fn scale_body(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]]) -> bool {
-    let mut sound = true;
+    let mut largest = 0;
     for (integer, &value) in integers.as_flattened_mut().iter_mut().zip(positions.as_flattened()) {
         let value = rounded(value, precision);
-        // no number at all is not below it either
-        sound &= value.abs() <= MAX_INTEGER;
-        *integer = value as i32;
+        // without the sign, singles have the order of their bits, and what is no number is above all others
+        largest = largest.max(value.abs().to_bits());
+        let bounded = if value.abs() <= MAX_INTEGER { value } else { 0.0 };
+        // SAFETY: it is finite and below 2^31. `as` would check that once more, one value at a time.
+        *integer = unsafe { bounded.to_int_unchecked() };
     }
-    sound
+    largest <= MAX_INTEGER.to_bits()
 }
 
 /// Names the first coordinate that cannot be stored.
