@@ -58,7 +58,7 @@ fn files(data: &[u8]) {
         let (found, positions) = match (found, positions(bytes)) {
             (Ok(found), Ok(positions)) => (found, positions),
             (Err(error), Err(other)) => {
-                assert_eq!((error.kind(), error.what()), (other.kind(), other.what()));
+                assert_eq!(error.kind(), other.kind(), "{error} and {other}");
                 continue;
             }
             (found, positions) => panic!("{found:?} through integers, {positions:?} through positions"),
