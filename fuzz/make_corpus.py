@@ -96,6 +96,23 @@ def xtc_seeds():
     yield "trr_magic", struct.pack(">i", 1993) + real[4:200]
 
 
+def xtc_coordinate_seeds():
+    """Precision, then for each atom: shift, 32 if from the atom before, three numbers of eight bits."""
+    random = np.random.default_rng(8)
+
+    def atoms(how):
+        return np.column_stack([how, random.integers(0, 256, (len(how), 3))]).astype(np.uint8).tobytes()
+
+    yield "chain", b"\x04" + atoms(np.full(60, 32))
+    yield "water", b"\x04" + atoms(np.tile([6, 32, 32], 20))
+    yield "chain_of_all_widths", b"\x07" + atoms(32 + random.integers(0, 18, 80))
+    yield "gas", b"\x02" + atoms(np.full(40, 9))
+    yield "separate_integers", b"\x01" + atoms(np.full(20, 22))
+    yield "too_far_apart", b"\x01" + atoms(np.full(20, 24))
+    yield "plain", b"\x03" + atoms(np.full(9, 4))
+    yield "all_in_one_place", b"\x05" + bytes(4 * 30)
+
+
 def dcd(n_atoms, n_frames, order="<", wide=False, magic=b"CORD", cell=None, free=None, four=False, version=24):
     """A DCD file of any variant, record by record."""
 
@@ -303,6 +320,10 @@ def main():
     """Writes all seeds and says how many bytes they are."""
     for name, data in xtc_seeds():
         put(("scan_xtc", "decode_xtc"), name, data)
+        if name in ("protein", "widths", "wide", "separate", "magic_2023", "nine_atoms"):
+            put(("roundtrip_xtc",), name, data)
+    for name, data in xtc_coordinate_seeds():
+        put(("roundtrip_xtc",), name, data)
     for name, data in dcd_seeds():
         put(("scan_dcd", "decode_dcd"), name, data)
     for name, data in index_seeds():

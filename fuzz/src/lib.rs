@@ -7,3 +7,4 @@ pub mod hdf5_chunks;
 pub mod hdf5_filters;
 pub mod partials;
 pub mod stored_index;
+pub mod xtc_frames;

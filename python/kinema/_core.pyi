@@ -504,3 +504,22 @@ def _decode_chunk(
     chunk: bytes, mask: int, filters: Filters, element_size: int, chunk_bytes: int, repeats: int = 1
 ) -> bytes:
     """One stored chunk, decoded; `mask` bit i: filter i was skipped. For tests and measurements (`repeats`) alone."""
+
+def _encode_xtc_frame(
+    positions: NDArray[np.float32],
+    cell: Sequence[Sequence[float]],
+    step: int,
+    time: float,
+    precision: float,
+    long: bool = False,
+) -> bytes:
+    """One XTC frame of positions (atoms x 3, nm) and a cell (row vectors, nm). For tests alone.
+
+    Raises InvalidArgument for a coordinate that cannot be stored at this precision.
+    """
+
+def _reencode_xtc_frame(frame: bytes, n_atoms: int, atoms: Sequence[int] | None = None) -> bytes | None:
+    """One XTC frame with some of its atoms (ascending), their integers unchanged; None for plain floats. For tests alone.
+
+    Raises CorruptFileError and its kin where it is no frame of `n_atoms` atoms.
+    """

@@ -12,6 +12,8 @@ mod hdf5_filters;
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
 mod stored_index;
+#[path = "../../../fuzz/src/xtc_frames.rs"]
+mod xtc_frames;
 
 use kinema_core::format::{dcd, xtc};
 
@@ -53,4 +55,9 @@ fn decode_hdf5_filters() {
 #[test]
 fn roundtrip_hdf5_filters() {
     replay::inputs("roundtrip_hdf5_filters", hdf5_filters::round_trip);
+}
+
+#[test]
+fn roundtrip_xtc() {
+    replay::inputs("roundtrip_xtc", xtc_frames::round_trip);
 }

@@ -17,6 +17,7 @@ mod python_kernel;
 mod run;
 mod signals;
 mod trajectory;
+mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
 use kinema_core::format::FORMATS;
@@ -110,5 +111,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hdf5::filter_name, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::undecodable, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::decode_chunk, module)?)?;
+    module.add_function(wrap_pyfunction!(xtc::encode_xtc_frame, module)?)?;
+    module.add_function(wrap_pyfunction!(xtc::reencode_xtc_frame, module)?)?;
     Ok(())
 }

@@ -161,14 +161,16 @@ fn rounded(value: f32, precision: f32) -> f32 {
 
 #[inline(always)]
 fn scale_body(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]]) -> bool {
-    let mut sound = true;
+    let mut largest = 0;
     for (integer, &value) in integers.as_flattened_mut().iter_mut().zip(positions.as_flattened()) {
         let value = rounded(value, precision);
-        // no number at all is not below it either
-        sound &= value.abs() <= MAX_INTEGER;
-        *integer = value as i32;
+        // without the sign, singles have the order of their bits, and what is no number is above all others
+        largest = largest.max(value.abs().to_bits());
+        let bounded = if value.abs() <= MAX_INTEGER { value } else { 0.0 };
+        // SAFETY: it is finite and below 2^31. `as` would check that once more, one value at a time.
+        *integer = unsafe { bounded.to_int_unchecked() };
     }
-    sound
+    largest <= MAX_INTEGER.to_bits()
 }
 
 /// Names the first coordinate that cannot be stored.
@@ -225,4 +227,91 @@ fn too_far_apart(extent: &Extent) -> Error {
     let Extent { min, max, .. } = extent;
     let what = format!("the integers are too far apart, expected a range below 2^31, found {min:?} to {max:?}");
     Error::new(ErrorKind::InvalidArgument, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame<'a>(integers: &'a [[i32; 3]], long: bool) -> IntegersToEncode<'a> {
+        IntegersToEncode { step: 7, time: 0.5, cell: [[1.0; 3]; 3], integers, precision: 1000.0, long }
+    }
+
+    /// Near neighbours, far ones and same ones, of up to `bits` bits.
+    fn mixture(bits: u32) -> Vec<[f32; 3]> {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut position = [0.0; 3];
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut positions = Vec::new();
+        for _ in 0..1003 {
+            let width = random() % u64::from(bits);
+            let far = random() % 5 == 0;
+            position = position.map(|x: f32| {
+                let step = (random() % (1 << width)) as f32 * if random() % 2 == 0 { -1.0 } else { 1.0 };
+                if far { step } else { (x + step).clamp(-1e9, 1e9) }
+            });
+            positions.push(position);
+        }
+        positions
+    }
+
+    /// The safe twins of the AVX2 paths, and their results.
+    #[test]
+    fn all_instruction_sets_give_the_same_bytes() {
+        for bits in [3, 8, 16, 20, 24, 29] {
+            let positions = mixture(bits);
+            let mut integers = [vec![[0; 3]; positions.len()], vec![[1; 3]; positions.len()]];
+            let [plain, fast] = &mut integers;
+            assert!(scale(&positions, 1.3, plain, Cpu::Baseline) && scale(&positions, 1.3, fast, Cpu::detect()));
+            assert_eq!(plain, fast);
+            let extent = Extent::of(plain, Cpu::Baseline);
+            assert_eq!(Extent::of(plain, Cpu::detect()), extent);
+            let axis = |i: usize| plain.iter().map(move |atom| atom[i]);
+            assert_eq!([0, 1, 2].map(|i| axis(i).min()), extent.min.map(Some));
+            assert_eq!([0, 1, 2].map(|i| axis(i).max()), extent.max.map(Some));
+            let sizes = extent.sizes().expect("below 2^31");
+            let mut streams = [Vec::new(), Vec::new()];
+            pack::pack(plain, &extent, sizes, &mut streams[0], Cpu::Baseline);
+            pack::pack(plain, &extent, sizes, &mut streams[1], Cpu::detect());
+            assert_eq!(streams[0], streams[1], "{bits} bits");
+            let too_large = [positions.as_slice(), &[[0.0, f32::NAN, 0.0]]].concat();
+            integers.iter_mut().for_each(|integers| integers.push([0; 3]));
+            assert!([Cpu::Baseline, Cpu::detect()].iter().all(|cpu| !scale(&too_large, 1.3, &mut integers[0], *cpu)));
+        }
+    }
+
+    #[test]
+    fn each_magic_has_its_limits_of_atoms_and_bytes() {
+        let refused = |outcome: Result<()>| outcome.err().map(|error| (error.kind(), error.what().to_owned()));
+        let invalid = |what: &str| Some((ErrorKind::InvalidArgument, what.to_owned()));
+        assert_eq!(refused(check(MAX_CLASSIC_ATOMS, 1.0, false)), None);
+        assert_eq!(
+            refused(check(MAX_CLASSIC_ATOMS + 1, 1.0, false)),
+            invalid("too many atoms for magic 1995, expected at most 298261617, found 298261618")
+        );
+        assert_eq!(refused(check(i32::MAX as usize, 1.0, true)), None);
+        assert_eq!(
+            refused(check(1 << 31, 1.0, true)),
+            invalid("too many atoms for magic 2023, expected at most 2147483647, found 2147483648")
+        );
+        let integers: Vec<[i32; 3]> = (0..100).map(|i| [i * i, -i, 5]).collect();
+        let mut out = vec![1, 2];
+        packed(&frame(&integers, false), Cpu::detect(), MAX_CLASSIC_BYTES, &mut out).expect("small");
+        let n_bytes = u64::from(u32::from_be_bytes(out[90..94].try_into().expect("four bytes")));
+        for (long, most, fits) in [(false, n_bytes, true), (false, n_bytes - 1, false), (true, n_bytes - 1, true)] {
+            let mut out = vec![1, 2];
+            let outcome = packed(&frame(&integers, long), Cpu::detect(), most, &mut out);
+            assert_eq!(outcome.is_ok(), fits);
+            if let Some((kind, what)) = refused(outcome) {
+                assert_eq!((kind, &out[..]), (ErrorKind::InvalidArgument, &[1, 2][..]));
+                let expected = format!("expected at most {most}, found {n_bytes}");
+                assert_eq!(what, format!("too many bytes of coordinates for magic 1995, {expected}"));
+            }
+        }
+    }
 }

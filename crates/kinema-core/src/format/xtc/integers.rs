@@ -154,6 +154,9 @@ impl Stream<'_> {
             }
             let differences = flag_at + if flagged { 6 } else { 1 };
             let end = differences + run as u64 * width;
+            if differences > limit {
+                return Err(short);
+            }
             if run >= self.n_atoms - atom {
                 return Err((bit, Fault::RunTooLong { by: run - (self.n_atoms - atom - 1) }));
             }

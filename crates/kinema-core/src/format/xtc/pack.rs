@@ -87,12 +87,32 @@ fn extent_body(integers: &[[i32; 3]]) -> Extent {
     for atom in highest.iter().chain(rest) {
         max = [0, 1, 2].map(|axis| max[axis].max(atom[axis]));
     }
-    let mut nearest = i32::MAX;
-    for (a, b) in integers.iter().zip(integers.iter().skip(1)) {
-        let distance = |axis: usize| a[axis].wrapping_sub(b[axis]).wrapping_abs();
-        nearest = nearest.min(distance(0).wrapping_add(distance(1)).wrapping_add(distance(2)));
+    Extent { min, max, nearest: nearest_body(integers) }
+}
+
+/// Smallest distance of neighbours.
+#[inline(always)]
+fn nearest_body(integers: &[[i32; 3]]) -> i32 {
+    let flat = integers.as_flattened();
+    let next = flat.get(3..).unwrap_or_default();
+    let (chunks, next_chunks) = (flat.as_chunks::<24>().0, next.as_chunks::<24>().0);
+    let mut nearest = [i32::MAX; 8];
+    let distance = |a: i32, b: i32| a.wrapping_sub(b).wrapping_abs();
+    for (here, next) in chunks.iter().zip(next_chunks) {
+        let mut distances = [0; 24];
+        for (i, place) in distances.iter_mut().enumerate() {
+            *place = distance(here[i], next[i]);
+        }
+        for (i, place) in nearest.iter_mut().enumerate() {
+            let sum = distances[3 * i].wrapping_add(distances[3 * i + 1]).wrapping_add(distances[3 * i + 2]);
+            *place = (*place).min(sum);
+        }
     }
-    Extent { min, max, nearest }
+    let done = next_chunks.len() * 8;
+    let rest = integers.iter().zip(integers.iter().skip(1)).skip(done);
+    let rest =
+        rest.map(|(a, b)| distance(a[0], b[0]).wrapping_add(distance(a[1], b[1])).wrapping_add(distance(a[2], b[2])));
+    rest.chain(nearest).min().unwrap_or(i32::MAX)
 }
 
 /// Appends the bit stream of `integers`, which lie in `extent` of these `sizes`; whole bytes, without padding.
