@@ -66,6 +66,15 @@ def test_xtc_keeps_its_bytes(path: str, tmp_path: Path) -> None:
         assert np.array_equal(opened(tmp_path / "some.xtc").read(), source.read(select=atoms))
 
 
+def test_xtc_with_other_times_keeps_its_precision(adk_dcd: Any, tmp_path: Path) -> None:
+    converted(adk_dcd.trajectory, tmp_path / "fine.xtc", precision=20000, stop=5)
+    done = converted(tmp_path / "fine.xtc", tmp_path / "later.xtc", t0=500.0)
+    assert "multiples of 0.00005 nm" in done.losses[0].replace("5e-5", "0.00005")
+    fine, later = opened(tmp_path / "fine.xtc"), opened(tmp_path / "later.xtc")
+    assert np.array_equal(fine.read(), later.read())
+    np.testing.assert_allclose(later.times, fine.times - fine.times[0] + 500.0, rtol=1e-7)
+
+
 def test_xtc_as_dcd_is_what_mdanalysis_reads(adk_xtc: Any, tmp_path: Path) -> None:
     import MDAnalysis
 

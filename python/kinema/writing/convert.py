@@ -27,7 +27,7 @@ from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_not_input, check_target, is_stream
 from kinema.writing.output_file import OutputFile
 
-__all__ = ["Converted", "convert"]
+__all__ = ["Converted", "check_output", "convert"]
 
 # frames that are read back and compared
 _COMPARED = 16
@@ -161,8 +161,7 @@ def convert(
     """
     if runner != "threads":
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
-    name, target = os.fspath(out), _format_of(out, format)
-    check_target(name, overwrite=overwrite)
+    name, target = os.fspath(out), check_output(out, format, overwrite=overwrite)
     n_workers, limit = worker_count(workers), 0 if memory is None else parse_memory(memory)
     trajectory = _opened(source, topology, opened)
     check_not_input(name, *trajectory.paths, trajectory.topology_name, index_file)
@@ -195,6 +194,13 @@ def convert(
         losses=losses,
         notes=losses,
     )
+
+
+def check_output(out: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False) -> str:
+    """The format that `convert` would write as `out`; raises what keeps it from that and needs no file to be read."""
+    found = _format_of(out, format)
+    check_target(out, overwrite=overwrite)
+    return found
 
 
 def _opened(source: Any, topology: Any, opened: Mapping[str, Any]) -> Trajectory:

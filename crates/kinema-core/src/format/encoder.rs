@@ -29,8 +29,10 @@ pub struct Making {
     pub times: Vec<f64>,
     /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] where there is none.
     pub cells: Vec<Cell>,
-    /// Numbers to one unit of length, where the format rounds.
+    /// Numbers to one unit of length that the user has asked for, where the format rounds.
     pub precision: Option<f64>,
+    /// Those of the source, the most of its files, where all are of this format.
+    pub source_precision: Option<f64>,
 }
 
 impl Making {

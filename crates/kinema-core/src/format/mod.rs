@@ -292,6 +292,11 @@ pub trait Decoder: Send + Sync {
         Fields::NONE
     }
 
+    /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
+    fn precision(&self) -> Option<f64> {
+        None
+    }
+
     /// The coupling of frames where these fields are requested.
     fn coupling(&self, fields: Fields) -> FrameCoupling {
         let _ = fields;

@@ -72,10 +72,13 @@ pub fn making(
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
     let info = format.info();
     let as_it_is = |part: &Part| part.format.info().name == info.name && part.scales == info.scales;
+    let of_format = parts().all(|part| part.format.info().name == info.name);
+    let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
     let some = [0, last / 2, last].map(|position| frames.get(position));
     Ok(Making {
         n_atoms,
         source_atoms: trajectory.n_atoms(),
+        source_precision: precisions.reduce(f64::max),
         same_format: parts().all(as_it_is) && scanned.has_stored_times(),
         held: held | cell,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),

@@ -47,12 +47,14 @@ def convert(
     import kinema as kn
     from kinema.cli.analysis_run import chosen_frames
     from kinema.errors import ArgumentError
+    from kinema.writing.convert import check_output
 
     command: Command = context.obj
     if opened.skip_damaged:
         raise ArgumentError(
             "convert does not leave out damaged frames yet; kinema check --salvage copies those that can be read"
         )
+    check_output(output, overwrite=force)
     progress = False if command.quiet else None
     trajectory = kn.open(
         [str(path) for path in inputs.paths],

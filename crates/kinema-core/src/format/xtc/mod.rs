@@ -85,7 +85,8 @@ impl Format for Xtc {
             variant: format!("magic {}, {packing}", first.magic),
             warnings: Vec::new(),
         };
-        Ok(Arc::new(XtcDecoder { header }))
+        let precision = first.packing.map(|packing| f64::from(packing.precision));
+        Ok(Arc::new(XtcDecoder { header, precision }))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -118,11 +119,17 @@ pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'
 #[derive(Debug)]
 struct XtcDecoder {
     header: Header,
+    /// Of frame 0.
+    precision: Option<f64>,
 }
 
 impl Decoder for XtcDecoder {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn precision(&self) -> Option<f64> {
+        self.precision
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

@@ -33,7 +33,8 @@ impl XtcEncoder {
         let recodes = making.same_format && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
         let mut losses = Vec::new();
         making.only_field(&[Fields::POSITIONS], &mut losses)?;
-        let precision = making.precision.map_or(USUAL_PRECISION, |precision| precision as f32);
+        let asked = making.precision.or(making.source_precision);
+        let precision = asked.map_or(USUAL_PRECISION, |precision| precision as f32);
         if !(precision > 0.0 && precision.is_finite()) {
             let what = format!("wrong precision, expected a positive number, found {precision}");
             return Err(Error::new(ErrorKind::InvalidArgument, what));
