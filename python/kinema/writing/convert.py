@@ -292,7 +292,7 @@ def _compare(
 ) -> int:
     """Reads some frames back and compares them with those of the source; the number of them. CorruptFileError."""
     with collected():
-        written = opening.open(temporary, index="memory")
+        written = opening.open(temporary, stored=False)
         written.scan()
     n_atoms = trajectory.n_atoms if atoms is None else len(atoms)
     for what, expected, found in (
