@@ -21,6 +21,7 @@ NEEDED = {
     "rgyr": ["-f", "a.dcd", "--weights", "none"],
     "check": ["a.dcd"],
     "index": ["a.dcd"],
+    "convert": ["-f", "a.dcd", "-o", "out.xtc"],
     "repack": ["a.h5md", "out.h5md"],
     "split": ["a.dcd"],
     "join": ["a.dcd", "-o", "out.dcd"],
