@@ -36,6 +36,7 @@ from cases import (
     RmsdCase,
     selected_atoms,
 )
+from convert import convert
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
@@ -323,6 +324,7 @@ def main() -> None:
     warp_md(bench)
     figures(bench)
     pipeline(bench)
+    convert(bench)
     serial_io(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
