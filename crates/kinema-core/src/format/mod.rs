@@ -5,6 +5,7 @@
 pub mod dcd;
 pub mod encoder;
 pub mod h5md;
+mod scan;
 pub mod xtc;
 
 use std::ops::Range;

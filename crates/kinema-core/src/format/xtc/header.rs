@@ -2,6 +2,7 @@
 
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::scan::HeaderFault;
 
 /// First word of a frame whose bit stream is counted in 4 bytes.
 pub(super) const MAGIC_CLASSIC: i32 = 1995;
@@ -39,21 +40,6 @@ pub(super) struct Packing {
     pub small: i32,
     /// Bytes of the bit stream without padding.
     pub n_bytes: u64,
-}
-
-/// Why a header could not be had; byte numbers count from the start of the frame.
-#[derive(Debug, Clone)]
-pub(super) enum HeaderFault {
-    /// The given bytes are sound as far as they go, but this many are needed.
-    Short(usize),
-    /// The bytes contradict the format.
-    Wrong(Error),
-}
-
-impl HeaderFault {
-    fn wrong(error: Error, at: usize, frame_offset: u64) -> Self {
-        Self::Wrong(error.at_byte(frame_offset.saturating_add(at as u64)))
-    }
 }
 
 impl FrameHeader {

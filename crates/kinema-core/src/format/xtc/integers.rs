@@ -2,10 +2,11 @@
 //!
 //! It reads whole frames and makes no positions: [`super::coordinates`] does.
 
-use super::header::{FrameHeader, HeaderFault, MAGIC_LONG, Packing};
+use super::header::{FrameHeader, MAGIC_LONG, Packing};
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
-use super::{NAME, ends_early, full_coordinate, wrong_frame_len};
+use super::{NAME, full_coordinate, wrong_frame_len};
 use crate::error::{Error, Result};
+use crate::format::scan::{HeaderFault, ends_early};
 use crate::selection::AtomSelection;
 
 /// What [`decode_integers`] finds beside the integers.

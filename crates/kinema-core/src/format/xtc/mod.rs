@@ -5,21 +5,24 @@
 mod batch;
 mod checkpoints;
 mod coordinates;
+#[cfg(test)]
+mod damage_tests;
 pub mod encode;
 mod header;
 mod integers;
 mod pack;
 mod radix;
 mod records;
-mod resync;
 mod scan;
 
 use std::sync::Arc;
 
 use self::checkpoints::{Run, SegmentPart};
 use self::coordinates::{Cpu, Job, Stop, UnpackState};
-use self::header::{FrameHeader, HeaderFault, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
+use self::header::{FrameHeader, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
+use self::scan::XtcHeaders;
+use super::scan::{HeaderFault, ends_early};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use std::ops::Range;
@@ -94,16 +97,6 @@ impl Format for Xtc {
     }
 }
 
-/// A frame that should have `needs` bytes from `offset` on, where the file has `len` in all.
-fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
-    let found = len.saturating_sub(offset);
-    Error::new(
-        ErrorKind::Truncated,
-        format!("the file ends in the middle of a frame, expected {needs} bytes, found {found}"),
-    )
-    .at_byte(offset)
-}
-
 /// As the scan of an XTC file, but in ranges on all `options.workers` threads however short the file is.
 ///
 /// For tests that hold it to the scan by one thread: files that take 64 MiB make slow tests.
@@ -112,7 +105,7 @@ fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
 /// As [`Decoder::scan`].
 #[doc(hidden)]
 pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>) -> Result<Scan> {
-    scan::scan(source, n_atoms, options, 0)
+    super::scan::scan(source, &XtcHeaders { n_atoms }, options, 0)
 }
 
 /// Finds and decodes the frames of one XTC file.
@@ -133,7 +126,7 @@ impl Decoder for XtcDecoder {
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        scan::scan(source, self.header.n_atoms, options, scan::PARALLEL_FROM)
+        super::scan::scan(source, &self.headers(), options, super::scan::PARALLEL_FROM)
     }
 
     fn supports_ranged_scan(&self) -> bool {
@@ -146,13 +139,13 @@ impl Decoder for XtcDecoder {
         range: Range<u64>,
         progress: &(dyn Fn(u64) -> Result<()> + Sync),
     ) -> Result<TableIndex> {
-        scan::scan_range(source, self.header.n_atoms, range, progress)
+        super::scan::scan_range(source, &self.headers(), range, progress)
     }
 
     fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
         match found {
             [] => self.scan(source, options),
-            found => scan::scan_with_ranges(source, self.header.n_atoms, options, found),
+            found => super::scan::scan_with_ranges(source, &self.headers(), options, found),
         }
     }
 
@@ -228,6 +221,10 @@ struct Target<'t, 'o> {
 }
 
 impl XtcDecoder {
+    fn headers(&self) -> XtcHeaders {
+        XtcHeaders { n_atoms: self.header.n_atoms }
+    }
+
     /// Bytes of a frame that probably hold what is asked for: atoms are about evenly spread over the bytes.
     fn prefix(&self, whole: u64, request: &Request) -> u64 {
         let header = LONGEST_HEADER as u64;

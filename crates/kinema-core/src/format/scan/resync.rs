@@ -1,0 +1,160 @@
+//! Search for frame headers: where the scan of a byte range begins, and where frames go on behind a damaged one.
+
+use std::ops::Range;
+
+use super::{File, FrameHeaders, Frames, HeaderFault, Report, WINDOW, Window};
+use crate::error::Result;
+use crate::source::Extent;
+
+/// Headers that must follow one another for the first of a byte range to be believed.
+const CHAIN: usize = 3;
+
+impl<H: FrameHeaders> File<'_, H> {
+    /// The first place in `range` that looks like a header and is followed by others.
+    pub(super) fn find_header(&self, range: &Range<u64>, report: &Report<'_>) -> Result<Option<u64>> {
+        let mut probe = Window::default();
+        self.find(range, report, |candidate| self.is_chain(&mut probe, candidate))
+    }
+
+    /// The first place in `range` where a frame lies whole that is believed by itself; see [`File::is_frame`].
+    pub(super) fn find_frame(&self, range: &Range<u64>, report: &Report<'_>) -> Result<Option<u64>> {
+        let mut probe = Window::default();
+        self.find(range, report, |candidate| self.is_frame(&mut probe, candidate))
+    }
+
+    /// The first place in `range` that looks like a header and is `accepted`.
+    fn find(
+        &self,
+        range: &Range<u64>,
+        report: &Report<'_>,
+        mut accepted: impl FnMut(u64) -> Result<bool>,
+    ) -> Result<Option<u64>> {
+        let mut window = Window::default();
+        // headers lie at multiples of four bytes, as all items of XDR do
+        let mut offset = range.start.next_multiple_of(4);
+        while offset < range.end {
+            // no frames are counted, but a search can be cancelled
+            report.add(0)?;
+            let bytes = window.at(self, offset, H::RECOGNISED, WINDOW)?;
+            if bytes.len() < H::RECOGNISED {
+                return Ok(None);
+            }
+            let candidates = (bytes.len() - H::RECOGNISED) / 4 + 1;
+            for i in 0..candidates {
+                let candidate = offset + 4 * i as u64;
+                if candidate >= range.end {
+                    return Ok(None);
+                }
+                if self.headers.resembles(bytes, 4 * i) && accepted(candidate)? {
+                    return Ok(Some(candidate));
+                }
+            }
+            offset += 4 * candidates as u64;
+        }
+        Ok(None)
+    }
+
+    /// Whether [`CHAIN`] headers follow each other from `offset`, or as many as fit exactly into the file.
+    fn is_chain(&self, probe: &mut Window, mut offset: u64) -> Result<bool> {
+        for _ in 0..=CHAIN {
+            if offset == self.len {
+                return Ok(true);
+            }
+            let Some(header) = self.whole_frame(probe, offset)? else { return Ok(false) };
+            offset += self.headers.head(&header).frame_len;
+        }
+        Ok(true)
+    }
+
+    /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file, or whose
+    /// coordinates take as many bytes as its header says: the frame behind it may be damaged as well.
+    fn is_frame(&self, probe: &mut Window, offset: u64) -> Result<bool> {
+        let Some(header) = self.whole_frame(probe, offset)? else { return Ok(false) };
+        let end = offset + self.headers.head(&header).frame_len;
+        let behind = probe.at(self, end, H::LONGEST, H::LONGEST as u64)?;
+        let followed = match self.headers.parse(behind, end) {
+            Ok(_) => true,
+            // the end of the file, or the beginning of an incomplete last frame
+            Err(HeaderFault::Short(_)) => true,
+            Err(HeaderFault::Wrong(_)) => false,
+        };
+        Ok(followed || self.is_sound(offset, &header)?)
+    }
+
+    /// The header of a frame that ends within the file.
+    fn whole_frame(&self, probe: &mut Window, offset: u64) -> Result<Option<H::Header>> {
+        let bytes = probe.at(self, offset, H::LONGEST, H::LONGEST as u64)?;
+        let header = self.headers.parse(bytes, offset).ok();
+        Ok(header.filter(|header| offset.saturating_add(self.headers.head(header).frame_len) <= self.len))
+    }
+
+    /// Whether the body can be decoded and takes the bytes that the header says.
+    fn is_sound(&self, offset: u64, header: &H::Header) -> Result<bool> {
+        let Some(stated) = self.headers.stated_body(header) else { return Ok(false) };
+        Ok(self.found_body(offset, header, stated)? == Some(stated))
+    }
+
+    /// Bytes that the body of a frame takes of the `n_bytes` behind its header, where it can be decoded.
+    fn found_body(&self, offset: u64, header: &H::Header, n_bytes: u64) -> Result<Option<u64>> {
+        let Ok(len) = usize::try_from(n_bytes) else { return Ok(None) };
+        let mut body = vec![0; len];
+        self.source.read_exact_at(offset + self.headers.head(header).len as u64, &mut body)?;
+        Ok(self.headers.found_body(offset, header, &body))
+    }
+
+    /// Steps over damage at the end of `frames`, where no frame can be found: what lies before the next readable frame,
+    /// or before the end of the file, becomes one frame, which no reader takes for sound as its header does not fit.
+    ///
+    /// Where it is the length of the last frame that is damaged, that frame is the damaged one. Returns false where too
+    /// few bytes are left.
+    ///
+    /// # Errors
+    /// Those of the source; `Unsupported` for 16 GiB and more without a frame.
+    pub(super) fn step_over(&self, frames: &mut Frames, report: &Report<'_>) -> Result<bool> {
+        let fault = frames.builder.end();
+        let last = match frames.builder.last() {
+            Some(extent) => self.doubtful(extent)?.map(|header| (extent, header)),
+            None => None,
+        };
+        let from = match &last {
+            Some((extent, header)) => extent.offset + self.headers.head(header).len as u64,
+            None => fault + 4,
+        };
+        let next = self.find_frame(&(from..self.len), report)?;
+        // frames have whole words of four bytes; less than one at the end is no frame
+        let end = next.unwrap_or(fault + (self.len - fault) / 4 * 4);
+        if let Some((extent, header)) = &last
+            && (end < fault || self.reaches(extent.offset, header, end)?)
+        {
+            frames.builder.pop();
+        }
+        let start = frames.builder.end();
+        if end <= start {
+            return Ok(false);
+        }
+        let step = frames.builder.last_step().unwrap_or(0);
+        frames.builder.push(end - start, step, f64::NAN).map_err(|error| self.place(error, start))?;
+        frames.damaged.push(start);
+        Ok(true)
+    }
+
+    /// The header of a frame whose stated length is not what its body takes.
+    fn doubtful(&self, extent: Extent) -> Result<Option<H::Header>> {
+        let mut probe = Window::default();
+        match self.whole_frame(&mut probe, extent.offset)? {
+            Some(header)
+                if self.headers.stated_body(&header).is_some() && !self.is_sound(extent.offset, &header)? =>
+            {
+                Ok(Some(header))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the body of the frame at `offset` goes on to the frame at `next`, whatever length is stated.
+    fn reaches(&self, offset: u64, header: &H::Header, next: u64) -> Result<bool> {
+        let body = next - offset - self.headers.head(header).len as u64;
+        let used = self.found_body(offset, header, body)?;
+        Ok(used.is_some_and(|used| used.next_multiple_of(4) == body))
+    }
+}
