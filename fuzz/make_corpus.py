@@ -96,6 +96,34 @@ def xtc_seeds():
     yield "trr_magic", struct.pack(">i", 1993) + real[4:200]
 
 
+def trr_frame(n_atoms, step, sections, double=False, cell=True, swap=False):
+    """One TRR frame with these sections out of x, v and f."""
+    kind, width = ("d", 8) if double else ("f", 4)
+    vector = [3 * width * n_atoms if name in sections else 0 for name in "xvf"]
+    words = [0, 0, 9 * width if cell else 0, 0, 0, 0, 0, *vector, n_atoms, step, 0]
+    order = "<" if swap else ">"
+    head = struct.pack(f"{order}3i12s13i2{kind}", 1993, 13, 12, b"GMX_trn_file", *words, step / 2, 0.5)
+    numbers = np.arange(9 * cell + 3 * n_atoms * len(sections)) / 7
+    return head + numbers.astype(f"{order}{kind}").tobytes()
+
+
+def trr_seeds():
+    """Real and synthetic frames: fields at different strides, double precision, cells alone, cut, swapped bytes."""
+    yield "mdanalysis", Path(datafiles.COORDINATES_TRR).read_bytes()
+    yield "ten_atoms", Path(datafiles.TRR_multi_frame).read_bytes()[:3000]
+    strides = b"".join(trr_frame(6, i, "x" + "v" * (i % 2 == 0) + "f" * (i % 3 == 0)) for i in range(7))
+    yield "strides", strides
+    yield "strides_cut", strides[:-9]
+    yield "double", b"".join(trr_frame(5, i, "xv", double=True) for i in range(3))
+    yield "both_precisions", trr_frame(5, 0, "x") + trr_frame(5, 1, "x", double=True)
+    yield "velocities_first", trr_frame(4, 0, "v") + trr_frame(4, 1, "x") + trr_frame(4, 2, "f")
+    yield "cells_alone", trr_frame(4, 0, "") * 3
+    yield "many_atoms_of_no_vectors", trr_frame(2**31 - 1, 0, "")
+    yield "no_cell", trr_frame(3, 0, "x", cell=False) * 2
+    yield "damaged", strides[:700] + bytes(40) + strides[740:]
+    yield "swapped", trr_frame(3, 0, "x", swap=True)
+
+
 def xtc_coordinate_seeds():
     """Precision, then for each atom: shift, 32 if from the atom before, three numbers of eight bits."""
     random = np.random.default_rng(8)
@@ -324,6 +352,8 @@ def main():
             put(("roundtrip_xtc",), name, data)
     for name, data in xtc_coordinate_seeds():
         put(("roundtrip_xtc",), name, data)
+    for name, data in trr_seeds():
+        put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
     for name, data in dcd_seeds():
         put(("scan_dcd", "decode_dcd"), name, data)
     for name, data in index_seeds():

@@ -35,6 +35,9 @@ CORE_MODULES: dict[str, set[str]] = {
     "pipeline": {"clock", "format", "plan", "reduce", "sink", "source", "trajectory"},
 }
 
+# What formats have in common, among their folders.
+SHARED_BY_FORMATS = {"encoder", "scan"}
+
 
 def paths_of_use_tree(tree: str) -> Iterator[list[str]]:
     """All paths of one `use` tree: `a::{b, c::d}` gives a::b and a::c::d."""
@@ -104,7 +107,7 @@ def check_core(root: Path) -> Iterator[str]:
             yield f"{place}: module {module[0]} has no row in tools/check_layers.py"
             continue
         allowed = CORE_MODULES[module[0]] | CORE_COMMON | {module[0]}
-        siblings = {path.stem for path in (source / "format").iterdir()} - {"mod"}
+        siblings = {path.stem for path in (source / "format").iterdir()} - {"mod"} - SHARED_BY_FORMATS
         for path in rust_paths(file.read_text()):
             target = absolute(path, module)
             if not target:

@@ -6,5 +6,6 @@ pub mod files;
 pub mod hdf5_chunks;
 pub mod hdf5_filters;
 pub mod partials;
+pub mod records;
 pub mod stored_index;
 pub mod xtc_frames;

@@ -191,7 +191,7 @@ def test_what_is_refused_leaves_nothing(small: kn.Trajectory, adk_dcd: Any, tmp_
         (there, {}, kn.ArgumentError, "exists already"),
         (there, {"overwrite": True}, kn.ArgumentError, "is the file that is read"),
         (tmp_path / "a.h5md", {}, kn.UnsupportedFormatError, "kinema.Writer and kinema repack write H5MD"),
-        (tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"expected|writes XTC \(.xtc\), DCD"),
+        (tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"expected|writes XTC \(.xtc\), TRR"),
         (tmp_path / "a", {}, kn.UnsupportedFormatError, "a name without suffix"),
         (tmp_path / "a.dcd", {"format": "XTC"}, kn.ArgumentError, "the suffix is none of XTC"),
         (tmp_path / "a.dcd", {"runner": "mpi"}, kn.ArgumentError, "found runner 'mpi'"),

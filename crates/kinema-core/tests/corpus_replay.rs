@@ -8,6 +8,8 @@ mod files;
 mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
 mod hdf5_filters;
+#[path = "../../../fuzz/src/records.rs"]
+mod records;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
@@ -15,7 +17,7 @@ mod stored_index;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
-use kinema_core::format::{dcd, xtc};
+use kinema_core::format::{dcd, trr, xtc};
 
 #[test]
 fn scan_xtc() {
@@ -60,4 +62,19 @@ fn roundtrip_hdf5_filters() {
 #[test]
 fn roundtrip_xtc() {
     replay::inputs("roundtrip_xtc", xtc_frames::round_trip);
+}
+
+#[test]
+fn scan_trr() {
+    replay::inputs("scan_trr", |data| files::scan(&trr::Trr, data));
+}
+
+#[test]
+fn decode_trr() {
+    replay::inputs("decode_trr", |data| files::decode(&trr::Trr, data));
+}
+
+#[test]
+fn roundtrip_trr() {
+    replay::inputs("roundtrip_trr", |data| records::recode(&trr::Trr, data));
 }

@@ -57,6 +57,9 @@ impl Case {
             Self::new("ca.xtc", "XTC", None, None),
             Self::new("ca.xtc", "XTC", some(), None),
             Self::new("ca.xtc", "XTC", some(), Some(100.0)),
+            Self::new("ca.trr", "TRR", None, None),
+            Self::new("ca.trr", "TRR", some(), None),
+            Self::new("ca.xtc", "TRR", some(), None),
         ]
     }
 
@@ -298,5 +301,5 @@ fn a_cancelled_call_is_an_error() {
 fn formats_without_an_encoder_name_those_with_one() {
     let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.what().ends_with("expected XTC or DCD, found H5MD"), "{error}");
+    assert!(error.what().ends_with("expected XTC or TRR or DCD, found H5MD"), "{error}");
 }

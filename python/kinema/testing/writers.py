@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinema.testing.synthetic import Synthetic
 
-__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_xtc"]
+__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_trr", "write_xtc"]
 
 # CHARMM's unit of time in ps
 AKMA = 0.04888821
@@ -125,3 +125,35 @@ def write_xtc(
         for i, frame in enumerate(positions):
             step = first_step + i
             file.write((frame / 10.0).astype(np.float32), boxes[i], step, step * dt, 1000.0)
+
+
+def write_trr(
+    path: str | os.PathLike[str],
+    positions: NDArray[np.float32] | None,
+    *,
+    velocities: NDArray[np.float32] | None = None,
+    forces: NDArray[np.float32] | None = None,
+    first_step: int = 0,
+    dt: float = 1.0,
+    cell: tuple[float, float, float] | NDArray[np.float32] = (60.0, 60.0, 60.0),
+    every: tuple[int, int, int] = (1, 1, 1),
+) -> None:
+    """Writes a TRR file through MDAnalysis: frame i has step `first_step + i` and its time is the step times `dt`.
+
+    Vectors in angstrom, angstrom/ps and kJ/(mol angstrom); frame i has positions, velocities and forces where i is a
+    multiple of the number in `every`. `cell` as `write_xtc`.
+    """
+    from MDAnalysis.lib.formats.libmdaxdr import TRRFile
+
+    there = [one for one in (positions, velocities, forces) if one is not None]
+    n_frames, n_atoms = there[0].shape[:2]
+    cells = np.diag(cell)[None].repeat(n_frames, axis=0) if isinstance(cell, tuple) else cell
+    boxes = cells.astype(np.float32) / 10.0
+    with TRRFile(os.fspath(path), "w") as file:
+        for i in range(n_frames):
+            given = [
+                None if values is None or i % stride else (values[i] * factor).astype(np.float32)
+                for values, factor, stride in zip((positions, velocities, forces), (0.1, 0.1, 10.0), every, strict=True)
+            ]
+            step = first_step + i
+            file.write(*given, boxes[i], step, step * dt, 0.0, n_atoms)

@@ -43,6 +43,12 @@ def values(name: str) -> dict[str, np.ndarray]:
     universe = MDAnalysis.Universe(str(HERE / "ca.pdb"), str(path))
     steps = [(ts.positions.copy(), ts.time) for ts in universe.trajectory]
     positions = np.array([one for one, _ in steps], dtype=np.float32)
+    velocities = {}
+    if universe.trajectory.ts.has_velocities:
+        velocities = {"velocities": np.array([ts.velocities.copy() for ts in universe.trajectory])}
+        with chemfiles.Trajectory(str(path)) as trajectory:
+            frames = [trajectory.read() for _ in range(trajectory.nsteps)]
+            np.testing.assert_allclose([one.velocities for one in frames], velocities["velocities"], rtol=1e-6)
     other = mdtraj.load(str(path), top=str(HERE / "ca.pdb"))
     np.testing.assert_allclose(other.xyz * 10.0, positions, rtol=0, atol=2e-5)
     np.testing.assert_allclose(by_chemfiles(path), positions, rtol=0, atol=2e-5)
@@ -63,6 +69,7 @@ def values(name: str) -> dict[str, np.ndarray]:
         "rgyr": rgyr,
         "rmsf": plain,
         "rmsf_aligned": aligned,
+        **velocities,
     }
 
 
@@ -70,12 +77,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     made = {
         "ca.dcd": (MDAnalysis.Universe(datafiles.PSF, datafiles.DCD), slice(None, None, 7)),
+        "ca.trr": (MDAnalysis.Universe(datafiles.GRO, datafiles.TRR), slice(None)),
         "ca.xtc": (MDAnalysis.Universe(datafiles.GRO, datafiles.XTC), slice(None)),
     }
     for name, (universe, frames) in made.items():
         write(name, universe, frames)
         np.savez_compressed(HERE / f"{name}.npz", **values(name))
-    for left in HERE.glob(".ca.xtc_offsets.*"):  # MDAnalysis' own index
+    for left in HERE.glob(".ca.*_offsets.*"):  # MDAnalysis' own index
         left.unlink()
     versions = {module.__name__: module.__version__ for module in (MDAnalysis, mdtraj, chemfiles, np)}
     (HERE / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

@@ -26,6 +26,12 @@ pub fn float(bytes: &[u8], at: usize) -> Option<f32> {
     word(bytes, at).map(f32::from_be_bytes)
 }
 
+/// The IEEE double at byte `at`; `None` where the bytes end before it does.
+#[inline]
+pub fn double(bytes: &[u8], at: usize) -> Option<f64> {
+    hyper(bytes, at).map(|bits| f64::from_bits(bits as u64))
+}
+
 /// `N` neighbouring integers from byte `at`.
 #[inline]
 pub fn ints<const N: usize>(bytes: &[u8], at: usize) -> Option<[i32; N]> {

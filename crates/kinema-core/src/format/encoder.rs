@@ -29,6 +29,8 @@ pub struct Making {
     pub times: Vec<f64>,
     /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] where there is none.
     pub cells: Vec<Cell>,
+    /// What the source has besides fields: only a record of the same format keeps it.
+    pub extras: Vec<&'static str>,
     /// Numbers to one unit of length that the user has asked for, where the format rounds.
     pub precision: Option<f64>,
     /// Those of the source, the most of its files, where all are of this format.
@@ -42,29 +44,85 @@ impl Making {
     /// # Errors
     /// `InvalidArgument` for several, or one that the format or the source has not.
     pub fn only_field(&self, known: &[Fields], losses: &mut Vec<String>) -> Result<Fields> {
-        let refused = |what: &str, expected: &[&str], found: Fields| {
-            let found = found.names().join(", ");
-            Error::new(ErrorKind::InvalidArgument, format!("{what}, expected {}, found {found}", expected.join(" or ")))
-        };
-        let names: Vec<&str> = known.iter().flat_map(|field| field.names()).collect();
         let usual = known.iter().copied().find(|&field| self.held.contains(field)).unwrap_or_default();
         let chosen = self.fields.unwrap_or(usual);
         if !known.contains(&chosen) {
             let what = "a file of this format holds one field of the atoms";
+            let names: Vec<&str> = known.iter().flat_map(|field| field.names()).collect();
             return Err(refused(what, &names, if self.fields.is_some() { chosen } else { self.held }));
         }
-        if !self.held.contains(chosen) {
-            return Err(refused("the source lacks what is to be written", &chosen.names(), self.held));
+        self.check_held(chosen)?;
+        self.note_left_out(chosen, losses);
+        self.note_wide(chosen, losses);
+        Ok(chosen)
+    }
+
+    /// The vectors to write in a format that holds any of `known`: all that the source has, or those that were asked for;
+    /// others that the source has are added to `losses`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for those that the format or the source has not.
+    pub fn chosen_fields(&self, known: Fields, losses: &mut Vec<String>) -> Result<Fields> {
+        let chosen = self.fields.unwrap_or(known - (known - self.held));
+        if !known.contains(chosen) {
+            return Err(refused("fields that files of this format do not hold", &known.names(), chosen - known));
         }
-        let left_out = Fields::VECTORS.into_iter().filter(|&field| field != chosen && self.held.contains(field));
+        self.check_held(chosen)?;
+        self.note_left_out(chosen, losses);
+        Ok(chosen)
+    }
+
+    fn check_held(&self, chosen: Fields) -> Result<()> {
+        if self.held.contains(chosen) {
+            return Ok(());
+        }
+        Err(refused("the source lacks what is to be written", &chosen.names(), self.held))
+    }
+
+    fn note_left_out(&self, chosen: Fields, losses: &mut Vec<String>) {
+        let left_out =
+            Fields::VECTORS.into_iter().filter(|&field| !chosen.contains(field) && self.held.contains(field));
         for name in left_out.flat_map(Fields::names) {
             losses.push(format!("{name} are not written: the file holds {}", chosen.names().join(", ")));
         }
-        if self.wide.contains(chosen) {
-            losses.push(format!("{} are rounded from float64 to float32", chosen.names().join(", ")));
-        }
-        Ok(chosen)
     }
+
+    /// Adds to `losses` that float64 vectors become float32.
+    pub fn note_wide(&self, chosen: Fields, losses: &mut Vec<String>) {
+        for name in
+            Fields::VECTORS.into_iter().filter(|&f| chosen.contains(f) && self.wide.contains(f)).flat_map(Fields::names)
+        {
+            losses.push(format!("{name} are rounded from float64 to float32"));
+        }
+    }
+
+    /// Adds to `losses` what is no field.
+    pub fn note_extras(&self, losses: &mut Vec<String>) {
+        losses.extend(self.extras.iter().map(|name| format!("{name} of the source is not written")));
+    }
+
+    /// Adds to `losses` what a step of 32 bits and times and cells in float32 do not keep, as GROMACS' formats have them.
+    pub fn note_narrow_stamps(&self, losses: &mut Vec<String>) {
+        let beyond = self.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
+        if beyond > 0 {
+            losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
+        }
+        let error = |&time: &f64| if time.is_nan() { 0.0 } else { (f64::from(time as f32) - time).abs() };
+        let error = self.times.iter().map(error).fold(0.0, f64::max);
+        if error > 0.0 {
+            losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
+        }
+        let kept = |cell: &Cell| cell.iter().flatten().all(|&value| f64::from(value as f32) == value);
+        if !self.cells.iter().all(kept) {
+            losses.push("cells are rounded to float32".to_owned());
+        }
+    }
+}
+
+/// A choice of fields that is refused.
+fn refused(what: &str, expected: &[&str], found: Fields) -> Error {
+    let found = found.names().join(", ");
+    Error::new(ErrorKind::InvalidArgument, format!("{what}, expected {}, found {found}", expected.join(" or ")))
 }
 
 /// Where records are put.
@@ -107,6 +165,11 @@ pub trait Encoder: Send + Sync {
     /// The most by which vectors are rounded besides to float32, in the format's unit: 0 where they are float32 in the file.
     fn largest_rounding(&self) -> f64 {
         0.0
+    }
+
+    /// The fields without which a frame is refused: all that are encoded, but where each record says what it has.
+    fn required(&self) -> Fields {
+        self.fields()
     }
 
     /// How records are placed.

@@ -6,6 +6,7 @@ pub mod dcd;
 pub mod encoder;
 pub mod h5md;
 mod scan;
+pub mod trr;
 pub mod xtc;
 
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
-pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &dcd::Dcd, &h5md::H5md];
+pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &trr::Trr, &dcd::Dcd, &h5md::H5md];
 
 /// Facts about a format, as data.
 #[derive(Debug, Clone, Copy)]
@@ -296,6 +297,11 @@ pub trait Decoder: Send + Sync {
     /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
     fn precision(&self) -> Option<f64> {
         None
+    }
+
+    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
+    fn extras(&self) -> &[&'static str] {
+        &[]
     }
 
     /// The coupling of frames where these fields are requested.

@@ -71,7 +71,14 @@ pub fn making(
     let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
     let info = format.info();
-    let as_it_is = |part: &Part| part.format.info().name == info.name && part.scales == info.scales;
+    let fields_of_first = parts().next().map(|part| part.header().fields);
+    let as_it_is = |part: &Part| {
+        let same_fields = Some(part.header().fields) == fields_of_first;
+        part.format.info().name == info.name && part.scales == info.scales && same_fields
+    };
+    let mut extras: Vec<&'static str> = parts().flat_map(|part| part.decoder.extras().iter().copied()).collect();
+    extras.sort_unstable();
+    extras.dedup();
     let of_format = parts().all(|part| part.format.info().name == info.name);
     let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
     let some = [0, last / 2, last].map(|position| frames.get(position));
@@ -81,6 +88,7 @@ pub fn making(
         source_precision: precisions.reduce(f64::max),
         same_format: parts().all(as_it_is) && scanned.has_stored_times(),
         held: held | cell,
+        extras,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
         cells: cells(trajectory, &some, info.scales)?,
         ..Making::default()
@@ -343,9 +351,9 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// A file has its field in all frames.
+    /// Most files have their fields in all frames.
     fn check_present(&self, block: &Block, first: u64) -> Result<()> {
-        let field = self.encoder.fields();
+        let field = self.encoder.required();
         let absent = block.stamps.iter().position(|stamp| !stamp.present.contains(field));
         let Some(row) = absent else { return Ok(()) };
         let what = format!("the source has no {} in its frame {}", field.names().join(", "), block.frames[row]);

@@ -111,6 +111,12 @@ impl AtomSelection {
         (0..self.len()).map(move |i| self.indices.as_ref().map_or(i as u32, |list| list[i]))
     }
 
+    /// The requested atoms, in their order and with repetitions.
+    pub fn requested(&self) -> impl Iterator<Item = u32> + '_ {
+        let atom = move |i: usize| self.indices.as_ref().map_or(i as u32, |list| list[i]);
+        (0..self.n_requested()).map(move |i| atom(self.columns.as_ref().map_or(i, |columns| columns[i] as usize)))
+    }
+
     /// The selection as runs of atoms; neighbours that leave out at most `gap` atoms share a run.
     pub fn runs(&self, gap: u32) -> Vec<Range<u32>> {
         let Some(indices) = &self.indices else {

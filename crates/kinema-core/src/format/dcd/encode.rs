@@ -65,6 +65,7 @@ impl DcdEncoder {
         if cells == CellKind::Turned {
             losses.push("cells are turned so that their first vector lies along x; positions are not".to_owned());
         }
+        making.note_extras(&mut losses);
         let times = Times::of(&making.steps, &making.times, &mut losses);
         Ok(Self { n_atoms: making.n_atoms, fields, cells, times, losses })
     }

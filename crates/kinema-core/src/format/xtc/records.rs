@@ -43,7 +43,8 @@ impl XtcEncoder {
             losses.push(format!("positions are rounded to multiples of {} nm", 1.0 / precision));
         }
         if !recodes {
-            note_stamps(making, &mut losses);
+            making.note_narrow_stamps(&mut losses);
+            making.note_extras(&mut losses);
         }
         let long = making.n_atoms as usize > MAX_CLASSIC_ATOMS;
         Ok(Self { n_atoms: making.n_atoms, precision, long, recodes, losses })
@@ -138,21 +139,4 @@ impl Encoder for XtcEncoder {
 /// The cell as the file has it.
 fn narrow(cell: &Cell) -> [[f32; 3]; 3] {
     cell.map(|row| row.map(|value| value as f32))
-}
-
-/// What of steps, times and cells is not kept.
-fn note_stamps(making: &Making, losses: &mut Vec<String>) {
-    let beyond = making.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
-    if beyond > 0 {
-        losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
-    }
-    let error = |&time: &f64| if time.is_nan() { 0.0 } else { (f64::from(time as f32) - time).abs() };
-    let error = making.times.iter().map(error).fold(0.0, f64::max);
-    if error > 0.0 {
-        losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
-    }
-    let kept = |cell: &Cell| cell.iter().flatten().all(|&value| f64::from(value as f32) == value);
-    if !making.cells.iter().all(kept) {
-        losses.push("cells are rounded to float32".to_owned());
-    }
 }

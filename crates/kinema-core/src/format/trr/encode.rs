@@ -1,0 +1,158 @@
+//! TRR encoder: records in single precision made of values, or of the records of another TRR file without rounding.
+
+use super::NAME;
+use super::header::{FrameHeader, LONGEST_HEADER};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::scan::HeaderFault;
+use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+use crate::selection::AtomSelection;
+
+/// Atoms of which a section in double precision has fewer bytes than the sizes of a header can say.
+const MOST_ATOMS: u32 = (i32::MAX / 24) as u32;
+
+/// Makes a TRR file.
+#[derive(Debug)]
+pub(super) struct TrrEncoder {
+    n_atoms: u32,
+    fields: Fields,
+    recodes: bool,
+    losses: Vec<String>,
+}
+
+impl TrrEncoder {
+    /// # Errors
+    /// `InvalidArgument` for fields that the source has not and for a precision; `Unsupported` for too many atoms.
+    pub fn new(making: &Making) -> Result<Self> {
+        if making.precision.is_some() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a TRR file holds float32, which no precision= rounds"));
+        }
+        if making.n_atoms > MOST_ATOMS {
+            let what =
+                format!("number of atoms of a TRR file, expected at most {MOST_ATOMS}, found {}", making.n_atoms);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let mut losses = Vec::new();
+        let fields = making.chosen_fields(Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES, &mut losses)?;
+        let held = making.held - (Fields::ALL - (Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES));
+        let recodes = making.same_format && fields == held;
+        if !recodes {
+            making.note_wide(fields, &mut losses);
+            making.note_narrow_stamps(&mut losses);
+            making.note_extras(&mut losses);
+        }
+        Ok(Self { n_atoms: making.n_atoms, fields, recodes, losses })
+    }
+
+    fn check_atoms(&self, found: usize) -> Result<()> {
+        if found == self.n_atoms as usize {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Internal, "the block has other atoms than the file"))
+    }
+}
+
+impl Encoder for TrrEncoder {
+    fn fields(&self) -> Fields {
+        self.fields
+    }
+
+    fn required(&self) -> Fields {
+        // each frame says what it has
+        Fields::NONE
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Ordered
+    }
+
+    fn most_bytes(&self) -> u64 {
+        let width = if self.recodes { 8 } else { 4 };
+        LONGEST_HEADER as u64 + width * (3 * 9 + 9 * u64::from(self.n_atoms))
+    }
+
+    fn head(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        self.check_atoms(rows.n_selected)?;
+        let width = 3 * rows.n_selected;
+        for (row, stamp) in rows.stamps.iter().enumerate() {
+            let vectors = self.fields - (self.fields - stamp.present);
+            if vectors.is_empty() && stamp.cell == NO_CELL {
+                let what = "a frame without cell, positions, velocities and forces, which a TRR file cannot hold";
+                return Err(Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64));
+            }
+            let header = FrameHeader {
+                n_atoms: self.n_atoms,
+                step: stamp.step as i32,
+                n_re: 0,
+                time: stamp.time,
+                lambda: 0.0,
+                double: false,
+                matrices: [true, false, false],
+                vectors,
+            };
+            header.push(out);
+            push_cell(&header, &stamp.cell, out);
+            for (field, values) in Fields::VECTORS.into_iter().zip([rows.positions, rows.velocities, rows.forces]) {
+                if vectors.contains(field) {
+                    let values = values
+                        .get(row * width..(row + 1) * width)
+                        .ok_or_else(|| Error::new(ErrorKind::Internal, "the block has other fields than the file"))?;
+                    out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn recodes(&self) -> bool {
+        self.recodes
+    }
+
+    fn recode(
+        &self,
+        record: &Record<'_>,
+        atoms: &AtomSelection,
+        _: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
+        let header =
+            FrameHeader::parse(record.bytes, record.offset, Some(atoms.n_atoms())).map_err(|fault| match fault {
+                HeaderFault::Wrong(error) => place(error),
+                HeaderFault::Short(_) => {
+                    place(Error::new(ErrorKind::Truncated, "a record without its header").at_byte(record.offset))
+                }
+            })?;
+        if header.frame_len() != record.bytes.len() as u64 {
+            let error = Error::corrupt("wrong length of the frame", record.bytes.len(), header.frame_len());
+            return Err(place(error.at_byte(record.offset)));
+        }
+        if atoms.indices().is_none() && atoms.columns().is_none() {
+            out.extend_from_slice(record.bytes);
+            return Ok(());
+        }
+        self.check_atoms(atoms.n_requested())?;
+        FrameHeader { n_atoms: self.n_atoms, ..header }.push(out);
+        out.extend_from_slice(&record.bytes[header.len()..header.vectors_at() as usize]);
+        let vector = 3 * header.width();
+        for field in Fields::VECTORS.into_iter().filter(|&field| header.vectors.contains(field)) {
+            let section = &record.bytes[header.section_at(field) as usize..];
+            for atom in atoms.requested() {
+                out.extend_from_slice(&section[vector * atom as usize..][..vector]);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn push_cell(header: &FrameHeader, cell: &Cell, out: &mut Vec<u8>) {
+    cell.iter().flatten().for_each(|&value| header.push_number(value, out));
+}

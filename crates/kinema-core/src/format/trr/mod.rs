@@ -1,0 +1,358 @@
+//! GROMACS' TRR: cell, positions, velocities and forces in single or double precision, one frame after the other; each
+//! frame may lack any of them.
+
+mod encode;
+mod header;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::header::{FrameHeader, LONGEST_HEADER, MAGIC, SHORTEST_HEADER, VERSION};
+use super::scan::{self, FrameHead, FrameHeaders, HeaderFault, ends_early};
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::container::xdr;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
+use crate::index::{Index, TableIndex};
+use crate::source::{Extent, Source};
+
+/// The name in messages.
+const NAME: &str = "TRR";
+
+/// Frames whose headers say which fields a file has: forces may be in every hundredth frame only.
+const FIRST_FRAMES: usize = 100;
+
+/// The TRR format.
+#[derive(Debug, Clone, Copy)]
+pub struct Trr;
+
+static INFO: FormatInfo = FormatInfo {
+    name: NAME,
+    extensions: &["trr"],
+    description: "GROMACS full-precision trajectory: positions, velocities, forces, cell, step, time; float or double",
+    reads: true,
+    writes: true,
+    encodes: true,
+    fields: Fields::ALL,
+    length_unit: "nm",
+    time_unit: "ps",
+    // forces are in kJ/(mol nm)
+    scales: Scales { length: 10.0, velocity: 10.0, force: 0.1, time: 1.0 },
+    reference: "GROMACS manual, file format trr; RFC 4506 (XDR)",
+};
+
+impl Format for Trr {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let text = head.get(4..).unwrap_or_default();
+        let given = text.len().min(VERSION.len());
+        // the other byte order is recognised too, so that the error names it
+        xdr::int(head, 0).is_some_and(|magic| magic == MAGIC && text[..given] == VERSION[..given])
+            || head.starts_with(&MAGIC.to_le_bytes()) && head.get(12..24) == Some(&VERSION[8..])
+    }
+
+    fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        let place = |error: Error| error.at_frame(0).in_format(NAME).at_path(source.path());
+        let len = source.len()?;
+        let first = header_at(source, 0, len, None)?.map_err(|fault| match fault {
+            HeaderFault::Wrong(error) => place(error),
+            HeaderFault::Short(needs) => place(ends_early(0, needs as u64, len)),
+        })?;
+        let (mut fields, mut lambda, mut matrices) = (first.fields(), first.lambda != 0.0, [false; 2]);
+        let mut next = (first, 0_u64);
+        // that there are so many atoms, for which memory will be taken
+        let mut proven = !first.vectors.is_empty();
+        for _ in 1..FIRST_FRAMES {
+            matrices = [matrices[0] || next.0.matrices[1], matrices[1] || next.0.matrices[2]];
+            let offset = next.1.saturating_add(next.0.frame_len());
+            // what is wrong behind the first frame is the scan's to say
+            let Ok(found) = header_at(source, offset, len, Some(first.n_atoms))? else { break };
+            proven = proven || !found.vectors.is_empty() && offset.saturating_add(found.frame_len()) <= len;
+            fields = fields | found.fields();
+            lambda = lambda || found.lambda != 0.0;
+            next = (found, offset);
+        }
+        if !proven {
+            let what =
+                format!("none of the first frames has positions, velocities or forces of its {} atoms", first.n_atoms);
+            return Err(place(Error::new(ErrorKind::Unsupported, what)));
+        }
+        let extras = [(lambda, "lambda"), (matrices[0], "the virial"), (matrices[1], "the pressure")];
+        let extras: Vec<&'static str> = extras.into_iter().filter(|(there, _)| *there).map(|(_, name)| name).collect();
+        let precision = if first.double { "double" } else { "single" };
+        let also = if extras.is_empty() { String::new() } else { format!(", with {}", extras.join(", ")) };
+        let header = Header {
+            n_atoms: first.n_atoms,
+            fields,
+            remarks: Vec::new(),
+            variant: format!("{precision} precision{also}"),
+            warnings: Vec::new(),
+        };
+        Ok(Arc::new(TrrDecoder { header, first, extras }))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(encode::TrrEncoder::new(making)?))
+    }
+}
+
+/// The header of the frame at `offset`, or why there is none.
+fn header_at(
+    source: &dyn Source,
+    offset: u64,
+    len: u64,
+    n_atoms: Option<u32>,
+) -> Result<std::result::Result<FrameHeader, HeaderFault>> {
+    let mut bytes = [0; LONGEST_HEADER];
+    let given = len.saturating_sub(offset).min(LONGEST_HEADER as u64) as usize;
+    if given > 0 {
+        source.read_exact_at(offset, &mut bytes[..given])?;
+    }
+    Ok(FrameHeader::parse(&bytes[..given], offset, n_atoms))
+}
+
+/// Headers of the frames of a file.
+#[derive(Debug, Clone, Copy)]
+struct TrrHeaders {
+    n_atoms: u32,
+}
+
+impl FrameHeaders for TrrHeaders {
+    type Header = FrameHeader;
+
+    const NAME: &'static str = NAME;
+    const LONGEST: usize = LONGEST_HEADER;
+    const RECOGNISED: usize = SHORTEST_HEADER;
+
+    fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<FrameHeader, HeaderFault> {
+        FrameHeader::parse(bytes, offset, Some(self.n_atoms))
+    }
+
+    fn head(&self, header: &FrameHeader) -> FrameHead {
+        let (step, time) = (i64::from(header.step), header.time);
+        FrameHead { len: header.len(), frame_len: header.frame_len(), step, time }
+    }
+
+    fn resembles(&self, bytes: &[u8], at: usize) -> bool {
+        xdr::int(bytes, at) == Some(MAGIC) && bytes.get(at + 4..at + 4 + VERSION.len()) == Some(&VERSION[..])
+    }
+
+    fn overlong(&self, offset: u64, header: &FrameHeader, most: u64, next: u64) -> Error {
+        let expected = format!("at most {most}, as the next frame is at byte {next}");
+        let found = header.frame_len() - header.len() as u64;
+        Error::corrupt("wrong sizes of the sections of a frame", expected, found).at_byte(offset.saturating_add(32))
+    }
+}
+
+/// Finds and decodes the frames of one TRR file.
+#[derive(Debug)]
+struct TrrDecoder {
+    header: Header,
+    first: FrameHeader,
+    /// What the file has besides fields.
+    extras: Vec<&'static str>,
+}
+
+impl TrrDecoder {
+    fn headers(&self) -> TrrHeaders {
+        TrrHeaders { n_atoms: self.header.n_atoms }
+    }
+}
+
+impl Decoder for TrrDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn wide_fields(&self) -> Fields {
+        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+        if self.first.double { self.header.fields - (Fields::ALL - vectors) } else { Fields::NONE }
+    }
+
+    fn extras(&self) -> &[&'static str] {
+        &self.extras
+    }
+
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        scan::scan(source, &self.headers(), options, scan::PARALLEL_FROM)
+    }
+
+    fn supports_ranged_scan(&self) -> bool {
+        true
+    }
+
+    fn scan_range(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<TableIndex> {
+        scan::scan_range(source, &self.headers(), range, progress)
+    }
+
+    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
+        match found {
+            [] => self.scan(source, options),
+            found => scan::scan_with_ranges(source, &self.headers(), options, found),
+        }
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        segments.reserve(wanted.len());
+        for (i, one) in wanted.iter().enumerate() {
+            if one.frame >= index.n_frames() {
+                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
+                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
+            }
+            let whole = index.extent(one.frame);
+            // most frames have what the first has; of others the header is read first
+            let guess =
+                if whole.len == self.first.frame_len() { needed(&self.first, request) } else { LONGEST_HEADER as u64 };
+            let extent = Extent { offset: whole.offset, len: whole.len.min(guess.next_multiple_of(256)) };
+            let i = i as u32;
+            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.header.n_atoms, part: 0, extent, whole });
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        _: &mut Scratch,
+    ) -> Result<Decoded> {
+        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
+            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
+        };
+        let decoded = self.frame(segment, bytes, one.row as usize, request, out);
+        decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
+    }
+}
+
+impl TrrDecoder {
+    fn frame(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        row: usize,
+        request: &Request,
+        out: &mut BlockMut<'_>,
+    ) -> Result<Decoded> {
+        let start = segment.whole.offset;
+        let header = match FrameHeader::parse(bytes, start, Some(self.header.n_atoms)) {
+            Ok(header) => header,
+            Err(HeaderFault::Wrong(error)) => return Err(error),
+            Err(HeaderFault::Short(needs)) if needs as u64 <= segment.whole.len => {
+                return Ok(Decoded::NeedsPrefix(needs as u64));
+            }
+            Err(HeaderFault::Short(needs)) => return Err(ends_early(start, needs as u64, segment.whole.end())),
+        };
+        if header.frame_len() != segment.whole.len {
+            let error = Error::corrupt("wrong length of the frame", segment.whole.len, header.frame_len());
+            return Err(error.at_byte(start));
+        }
+        let needs = needed(&header, request);
+        if (bytes.len() as u64) < needs {
+            return Ok(Decoded::NeedsPrefix(needs));
+        }
+        let n_selected = request.atoms.len();
+        if n_selected != out.n_selected || request.atoms.n_atoms() != self.header.n_atoms {
+            return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));
+        }
+        let Scales { length, velocity, force, time } = request.scales;
+        for ((field, factor), vectors) in
+            Fields::VECTORS.into_iter().zip([length, velocity, force]).zip(&mut out.vectors)
+        {
+            if !header.vectors.contains(field) {
+                vectors.set_absent(row, 3 * n_selected)?;
+                continue;
+            }
+            let section = bytes.get(header.section_at(field) as usize..).unwrap_or_default();
+            let section = Section { bytes: section, double: header.double, atoms: request.atoms.indices(), factor };
+            match vectors {
+                VectorsMut::Absent => {}
+                VectorsMut::F32(rows) => section.fill(rows.row(row, 3 * n_selected)?),
+                VectorsMut::F64(rows) => section.fill(rows.row(row, 3 * n_selected)?),
+            }
+        }
+        let cell = cell(&header, bytes).map(|vector| vector.map(|value| value * length));
+        let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
+        let (step, time) = (i64::from(header.step), header.time * time);
+        *out.stamp(row)? = Stamp { cell, step, time, present: header.vectors | there };
+        Ok(Decoded::Done)
+    }
+}
+
+/// Bytes from the start of a frame that hold what is requested of it.
+fn needed(header: &FrameHeader, request: &Request) -> u64 {
+    let last = request.atoms.last().map_or(0, |last| u64::from(last) + 1);
+    let sections =
+        Fields::VECTORS.into_iter().filter(|&field| request.fields.contains(field) && header.vectors.contains(field));
+    let end = |field: Fields| header.section_at(field) + 3 * header.width() as u64 * last;
+    sections.map(end).fold(header.vectors_at(), u64::max)
+}
+
+/// The cell in nm, as it stands behind the header.
+fn cell(header: &FrameHeader, bytes: &[u8]) -> Cell {
+    let number = |i: usize| {
+        let at = header.len() + header.width() * i;
+        if header.double { xdr::double(bytes, at) } else { xdr::float(bytes, at).map(f64::from) }
+    };
+    let mut cell = NO_CELL;
+    if header.matrices[0] {
+        cell.iter_mut().flatten().enumerate().for_each(|(i, value)| *value = number(i).unwrap_or_default());
+    }
+    cell
+}
+
+/// A section of vectors, and what is wanted of it.
+struct Section<'a> {
+    bytes: &'a [u8],
+    double: bool,
+    /// `None`: all.
+    atoms: Option<&'a [u32]>,
+    factor: f64,
+}
+
+impl Section<'_> {
+    fn fill<R: Real>(&self, values: &mut [R]) {
+        let (factor, narrow) = (self.factor, self.factor as f32);
+        if self.double {
+            let (numbers, _) = self.bytes.as_chunks::<8>();
+            gather(numbers, self.atoms, values, |bytes| R::scaled(f64::from_be_bytes(bytes), factor));
+        } else if f64::from(narrow) == factor {
+            let (numbers, _) = self.bytes.as_chunks::<4>();
+            gather(numbers, self.atoms, values, |bytes| R::scaled_narrow(f32::from_be_bytes(bytes), narrow));
+        } else {
+            let (numbers, _) = self.bytes.as_chunks::<4>();
+            gather(numbers, self.atoms, values, |bytes| R::scaled_f32(f32::from_be_bytes(bytes), factor));
+        }
+    }
+}
+
+/// The numbers of all atoms, or of those in `atoms`.
+#[inline(always)]
+fn gather<R, const N: usize>(
+    numbers: &[[u8; N]],
+    atoms: Option<&[u32]>,
+    values: &mut [R],
+    number: impl Fn([u8; N]) -> R,
+) {
+    match atoms {
+        None => values.iter_mut().zip(numbers).for_each(|(value, &bytes)| *value = number(bytes)),
+        Some(atoms) => {
+            let (triples, _) = numbers.as_chunks::<3>();
+            for (place, &atom) in values.as_chunks_mut::<3>().0.iter_mut().zip(atoms) {
+                // the section holds the last of them: `needed`
+                *place = triples[atom as usize].map(&number);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+"""TRR against the suite of formats; both precisions, frames that lack fields, the bytes of the reference library."""
+
+import glob
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.notes import collected
+from kinema.testing import FormatTests, Golden, random_walk, write_trr
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+
+
+def real_files():
+    from MDAnalysisTests import datafiles
+
+    folder = os.path.dirname(datafiles.TRR)
+    return sorted(glob.glob(f"{folder}/**/*.trr", recursive=True))
+
+
+class TestTrr(FormatTests):
+    suffix = ".trr"
+    index = "table"
+    # nm in float32, times 10
+    tolerance = 2e-5
+    velocity_tolerance = 3e-7
+
+    def write(self, path, positions, first_step):
+        write_trr(path, positions, first_step=first_step)
+
+    def write_synthetic(self, path, made):
+        write_trr(
+            path, made.positions, velocities=made.velocities, first_step=int(made.steps[0]) % 2**30, cell=made.cells
+        )
+        return True, True
+
+    def golden_files(self):
+        with np.load(GOLDEN / "ca.trr.npz") as values:
+            return [Golden(GOLDEN / "ca.trr", values["positions"], values["times"])]
+
+
+def double_precision(path: Path, n_atoms: int, frames: int) -> dict[str, np.ndarray]:
+    """Writes a file in float64 word by word, and returns its values in nm."""
+    random = np.random.default_rng(3)
+    made = {name: random.normal(0, 5, (frames, n_atoms, 3)) for name in ("positions", "velocities", "forces")}
+    with open(path, "wb") as file:
+        for i in range(frames):
+            vectors = 24 * n_atoms
+            words = [0, 0, 72, 72, 0, 0, 0, vectors, vectors if i % 2 == 0 else 0, vectors, n_atoms, 7 * i, 0]
+            file.write(struct.pack(">3i12s13i", 1993, 13, 12, b"GMX_trn_file", *words))
+            file.write(struct.pack(">2d", 0.1 * i, 0.25))
+            file.write(np.diag([5.0, 6.0, 7.0]).astype(">f8").tobytes() + np.arange(9, dtype=">f8").tobytes())
+            for name, values in made.items():
+                if name != "velocities" or i % 2 == 0:
+                    file.write(values[i].astype(">f8").tobytes())
+    return made
+
+
+def opened(path: str | Path) -> kn.Trajectory:
+    with collected():
+        trajectory = kn.open(path, stored=False)
+        trajectory.scan()
+    return trajectory
+
+
+@pytest.mark.parametrize("path", real_files(), ids=os.path.basename)
+def test_real_files_have_the_values_that_mdanalysis_reads(path):
+    from MDAnalysis.lib.formats.libmdaxdr import TRRFile
+
+    trajectory = opened(path)
+    fields = [name for name in trajectory.fields if name in ("positions", "velocities", "forces")]
+    found = trajectory.read(fields=fields)
+    with TRRFile(path) as file:
+        assert trajectory.n_frames == len(file)
+        for i, frame in enumerate(file):
+            assert (found["steps"][i], found["times"][i]) == (frame.step, frame.time)
+            np.testing.assert_array_equal(found["cells"][i], frame.box.astype(np.float64) * 10.0)
+            sections = (
+                ("positions", frame.hasx, frame.x, 10),
+                ("velocities", frame.hasv, frame.v, 10),
+                ("forces", frame.hasf, frame.f, 0.1),
+            )
+            for name, there, values, factor in sections:
+                assert (name in fields and found["present"][name][i]) == there
+                if there:
+                    expected = (values.astype(np.float64) * factor).astype(np.float32)
+                    np.testing.assert_array_equal(found[name][i], expected)
+
+
+def test_both_precisions_keep_their_bits(tmp_path):
+    made = double_precision(tmp_path / "double.trr", 20, 5)
+    trajectory = opened(tmp_path / "double.trr")
+    assert trajectory.parts[0].variant == "double precision, with lambda, the virial"
+    found = trajectory.read(fields=list(made), dtype="float64")
+    for name, factor in (("positions", 10.0), ("velocities", 10.0), ("forces", 0.1)):
+        there = found["present"][name]
+        assert there.tolist() == [name != "velocities" or i % 2 == 0 for i in range(5)]
+        np.testing.assert_array_equal(found[name][there], made[name][there] * factor)
+        assert np.isnan(found[name][~there]).all()
+    narrow = trajectory.read(select=[3, 17], frames=[4, 0])
+    np.testing.assert_array_equal(narrow, (made["positions"][[4, 0]][:, [3, 17]] * 10).astype(np.float32))
+    # whole records are copied, with lambda and virial; some atoms keep their bits
+    with collected():
+        done = kn.convert(trajectory, tmp_path / "copy.trr")
+        some = kn.convert(trajectory, tmp_path / "some.trr", select=[19, 2, 2])
+    assert done.losses == some.losses == ()
+    assert (tmp_path / "copy.trr").read_bytes() == (tmp_path / "double.trr").read_bytes()
+    again = opened(tmp_path / "some.trr").read(fields=list(made), dtype="float64")
+    for name in made:
+        np.testing.assert_array_equal(again[name], found[name][:, [19, 2, 2]])
+    # what values alone keep
+    with collected():
+        done = kn.convert(trajectory, tmp_path / "positions.trr", fields="positions")
+    losses = " ".join(done.losses)
+    for text in ("velocities are not written", "positions are rounded from float64 to float32", "lambda of the source"):
+        assert text in losses
+
+
+@pytest.mark.parametrize("path", real_files(), ids=os.path.basename)
+def test_records_of_real_files_are_copied(path, tmp_path):
+    with collected():
+        done = kn.convert(path, tmp_path / "copy.trr")
+    assert done.losses == ()
+    assert (tmp_path / "copy.trr").read_bytes() == Path(path).read_bytes()[: done.size]
+
+
+def test_values_give_the_bytes_of_the_reference_library(tmp_path):
+    from MDAnalysis.lib.formats.libmdaxdr import TRRFile, XTCFile
+    from MDAnalysisTests.datafiles import XTC
+
+    with collected():
+        done = kn.convert(XTC, tmp_path / "ours.trr")
+    assert done.losses == ()
+    with XTCFile(XTC) as source, TRRFile(str(tmp_path / "theirs.trr"), "w") as file:
+        for frame in source:
+            file.write(frame.x, None, None, frame.box, frame.step, frame.time, 0.0, len(frame.x))
+    assert (tmp_path / "ours.trr").read_bytes() == (tmp_path / "theirs.trr").read_bytes()
+
+
+def test_fields_at_different_strides(tmp_path):
+    positions = random_walk(30, 12).astype(np.float32)
+    write_trr(tmp_path / "a.trr", positions, velocities=positions / 3, forces=positions / 5, every=(1, 5, 10))
+    trajectory = opened(tmp_path / "a.trr")
+    assert [frame.velocities is not None for frame in trajectory] == [i % 5 == 0 for i in range(30)]
+    present = trajectory.read(fields=["positions", "forces"])["present"]
+    assert present["positions"].all() and np.flatnonzero(present["forces"]).tolist() == [0, 10, 20]
+    # what a frame lacks is lacking in the copy; a format with one field of all frames refuses the frame
+    with collected():
+        kn.convert(trajectory, tmp_path / "b.trr", select=range(3, 9))
+        assert opened(tmp_path / "b.trr").read(fields=["velocities"])["present"]["velocities"].sum() == 6
+        with pytest.raises(kn.UnsupportedFormatError, match="the source has no velocities in its frame 1"):
+            kn.convert(trajectory, tmp_path / "v.dcd", fields="velocities")
+
+
+def test_a_file_of_cells_alone_says_so(tmp_path):
+    write_trr(tmp_path / "a.trr", random_walk(3, 5).astype(np.float32), every=(4, 1, 1))
+    frame = (tmp_path / "a.trr").read_bytes()[-(84 + 36) :]
+    (tmp_path / "cells.trr").write_bytes(frame * 3)
+    with pytest.raises(kn.UnsupportedFormatError, match="none of the first frames has positions, velocities or forces"):
+        kn.open(tmp_path / "cells.trr", stored=False)
+
+
+def test_other_files_are_refused_with_the_reason(tmp_path):
+    whole = (GOLDEN / "ca.trr").read_bytes()
+    little = np.frombuffer(whole[:84], ">i4").astype("<i4").tobytes()
+    cases = {
+        "swapped": (little[:12] + whole[12:24] + little[24:] + whole[84:], "little-endian TRR"),
+        "text": (whole[:12] + b"GMX_trn_fool" + whole[24:], "not TRR in spite of its name"),
+        "size": (whole[:52] + struct.pack(">i", 12) + whole[56:], "wrong size of the positions"),
+        "energies": (whole[:28] + struct.pack(">i", 4) + whole[32:], "size of the energies"),
+    }
+    for name, (data, message) in cases.items():
+        path = tmp_path / f"{name}.trr"
+        path.write_bytes(data)
+        with pytest.raises(kn.Error, match=message):
+            kn.open(path, stored=False).scan()
