@@ -1,6 +1,6 @@
 """Makes the seeds of the fuzz targets in fuzz/corpus from small real files and from hand-made ones.
 
-Needs MDAnalysis, MDAnalysisTests, h5py and hdf5plugin. It does not run the targets: run.sh does.
+Needs Kinema, MDAnalysis, MDAnalysisTests, netCDF4, h5py and hdf5plugin. It does not run the targets: run.sh does.
 """
 
 import struct
@@ -13,6 +13,8 @@ import hdf5plugin
 import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
+
+from kinema.testing import write_netcdf
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPANDS = b"\xe0"
@@ -122,6 +124,29 @@ def trr_seeds():
     yield "no_cell", trr_frame(3, 0, "x", cell=False) * 2
     yield "damaged", strides[:700] + bytes(40) + strides[740:]
     yield "swapped", trr_frame(3, 0, "x", swap=True)
+
+
+def netcdf_seeds():
+    """Real files; all classic versions in both precisions, restarts, streams, counts beyond the file, cut ones."""
+    for name in ("ace_mbondi3.nc", "cpptraj_traj.nc"):
+        yield name.partition(".")[0], (Path(datafiles.NCDF).parent / name).read_bytes()
+    random = np.random.default_rng(9)
+    positions = random.normal(0, 9, (4, 7, 3)).astype(np.float32)
+    cells = np.stack([np.diag([30.0, 31, 32])] * 4).astype(np.float32)
+    for number, form in ((1, "NETCDF3_CLASSIC"), (2, "NETCDF3_64BIT_OFFSET"), (5, "NETCDF3_64BIT_DATA")):
+        for kind in ("f4", "f8"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "made.nc"
+                write_netcdf(
+                    path, positions, velocities=positions, times=np.arange(4.0), cells=cells, form=form, dtype=kind
+                )
+                data = path.read_bytes()
+            yield f"cdf{number}_{kind}", data
+    yield "stream", data[:4] + b"\xff" * 8 + data[12:]
+    yield "more_records_than_file", data[:4] + bytes(7) + b"\x09" + data[12:]
+    yield "cut", data[:-13]
+    yield "header_alone", data[:300]
+    yield "other_convention", data.replace(b"AMBER", b"CF-18")
 
 
 def xtc_coordinate_seeds():
@@ -354,6 +379,8 @@ def main():
         put(("roundtrip_xtc",), name, data)
     for name, data in trr_seeds():
         put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
+    for name, data in netcdf_seeds():
+        put(("scan_netcdf", "decode_netcdf"), name, data)
     for name, data in dcd_seeds():
         put(("scan_dcd", "decode_dcd"), name, data)
     for name, data in index_seeds():

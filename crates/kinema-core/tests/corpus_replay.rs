@@ -17,7 +17,7 @@ mod stored_index;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
-use kinema_core::format::{dcd, trr, xtc};
+use kinema_core::format::{dcd, netcdf, trr, xtc};
 
 #[test]
 fn scan_xtc() {
@@ -77,4 +77,14 @@ fn decode_trr() {
 #[test]
 fn roundtrip_trr() {
     replay::inputs("roundtrip_trr", |data| records::recode(&trr::Trr, data));
+}
+
+#[test]
+fn scan_netcdf() {
+    replay::inputs("scan_netcdf", |data| files::scan(&netcdf::Netcdf, data));
+}
+
+#[test]
+fn decode_netcdf() {
+    replay::inputs("decode_netcdf", |data| files::decode(&netcdf::Netcdf, data));
 }

@@ -58,6 +58,8 @@ impl Case {
             Self::new("ca.xtc", "XTC", some(), None),
             Self::new("ca.xtc", "XTC", some(), Some(100.0)),
             Self::new("ca.trr", "TRR", None, None),
+            Self::new("ca.trr", "NetCDF", None, None),
+            Self::new("ca.dcd", "NetCDF", some(), None),
             Self::new("ca.trr", "TRR", some(), None),
             Self::new("ca.xtc", "TRR", some(), None),
         ]
@@ -142,7 +144,9 @@ fn what_is_written_is_read_back() {
             }
         }
         for (found, expected) in copy.stamps.iter().zip(&source.stamps) {
-            assert_eq!(found.step, expected.step);
+            if case.format.info().fields.contains(Fields::STEP) {
+                assert_eq!(found.step, expected.step);
+            }
             assert!((found.time - expected.time).abs() <= 1e-6 * expected.time.abs());
             let edges = expected.cell.iter().flatten().zip(found.cell.iter().flatten());
             assert!(edges.clone().all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1e-3)), "{found:?} {expected:?}");
@@ -173,7 +177,12 @@ fn all_atoms_of_an_xtc_file_keep_its_bytes() {
 /// What the format's reader finds in a file that is not finished are frames that are whole in it, and no others.
 fn check_committed(case: &Case, bytes: Vec<u8>, whole: &[u8], ends: &[u64]) {
     let len = bytes.len() as u64;
-    let complete = ends.iter().skip(1).filter(|&&end| end <= len).count() as u64;
+    let mut complete = ends.iter().skip(1).filter(|&&end| end <= len).count() as u64;
+    if case.format.info().name == "NetCDF" {
+        // the header counts those that are committed
+        let counted = bytes.get(4..8).map_or(0, |count| u32::from_be_bytes(count.try_into().unwrap()));
+        complete = complete.min(u64::from(counted));
+    }
     let source = MemorySource::new("part", bytes.clone());
     match scan(case.format, &source) {
         Ok(index) => assert_eq!(index.n_frames(), complete, "of {len} bytes"),
@@ -301,5 +310,5 @@ fn a_cancelled_call_is_an_error() {
 fn formats_without_an_encoder_name_those_with_one() {
     let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.what().ends_with("expected XTC or TRR or DCD, found H5MD"), "{error}");
+    assert!(error.what().ends_with("expected XTC or TRR or NetCDF or DCD, found H5MD"), "{error}");
 }

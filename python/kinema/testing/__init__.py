@@ -10,7 +10,7 @@ from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
 from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
-from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_trr, write_xtc
+from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_netcdf, write_trr, write_xtc
 
 __all__ = [
     "FormatTests",
@@ -32,6 +32,7 @@ __all__ = [
     "trajectories",
     "write_dcd",
     "write_h5md",
+    "write_netcdf",
     "write_trr",
     "write_xtc",
 ]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.testing.synthetic import Synthetic
 
-__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_trr", "write_xtc"]
+__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_netcdf", "write_trr", "write_xtc"]
 
 # CHARMM's unit of time in ps
 AKMA = 0.04888821
@@ -157,3 +157,62 @@ def write_trr(
             ]
             step = first_step + i
             file.write(*given, boxes[i], step, step * dt, 0.0, n_atoms)
+
+
+def write_netcdf(
+    path: str | os.PathLike[str],
+    positions: NDArray[np.float32],
+    *,
+    velocities: NDArray[np.float32] | None = None,
+    times: NDArray[np.float64] | None = None,
+    cells: NDArray[np.float32] | None = None,
+    form: Literal["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"] = "NETCDF3_64BIT_OFFSET",
+    dtype: str = "f4",
+    scale_factor: float | None = 20.455,
+) -> None:
+    """Writes an AMBER NetCDF trajectory through the netCDF library: angstrom, ps; `cells` (frames, 3, 3) row vectors.
+
+    `form` is netCDF4's name of a format; velocities are stored divided by `scale_factor`, which the file names.
+    """
+    import netCDF4
+    from MDAnalysis.lib.mdamath import triclinic_box
+
+    n_frames, n_atoms, _ = positions.shape
+    with netCDF4.Dataset(path, "w", format=form) as file:
+        file.Conventions, file.ConventionVersion, file.program, file.programVersion = (
+            "AMBER",
+            "1.0",
+            "Kinema's tests",
+            "1",
+        )
+        for name, length in (
+            ("frame", None),
+            ("spatial", 3),
+            ("atom", n_atoms),
+            ("cell_spatial", 3),
+            ("cell_angular", 3),
+        ):
+            file.createDimension(name, length)
+        file.set_auto_maskandscale(False)
+
+        def add(name: str, kind: str, dimensions: tuple[str, ...], unit: str, values: NDArray[Any]) -> Any:
+            made = file.createVariable(name, kind, ("frame", *dimensions))
+            made.set_auto_maskandscale(False)
+            made.units = unit
+            made[:] = values
+            return made
+
+        if times is not None:
+            add("time", dtype, (), "picosecond", times)
+        add("coordinates", dtype, ("atom", "spatial"), "angstrom", positions)
+        if velocities is not None:
+            factor = 1.0 if scale_factor is None else scale_factor
+            made = add(
+                "velocities", dtype, ("atom", "spatial"), "angstrom/picosecond", velocities.astype(np.float64) / factor
+            )
+            if scale_factor is not None:
+                made.scale_factor = scale_factor
+        if cells is not None:
+            boxes = np.array([triclinic_box(*cell) for cell in cells]).reshape(n_frames, 6)
+            add("cell_lengths", "f8", ("cell_spatial",), "angstrom", boxes[:, :3])
+            add("cell_angles", "f8", ("cell_angular",), "degree", boxes[:, 3:])

@@ -2,9 +2,12 @@
 //!
 //! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
 
+mod cells;
 pub mod dcd;
 pub mod encoder;
 pub mod h5md;
+pub mod netcdf;
+mod numbers;
 mod scan;
 pub mod trr;
 pub mod xtc;
@@ -23,7 +26,7 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
-pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &trr::Trr, &dcd::Dcd, &h5md::H5md];
+pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md];
 
 /// Facts about a format, as data.
 #[derive(Debug, Clone, Copy)]

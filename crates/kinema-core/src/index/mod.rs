@@ -12,6 +12,8 @@ pub use atom_checkpoints::AtomCheckpoints;
 pub use chunked::ChunkedIndex;
 pub use table::{TableBuilder, TableIndex};
 
+use std::sync::Arc;
+
 use crate::source::Extent;
 
 /// Which extents hold which frames of one file.
@@ -36,6 +38,8 @@ pub struct UniformIndex {
     pub stride: u64,
     /// Their steps and times, where the file states them.
     pub spacing: Option<Spacing>,
+    /// The time of each in the file's own unit, where each has one.
+    pub times: Option<Arc<[f64]>>,
 }
 
 /// Steps and times of frames that are evenly spaced, as the header of a file states them.
@@ -131,6 +135,7 @@ impl Index {
     /// Time of a frame in the file's own unit, where the index knows it.
     pub fn time(&self, frame: u64) -> Option<f64> {
         match self {
+            Self::Uniform(UniformIndex { times: Some(times), .. }) => times.get(frame as usize).copied(),
             Self::Uniform(uniform) => uniform.spacing?.time(frame),
             Self::Table(table) => Some(table.time(frame)),
             Self::Chunked(chunked) => chunked.times.as_ref()?.get(frame as usize).copied(),

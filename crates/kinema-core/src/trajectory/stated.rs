@@ -71,7 +71,9 @@ impl PartTimes {
     pub(super) fn new(stated: StatedTimes, parts: &[Part], concatenation: &Concatenation) -> Self {
         let origin = |(number, part): (usize, &Part)| match (stated.dt, &part.index) {
             (None, _) => Origin::Stored,
-            (Some(_), Index::Uniform(uniform)) if uniform.spacing.is_some() => Origin::BySteps,
+            (Some(_), Index::Uniform(uniform)) if uniform.spacing.is_some() && uniform.times.is_none() => {
+                Origin::BySteps
+            }
             (Some(_), index) => {
                 let start = Some(index).filter(|index| index.n_frames() > 0).and_then(|index| index.time(0));
                 let span = concatenation.spans.iter().find(|span| span.part == number);

@@ -1,5 +1,6 @@
 //! DCD unit cells, in the three conventions that programs write.
 
+use crate::format::cells::{cosine_of_degrees, finite, from_lengths};
 use crate::frame::{Cell, NO_CELL};
 
 /// CHARMM's version from which on the six numbers are a symmetric shape matrix.
@@ -34,13 +35,7 @@ pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
     if !(cosines || degrees) || a < 0.0 || b < 0.0 || c < 0.0 {
         return None;
     }
-    // exact for right angles, which cos(pi / 2) is not
-    let cosine = |angle: f64| match angle {
-        _ if cosines => angle,
-        90.0 => 0.0,
-        _ => angle.to_radians().cos(),
-    };
-    from_lengths([a, b, c], angles.map(cosine))
+    from_lengths([a, b, c], if cosines { angles } else { angles.map(cosine_of_degrees) })
 }
 
 /// Whether the symmetric matrix `xx, xy, yy, xz, yz, zz` is one (Sylvester's criterion).
@@ -48,31 +43,6 @@ fn positive_definite([xx, xy, yy, xz, yz, zz]: [f64; 6]) -> bool {
     let minor = xx * yy - xy * xy;
     let determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz);
     xx > 0.0 && minor > 0.0 && determinant > 0.0
-}
-
-/// A height up to this share of its edge is none: rounding to 2^-53 in the cosines, which no two mathematics libraries
-/// do alike, leaves a root of about 1e-8 where there should be zero.
-const FLAT: f64 = 1e-7;
-
-/// Row vectors with the first along x and the second in the xy plane.
-fn from_lengths([a, b, c]: [f64; 3], [cos_alpha, cos_beta, cos_gamma]: [f64; 3]) -> Option<Cell> {
-    let sin_gamma = (1.0 - cos_gamma * cos_gamma).sqrt();
-    if sin_gamma <= FLAT {
-        return None;
-    }
-    let (bx, by) = (b * cos_gamma, b * sin_gamma);
-    let (cx, cy) = (c * cos_beta, c * (cos_alpha - cos_beta * cos_gamma) / sin_gamma);
-    let cz = (c * c - cx * cx - cy * cy).sqrt();
-    // a flat cell has no volume, and angles that no cell can have give NaN
-    if cz.is_nan() || cz <= FLAT * c {
-        return None;
-    }
-    finite([[a, 0.0, 0.0], [bx, by, 0.0], [cx, cy, cz]])
-}
-
-/// `None` for a cell beyond single precision, in which positions are.
-fn finite(cell: Cell) -> Option<Cell> {
-    cell.iter().flatten().all(|value| (*value as f32).is_finite()).then_some(cell)
 }
 
 #[cfg(test)]

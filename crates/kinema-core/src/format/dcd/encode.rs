@@ -4,6 +4,7 @@ use super::cell;
 use super::header::FIRST_RECORD;
 use super::times::Times;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::cells::{self, is_lower};
 use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL};
 
@@ -186,9 +187,8 @@ fn cell_kind(making: &Making) -> CellKind {
         return CellKind::None;
     }
     let mut there = making.cells.iter().filter(|cell| **cell != NO_CELL);
-    let lower = |cell: &Cell| cell[0][1] == 0.0 && cell[0][2] == 0.0 && cell[1][2] == 0.0;
     let symmetric = |cell: &Cell| cell[0][1] == cell[1][0] && cell[0][2] == cell[2][0] && cell[1][2] == cell[2][1];
-    if there.clone().all(lower) {
+    if there.clone().all(is_lower) {
         CellKind::Lengths
     } else if there.all(symmetric) {
         CellKind::Matrix
@@ -205,18 +205,7 @@ fn nearly_equal(a: &Cell, b: &Cell) -> bool {
 /// `A, cos gamma, B, cos beta, cos alpha, C` of which reading gives the cell back, to the last bit where there are such
 /// numbers within two steps of those that are computed.
 fn lengths_and_cosines(cell: &Cell) -> [f64; 6] {
-    let dot = |u: &[f64; 3], v: &[f64; 3]| u.iter().zip(v).map(|(u, v)| u * v).sum::<f64>();
-    // exact for vectors along an axis, which a square root of a square is not
-    let length = |v: &[f64; 3]| match v.iter().filter(|value| **value != 0.0).count() {
-        0 | 1 => v.iter().map(|value| value.abs()).sum(),
-        _ => dot(v, v).sqrt(),
-    };
-    let [a, b, c] = [0, 1, 2].map(|i| length(&cell[i]));
-    let cosine = |u: usize, v: usize, lengths: f64| match dot(&cell[u], &cell[v]) {
-        0.0 => 0.0,
-        dot => (dot / lengths).clamp(-1.0, 1.0),
-    };
-    let (alpha, beta, gamma) = (cosine(1, 2, b * c), cosine(0, 2, a * c), cosine(0, 1, a * b));
+    let ([a, b, c], [alpha, beta, gamma]) = cells::lengths_and_cosines(cell);
     let exact =
         |numbers: &[f64; 6], row: usize| cell::cell(*numbers, VERSION).is_some_and(|found| found[row] == cell[row]);
     let numbers = [a, gamma, b, beta, alpha, c];

@@ -82,7 +82,7 @@ fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
     let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
     let stride = dcd.frame_len(dcd.stored_atoms(1));
     let (n_frames, rest) = dcd.frames_in(size);
-    (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing) }, rest)
+    (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing), times: None }, rest)
 }
 
 /// Coordinates of the atoms that later frames leave out.

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC, SHORTEST_HEADER, VERSION};
+use super::numbers::BigEndianVectors;
 use super::scan::{self, FrameHead, FrameHeaders, HeaderFault, ends_early};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
+use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Scales, Stamp};
 use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
 
@@ -274,13 +275,10 @@ impl TrrDecoder {
                 vectors.set_absent(row, 3 * n_selected)?;
                 continue;
             }
-            let section = bytes.get(header.section_at(field) as usize..).unwrap_or_default();
-            let section = Section { bytes: section, double: header.double, atoms: request.atoms.indices(), factor };
-            match vectors {
-                VectorsMut::Absent => {}
-                VectorsMut::F32(rows) => section.fill(rows.row(row, 3 * n_selected)?),
-                VectorsMut::F64(rows) => section.fill(rows.row(row, 3 * n_selected)?),
-            }
+            let bytes = bytes.get(header.section_at(field) as usize..).unwrap_or_default();
+            let bytes = bytes.get(..header.vector_len() as usize).unwrap_or(bytes);
+            let (double, atoms) = (header.double, request.atoms.indices());
+            BigEndianVectors { bytes, double, first: 0, atoms, factor }.put(vectors, row, n_selected)?;
         }
         let cell = cell(&header, bytes).map(|vector| vector.map(|value| value * length));
         let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
@@ -310,49 +308,4 @@ fn cell(header: &FrameHeader, bytes: &[u8]) -> Cell {
         cell.iter_mut().flatten().enumerate().for_each(|(i, value)| *value = number(i).unwrap_or_default());
     }
     cell
-}
-
-/// A section of vectors, and what is wanted of it.
-struct Section<'a> {
-    bytes: &'a [u8],
-    double: bool,
-    /// `None`: all.
-    atoms: Option<&'a [u32]>,
-    factor: f64,
-}
-
-impl Section<'_> {
-    fn fill<R: Real>(&self, values: &mut [R]) {
-        let (factor, narrow) = (self.factor, self.factor as f32);
-        if self.double {
-            let (numbers, _) = self.bytes.as_chunks::<8>();
-            gather(numbers, self.atoms, values, |bytes| R::scaled(f64::from_be_bytes(bytes), factor));
-        } else if f64::from(narrow) == factor {
-            let (numbers, _) = self.bytes.as_chunks::<4>();
-            gather(numbers, self.atoms, values, |bytes| R::scaled_narrow(f32::from_be_bytes(bytes), narrow));
-        } else {
-            let (numbers, _) = self.bytes.as_chunks::<4>();
-            gather(numbers, self.atoms, values, |bytes| R::scaled_f32(f32::from_be_bytes(bytes), factor));
-        }
-    }
-}
-
-/// The numbers of all atoms, or of those in `atoms`.
-#[inline(always)]
-fn gather<R, const N: usize>(
-    numbers: &[[u8; N]],
-    atoms: Option<&[u32]>,
-    values: &mut [R],
-    number: impl Fn([u8; N]) -> R,
-) {
-    match atoms {
-        None => values.iter_mut().zip(numbers).for_each(|(value, &bytes)| *value = number(bytes)),
-        Some(atoms) => {
-            let (triples, _) = numbers.as_chunks::<3>();
-            for (place, &atom) in values.as_chunks_mut::<3>().0.iter_mut().zip(atoms) {
-                // the section holds the last of them: `needed`
-                *place = triples[atom as usize].map(&number);
-            }
-        }
-    }
 }

@@ -1,0 +1,213 @@
+//! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
+
+use super::layout::VECTORS;
+use super::{NAME, VELOCITY};
+use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::cells::{degrees_of_cosine, is_lower, lengths_and_cosines};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+
+/// A variable of CDF-2 has fewer bytes in a record.
+const MOST_BYTES: u64 = (1 << 32) - 4;
+
+/// Where the number of records stands.
+const RECORDS: u64 = 4;
+
+/// Makes a NetCDF file.
+#[derive(Debug)]
+pub(super) struct NetcdfEncoder {
+    n_atoms: u32,
+    fields: Fields,
+    has_cell: bool,
+    has_times: bool,
+    /// Whether cells are kept by lengths and angles alone.
+    turned: bool,
+    losses: Vec<String>,
+}
+
+impl NetcdfEncoder {
+    /// # Errors
+    /// `InvalidArgument` for fields that the source has not and for a precision.
+    pub fn new(making: &Making) -> Result<Self> {
+        if making.precision.is_some() {
+            let what = "a NetCDF file holds float32, which no precision= rounds";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let mut losses = Vec::new();
+        let fields = making.chosen_fields(Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES, &mut losses)?;
+        making.note_wide(fields, &mut losses);
+        making.note_extras(&mut losses);
+        let counted = making.steps.iter().enumerate().all(|(i, &step)| i64::try_from(i) == Ok(step));
+        if !counted {
+            losses.push("steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0".to_owned());
+        }
+        let known = making.times.iter().filter(|time| time.is_finite()).count();
+        let error = |&time: &f64| if time.is_finite() { (f64::from(time as f32) - time).abs() } else { 0.0 };
+        let error = making.times.iter().map(error).fold(0.0, f64::max);
+        if error > 0.0 {
+            losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
+        }
+        let turned = making.cells.iter().any(|cell| !is_lower(cell));
+        if turned {
+            losses.push("cells are turned so that their first vector lies along x; positions are not".to_owned());
+        }
+        let has_cell = making.held.contains(Fields::CELL);
+        Ok(Self { n_atoms: making.n_atoms, fields, has_cell, has_times: known > 0, turned, losses })
+    }
+
+    fn vectors(&self) -> impl Iterator<Item = (usize, Fields)> + '_ {
+        Fields::VECTORS.into_iter().enumerate().filter(|(_, field)| self.fields.contains(*field))
+    }
+
+    fn vector_len(&self) -> u64 {
+        12 * u64::from(self.n_atoms)
+    }
+
+    fn record_len(&self) -> u64 {
+        let (time, cell) = (if self.has_times { 4 } else { 0 }, if self.has_cell { 48 } else { 0 });
+        time + cell + self.vectors().count() as u64 * self.vector_len()
+    }
+
+    /// The header of a file of so many records, all variables of records side by side behind it.
+    fn header(&self) -> Header {
+        let unlimited = Dimension { name: "frame".to_owned(), len: None };
+        let fixed = |name: &str, len: u64| Dimension { name: name.to_owned(), len: Some(len) };
+        let mut dimensions = vec![unlimited, fixed("spatial", 3), fixed("atom", u64::from(self.n_atoms))];
+        if self.has_cell {
+            dimensions.extend([fixed("cell_spatial", 3), fixed("cell_angular", 3), fixed("label", 5)]);
+        }
+        let named = |name: &str, value: &str| Attribute { name: name.to_owned(), value: Value::Text(value.to_owned()) };
+        let attributes = [
+            ("title", ""),
+            ("application", "AMBER"),
+            ("program", "Kinema"),
+            ("programVersion", "1"),
+            ("Conventions", "AMBER"),
+            ("ConventionVersion", "1.0"),
+        ];
+        let variable = |name: &str, dimensions: &[usize], kind: Kind, unit: &str| Variable {
+            name: name.to_owned(),
+            dimensions: dimensions.to_vec(),
+            attributes: if unit.is_empty() { Vec::new() } else { vec![named("units", unit)] },
+            kind,
+            begin: 0,
+        };
+        let mut variables = vec![variable("spatial", &[1], Kind::Char, "")];
+        if self.has_cell {
+            variables.push(variable("cell_spatial", &[3], Kind::Char, ""));
+            variables.push(variable("cell_angular", &[4, 5], Kind::Char, ""));
+        }
+        if self.has_times {
+            variables.push(variable("time", &[0], Kind::Float, "picosecond"));
+        }
+        let units = ["angstrom", "angstrom/picosecond", "kilocalorie/mole/angstrom"];
+        for (number, field) in self.vectors() {
+            let mut made = variable(VECTORS[number], &[0, 2, 1], Kind::Float, units[number]);
+            if field == Fields::VELOCITIES {
+                made.attributes.push(Attribute { name: "scale_factor".to_owned(), value: Value::Double(VELOCITY) });
+            }
+            variables.push(made);
+        }
+        if self.has_cell {
+            variables.push(variable("cell_lengths", &[0, 3], Kind::Double, "angstrom"));
+            variables.push(variable("cell_angles", &[0, 4], Kind::Double, "degree"));
+        }
+        let version = if self.vector_len() < MOST_BYTES { Version::Offset64 } else { Version::Data64 };
+        let attributes = attributes.map(|(name, value)| named(name, value)).to_vec();
+        let mut header = Header { version, records: Some(0), dimensions, attributes, variables, len: 0 };
+        header.len = header.bytes().len() as u64;
+        let mut begin = header.len;
+        for i in 0..header.variables.len() {
+            // the labels first, then the record
+            let size = header.size_of(&header.variables[i]).unwrap_or(0);
+            header.variables[i].begin = begin;
+            begin += size.next_multiple_of(4);
+        }
+        header
+    }
+
+    fn cell(&self, cell: &Cell, frame: u64) -> Result<([f64; 3], [f64; 3])> {
+        if *cell == NO_CELL {
+            return Ok(([0.0; 3], [90.0; 3]));
+        }
+        if !self.turned && !is_lower(cell) {
+            let expected =
+                "a cell whose first vector lies along x and the second in the xy plane, as in the other frames";
+            let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+        }
+        let (lengths, cosines) = lengths_and_cosines(cell);
+        if lengths.contains(&0.0) {
+            let what = format!("a cell with a volume, or none, expected, found {cell:?}");
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+        }
+        Ok((lengths, cosines.map(degrees_of_cosine)))
+    }
+}
+
+impl Encoder for NetcdfEncoder {
+    fn fields(&self) -> Fields {
+        self.fields
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Uniform(self.record_len())
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.record_len()
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let header = self.header();
+        let mut bytes = header.bytes();
+        let labels = [("spatial", "xyz"), ("cell_spatial", "abc"), ("cell_angular", "alphabeta gamma")];
+        for (_, text) in labels.iter().filter(|(name, _)| header.variable(name).is_some()) {
+            bytes.extend(text.bytes());
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        let width = 3 * rows.n_selected;
+        let values = [rows.positions, rows.velocities, rows.forces];
+        let sound = self.vectors().all(|(number, _)| values[number].len() == width * rows.rows());
+        if rows.n_selected != self.n_atoms as usize || !sound {
+            return Err(
+                Error::new(ErrorKind::Internal, "the block has other atoms or fields than the file").in_format(NAME)
+            );
+        }
+        out.reserve(rows.rows() * self.record_len() as usize);
+        for (row, stamp) in rows.stamps.iter().enumerate() {
+            if self.has_times {
+                out.extend((stamp.time as f32).to_be_bytes());
+            }
+            for (number, _) in self.vectors() {
+                let values = &values[number][row * width..(row + 1) * width];
+                out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+            }
+            if self.has_cell {
+                let (lengths, angles) = self.cell(&stamp.cell, first + row as u64)?;
+                out.extend(lengths.into_iter().chain(angles).flat_map(f64::to_be_bytes));
+            }
+        }
+        Ok(())
+    }
+
+    fn marker(&self, committed: u64) -> Option<Marker> {
+        let wide = self.vector_len() >= MOST_BYTES;
+        let bytes = if wide {
+            committed.to_be_bytes().to_vec()
+        } else {
+            // 2^32 - 1 says that the size of the file tells it
+            u32::try_from(committed).unwrap_or(u32::MAX).to_be_bytes().to_vec()
+        };
+        Some(Marker { offset: RECORDS, bytes })
+    }
+}

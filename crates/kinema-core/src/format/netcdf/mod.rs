@@ -1,0 +1,373 @@
+//! AMBER's NetCDF trajectories and restarts in the classic formats (CDF-1, CDF-2, CDF-5): frames are records at computed
+//! places.
+//!
+//! NetCDF-4 files are HDF5 and read as such. The convention has no steps: frames are counted from 0.
+
+mod encode;
+mod layout;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::layout::{Column, KILOCALORIE, Layout};
+use super::cells::{cosine_of_degrees, from_lengths};
+use super::numbers::BigEndianVectors;
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::container::netcdf3::{self, text};
+use crate::container::xdr;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Scales, Stamp};
+use crate::index::{Index, UniformIndex};
+use crate::source::{Extent, MAX_GAP, Source};
+
+/// The name in messages.
+const NAME: &str = "NetCDF";
+
+/// In AMBER's unit of velocity: angstrom in 1/20.455 ps.
+const VELOCITY: f64 = 20.455;
+
+static INFO: FormatInfo = FormatInfo {
+    name: NAME,
+    extensions: &["nc", "ncdf", "netcdf", "ncrst"],
+    description: "AMBER NetCDF trajectory and restart (CDF-1, CDF-2, CDF-5): positions, velocities, forces, cell, time",
+    reads: true,
+    writes: true,
+    encodes: true,
+    fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::FORCES).union(Fields::CELL).union(Fields::TIME),
+    length_unit: "angstrom",
+    time_unit: "ps (velocities are in angstrom/ps divided by 20.455, forces in kcal/(mol angstrom))",
+    scales: Scales { length: 1.0, velocity: VELOCITY, force: KILOCALORIE, time: 1.0 },
+    reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; NetCDF Users' Guide, classic file formats",
+};
+
+/// Frames of which all bytes are read with their times.
+const SMALL_FRAME: u64 = 4 << 10;
+/// Bytes that are read at once then.
+const WINDOW: u64 = 1 << 20;
+/// Frames between two reports of progress.
+const REPORT_EVERY: u64 = 4096;
+
+/// What a segment holds.
+mod part {
+    /// Positions; velocities and forces follow.
+    pub const VECTORS: u32 = 0;
+    /// The time.
+    pub const TIME: u32 = 3;
+    /// Lengths and angles of the cell, and what lies between them.
+    pub const CELL: u32 = 4;
+}
+
+/// The NetCDF format.
+#[derive(Debug, Clone, Copy)]
+pub struct Netcdf;
+
+impl Format for Netcdf {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        netcdf3::Header::sniff(head)
+    }
+
+    fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        let place = |error: Error| error.in_format(NAME).at_path(source.path());
+        let header = netcdf3::Header::read(source).map_err(|error| error.in_format(NAME))?;
+        let layout = Layout::of(&header).map_err(place)?;
+        let decoder = NetcdfDecoder::new(&header, layout, source.len()?);
+        Ok(Arc::new(decoder))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(encode::NetcdfEncoder::new(making)?))
+    }
+}
+
+/// Finds and decodes the frames of one file.
+#[derive(Debug)]
+struct NetcdfDecoder {
+    header: Header,
+    layout: Layout,
+    /// Records by the header; `None`: by the size of the file.
+    records: Option<u64>,
+    /// Which of the parts that stamps are made of lies first in a frame.
+    first_part: u32,
+    /// Offset within a frame and length of the bytes that the cell is read from.
+    cell_extent: Extent,
+}
+
+impl NetcdfDecoder {
+    fn new(header: &netcdf3::Header, layout: Layout, size: u64) -> Self {
+        let cell = if layout.cell.is_some() { Fields::CELL } else { Fields::NONE };
+        let time = if layout.time.is_some() { Fields::TIME } else { Fields::NONE };
+        let attribute = |name: &str| text(&header.attributes, name).unwrap_or_default();
+        let version = match header.version {
+            netcdf3::Version::Classic => 1,
+            netcdf3::Version::Offset64 => 2,
+            netcdf3::Version::Data64 => 5,
+        };
+        let kind = if layout.restart { "restart" } else { "trajectory" };
+        let double = layout.vectors.iter().flatten().any(|column| column.double);
+        let mut warnings = Vec::new();
+        let records = if layout.restart { Some(1) } else { header.records };
+        let there = frames_in(&layout, size);
+        if let Some(records) = records.filter(|&records| records < there) {
+            warnings.push(format!("header says {records} frames, file holds {there}: those behind are not committed"));
+        }
+        let stamps = [(part::TIME, layout.time), (part::CELL, layout.cell.map(|(lengths, _)| lengths))];
+        let parts = stamps.into_iter().chain((0..3).map(|i| (part::VECTORS + i as u32, layout.vectors[i])));
+        let there = parts.filter_map(|(number, column)| column.map(|column| (column.begin, number)));
+        // stamps before vectors: these are not always read
+        let stamp_part = there.clone().filter(|(_, number)| *number >= part::TIME).min();
+        let first_part = stamp_part.or(there.min()).map_or(part::VECTORS, |(_, number)| number);
+        let cell_extent = layout.cell.map_or(Extent::default(), |(lengths, angles)| {
+            let start = lengths.begin.min(angles.begin);
+            let end = (lengths.begin + 3 * lengths.width()).max(angles.begin + 3 * angles.width());
+            Extent { offset: start - layout.first, len: end - start }
+        });
+        let header = Header {
+            n_atoms: layout.n_atoms,
+            fields: layout.fields() | cell | time,
+            remarks: [attribute("title"), attribute("application"), attribute("program"), attribute("programVersion")]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            variant: format!(
+                "CDF-{version}, AMBER {kind}, {}",
+                if double { "double precision" } else { "single precision" }
+            ),
+            warnings,
+        };
+        Self { header, layout, records, first_part, cell_extent }
+    }
+
+    fn frame_at(&self, frame: u64) -> u64 {
+        self.layout.first.saturating_add(frame.saturating_mul(self.layout.stride))
+    }
+
+    /// The times of frames in the file's own unit.
+    fn times(
+        &self,
+        source: &dyn Source,
+        column: &Column,
+        n_frames: u64,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<Arc<[f64]>> {
+        let width = column.width();
+        let at_once = if self.layout.stride <= SMALL_FRAME { (WINDOW / self.layout.stride.max(1)).max(1) } else { 1 };
+        let (mut times, mut bytes) = (Vec::new(), Vec::new());
+        let mut first = 0;
+        while first < n_frames {
+            let n = at_once.min(n_frames - first);
+            let offset = column.begin.saturating_add(first.saturating_mul(self.layout.stride));
+            bytes.resize(((n - 1) * self.layout.stride + width) as usize, 0);
+            source.read_exact_at(offset, &mut bytes)?;
+            let time = |i: u64| number(&bytes, (i * self.layout.stride) as usize, column.double);
+            times.extend((0..n).map(time));
+            first += n;
+            if first.is_multiple_of(REPORT_EVERY) {
+                progress(self.frame_at(first))?;
+            }
+        }
+        Ok(times.into())
+    }
+}
+
+/// Frames that are whole in a file of `size` bytes.
+fn frames_in(layout: &Layout, size: u64) -> u64 {
+    match size.saturating_sub(layout.first).checked_sub(layout.frame_len) {
+        None => 0,
+        Some(_) if layout.stride == 0 => 1,
+        // the last may lack what only separates it from the next
+        Some(rest) => rest / layout.stride + 1,
+    }
+}
+
+fn number(bytes: &[u8], at: usize, double: bool) -> f64 {
+    let found = if double { xdr::double(bytes, at) } else { xdr::float(bytes, at).map(f64::from) };
+    found.unwrap_or(f64::NAN)
+}
+
+impl Decoder for NetcdfDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn scales(&self) -> Option<Scales> {
+        let factor = |i: usize, usual: f64| self.layout.vectors[i].map_or(usual, |column| column.factor);
+        Some(Scales {
+            length: factor(0, 1.0),
+            velocity: factor(1, VELOCITY),
+            force: factor(2, KILOCALORIE),
+            time: self.layout.time.map_or(1.0, |column| column.factor),
+        })
+    }
+
+    fn wide_fields(&self) -> Fields {
+        let wide = |column: &Option<Column>| column.is_some_and(|column| column.double);
+        let wide = Fields::VECTORS.into_iter().zip(&self.layout.vectors).filter(|(_, column)| wide(column));
+        wide.fold(Fields::NONE, |all, (field, _)| all | field)
+    }
+
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        let size = source.len()?;
+        let there = frames_in(&self.layout, size);
+        let n_frames = self.records.map_or(there, |records| records.min(there));
+        let rest = size.saturating_sub(self.frame_at(there));
+        let lacking = self.records.is_some_and(|records| records > there);
+        // what is left of a file whose last record is whole but for its padding is less than a frame too
+        let cut = self.records.is_none()
+            && rest > 0
+            && size > self.frame_at(there.saturating_sub(1)).saturating_add(self.layout.stride);
+        let truncation = (lacking || cut).then(|| {
+            let expected =
+                self.records.map_or_else(|| "whole frames".to_owned(), |records| format!("{records} frames"));
+            let what = format!("the file ends early, expected {expected}, found {there} and {rest} bytes");
+            Error::new(ErrorKind::Truncated, what)
+                .at_frame(there)
+                .at_byte(self.frame_at(there))
+                .in_format(NAME)
+                .at_path(source.path())
+        });
+        let times = match &self.layout.time {
+            Some(column) => {
+                Some(self.times(source, column, n_frames, options.progress).map_err(|e| e.in_format(NAME))?)
+            }
+            None => None,
+        };
+        (options.progress)(size)?;
+        let first = Extent { offset: self.layout.first, len: self.layout.frame_len };
+        let stride = self.layout.stride.max(self.layout.frame_len);
+        let index = UniformIndex { n_frames, first, stride, spacing: None, times };
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        let runs = request.atoms.runs((MAX_GAP / 12) as u32);
+        for (i, one) in wanted.iter().enumerate() {
+            if one.frame >= index.n_frames() {
+                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
+                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
+            }
+            let (first, i) = (segments.len(), i as u32);
+            let shift = one.frame * self.layout.stride;
+            let mut push = |part: u32, atoms: Range<u32>, offset: u64, len: u64| {
+                let extent = Extent { offset, len };
+                segments.push(Segment { wanted: i..i + 1, atoms, part, extent, whole: extent });
+            };
+            if let Some(time) = &self.layout.time {
+                push(part::TIME, 0..0, time.begin + shift, time.width());
+            }
+            if self.layout.cell.is_some() {
+                push(part::CELL, 0..0, self.frame_at(one.frame) + self.cell_extent.offset, self.cell_extent.len);
+            }
+            for (number, (field, column)) in Fields::VECTORS.into_iter().zip(&self.layout.vectors).enumerate() {
+                let Some(column) = column else { continue };
+                let number = number as u32;
+                if request.fields.contains(field) {
+                    for run in &runs {
+                        let offset = column.begin + shift + 3 * column.width() * u64::from(run.start);
+                        let len = 3 * column.width() * u64::from(run.end - run.start);
+                        push(part::VECTORS + number, run.clone(), offset, len);
+                    }
+                } else if self.first_part == part::VECTORS + number {
+                    // nothing else says that the frame is there
+                    push(part::VECTORS + number, 0..0, column.begin + shift, column.width().min(self.layout.frame_len));
+                }
+            }
+            if request.atoms.is_empty() && self.first_part < part::TIME && segments.len() == first {
+                let at = self.frame_at(one.frame);
+                let extent = Extent { offset: at, len: self.layout.frame_len.min(4) };
+                segments.push(Segment { wanted: i..i + 1, atoms: 0..0, part: self.first_part, extent, whole: extent });
+            }
+            segments[first..].sort_by_key(|segment| segment.extent.offset);
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        _: &mut Scratch,
+    ) -> Result<Decoded> {
+        if (bytes.len() as u64) < segment.whole.len {
+            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+        }
+        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
+            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
+        };
+        let row = one.row as usize;
+        if segment.part == self.first_part {
+            let step = i64::try_from(one.frame).unwrap_or(i64::MAX);
+            *out.stamp(row)? = Stamp { step, present: self.layout.fields(), ..Stamp::default() };
+        }
+        match segment.part {
+            part::TIME => {
+                let double = self.layout.time.is_some_and(|column| column.double);
+                out.stamp(row)?.time = number(bytes, 0, double) * request.scales.time;
+            }
+            part::CELL => {
+                let cell = self
+                    .cell(bytes, request.scales.length)
+                    .map_err(|error| error.at_frame(one.frame).at_byte(segment.extent.offset).in_format(NAME))?;
+                let stamp = out.stamp(row)?;
+                stamp.cell = cell;
+                if cell != NO_CELL {
+                    stamp.present = stamp.present | Fields::CELL;
+                }
+            }
+            part => {
+                let number = (part - part::VECTORS) as usize;
+                let scales = [request.scales.length, request.scales.velocity, request.scales.force];
+                let column = self.layout.vectors.get(number).copied().flatten();
+                let Some((column, factor)) = column.zip(scales.get(number).copied()) else {
+                    return Err(
+                        Error::new(ErrorKind::Internal, "the segment is of no field of the file").in_format(NAME)
+                    );
+                };
+                if request.atoms.n_atoms() != self.layout.n_atoms || request.atoms.len() != out.n_selected {
+                    return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));
+                }
+                if !segment.atoms.is_empty() {
+                    let (double, first, atoms) = (column.double, segment.atoms.start, request.atoms.indices());
+                    let vectors = BigEndianVectors { bytes, double, first, atoms, factor };
+                    vectors.put(&mut out.vectors[number], row, out.n_selected)?;
+                }
+            }
+        }
+        Ok(Decoded::Done)
+    }
+}
+
+impl NetcdfDecoder {
+    /// The cell from the bytes of lengths and angles, `length` times that in the unit of positions.
+    fn cell(&self, bytes: &[u8], length: f64) -> Result<Cell> {
+        let Some((lengths, angles)) = &self.layout.cell else { return Ok(NO_CELL) };
+        let start = self.layout.first + self.cell_extent.offset;
+        let three = |column: &Column| {
+            let at = |i: u64| (column.begin - start + i * column.width()) as usize;
+            [0, 1, 2].map(|i| number(bytes, at(i), column.double))
+        };
+        let (sizes, degrees) = (three(lengths), three(angles).map(|angle| angle * angles.factor));
+        if sizes.iter().any(|&size| size == 0.0) {
+            return Ok(NO_CELL);
+        }
+        // lengths may have another unit, or factor, than positions
+        let of_positions = self.layout.vectors[0].map_or(1.0, |column| column.factor);
+        let factor = if lengths.factor == of_positions { length } else { length * (lengths.factor / of_positions) };
+        let sound = sizes.iter().all(|&size| size.is_finite() && size > 0.0)
+            && degrees.iter().all(|angle| (0.0..=180.0).contains(angle));
+        let cell = if sound { from_lengths(sizes, degrees.map(cosine_of_degrees)) } else { None };
+        let cell = cell.ok_or_else(|| {
+            let what = format!("lengths {sizes:?} and angles {degrees:?} of the cell are none with a volume");
+            Error::new(ErrorKind::Corrupt, what)
+        })?;
+        Ok(cell.map(|vector| vector.map(|value| value * factor)))
+    }
+}
