@@ -355,7 +355,7 @@ impl NetcdfDecoder {
             [0, 1, 2].map(|i| number(bytes, at(i), column.double))
         };
         let (sizes, degrees) = (three(lengths), three(angles).map(|angle| angle * angles.factor));
-        if sizes.iter().any(|&size| size == 0.0) {
+        if sizes.contains(&0.0) {
             return Ok(NO_CELL);
         }
         // lengths may have another unit, or factor, than positions
