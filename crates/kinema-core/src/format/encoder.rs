@@ -5,6 +5,7 @@
 use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields};
+use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
 /// What is to be written, as far as it is known before the first byte.
@@ -142,6 +143,15 @@ pub trait Encoder: Send + Sync {
     ) -> Result<()> {
         let _ = (record, atoms, scratch, out);
         Err(Error::new(ErrorKind::Internal, "records of this format are made of values"))
+    }
+
+    /// Adds records, one behind the other, to the index of the file, where frames differ in size: what a scan finds in them.
+    ///
+    /// # Errors
+    /// `Internal` for what is no whole record.
+    fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
+        let _ = (records, index);
+        Ok(())
     }
 
     /// What is written when this many records are in the file, and not before: the count in its header.

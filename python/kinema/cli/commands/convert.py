@@ -38,6 +38,8 @@ def convert(
         ),
     ] = None,
     verify: options.Verify = True,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
     runner: options.Runner = None,
     workers: options.Workers = None,
@@ -45,6 +47,7 @@ def convert(
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
+    from kinema.cli.analysis_options import checkpoint_of
     from kinema.cli.analysis_run import chosen_frames
     from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
@@ -54,7 +57,8 @@ def convert(
         raise ArgumentError(
             "convert does not leave out damaged frames yet; kinema check --salvage copies those that can be read"
         )
-    check_output(output, overwrite=force)
+    saved = checkpoint_of(checkpoint, checkpoint_interval)
+    check_output(output, overwrite=force, checkpoint=saved)
     progress = False if command.quiet else None
     trajectory = kn.open(
         [str(path) for path in inputs.paths],
@@ -76,6 +80,7 @@ def convert(
         memory=memory,
         overwrite=force,
         verify=verify,
+        checkpoint=saved,
         progress=progress,
     )
     command.print_result(lambda: asdict(done), lambda: done)
