@@ -18,6 +18,10 @@ pub struct Making {
     /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
     /// are, [`Encoder::recode`].
     pub same_format: bool,
+    /// Whether all atoms are written, in their order.
+    pub all_atoms: bool,
+    /// [`super::Decoder::recoded_version`], where all files of the source have the same.
+    pub recoded_version: Option<i32>,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,
     /// What all frames of the source have.

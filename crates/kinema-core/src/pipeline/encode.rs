@@ -80,12 +80,15 @@ pub fn making(
     let as_it_is = |part: &Part| part.format.info().name == info.name && part.scales == info.scales;
     let of_format = parts().all(|part| part.format.info().name == info.name);
     let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
+    let version = parts().map(|part| part.decoder.recoded_version()).reduce(|a, b| a.filter(|_| a == b)).flatten();
     let some = [0, last / 2, last].map(|position| frames.get(position));
     Ok(Making {
         n_atoms,
         source_atoms: trajectory.n_atoms(),
         source_precision: precisions.reduce(f64::max),
         same_format: parts().all(as_it_is) && scanned.has_stored_times(),
+        all_atoms: atoms.indices().is_none() && atoms.columns().is_none(),
+        recoded_version: version.filter(|_| of_format),
         held: held | cell,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
         cells: cells(trajectory, &some, info.scales)?,
