@@ -60,7 +60,6 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
         (["-o", "a.h5md"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd)"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
         (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
-        (["-o", "a.dcd", "--skip-damaged"], "kinema check --salvage"),
         (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),
         (["-o", "-"], "not into streams"),
     ],

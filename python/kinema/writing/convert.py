@@ -25,6 +25,7 @@ from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_not_input, check_target, is_stream
 from kinema.writing.resumable import is_published, items_of_convert, record_file
@@ -118,6 +119,7 @@ def convert(
     verify: bool = True,
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
+    skip_damaged: bool = False,
     progress: ProgressChoice = False,
     **opened: Any,
 ) -> Converted:
@@ -160,6 +162,9 @@ def convert(
         and makes the same bytes. It is removed when the output is whole.
     checkpoint_interval : float, optional
         Seconds between two saves; 30 by default.
+    skip_damaged : bool
+        Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are
+        decoded once more to find them, unless that was done before.
     progress : bool, None or function
     **opened
         Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, ...
@@ -180,8 +185,12 @@ def convert(
     n_workers, limit = worker_count(workers), 0 if memory is None else parse_memory(memory)
     trajectory = _opened(source, topology, opened)
     check_not_input(name, *trajectory.paths, trajectory.topology_name, index_file)
-    trajectory.scan(workers=n_workers, progress=progress)
+    trajectory.scan(workers=n_workers, progress=progress, skip_damaged=skip_damaged)
     chosen = trajectory.choose(start, stop, step, frames)
+    if skip_damaged:
+        decoded = decode_frames(trajectory.core, chosen, workers=n_workers, memory=limit, progress=progress)
+        emit(decoded.notes())
+        chosen = decoded.readable()
     atoms = _atoms(trajectory, select, index_file, group)
     wanted = _fields(fields)
 

@@ -49,14 +49,9 @@ def convert(
     import kinema as kn
     from kinema.cli.analysis_options import checkpoint_of
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
-    if opened.skip_damaged:
-        raise ArgumentError(
-            "convert does not leave out damaged frames yet; kinema check --salvage copies those that can be read"
-        )
     saved = checkpoint_of(checkpoint, checkpoint_interval)
     check_output(output, overwrite=force, checkpoint=saved)
     progress = False if command.quiet else None
@@ -65,7 +60,7 @@ def convert(
         None if inputs.topology is None else str(inputs.topology),
         **opened.arguments,
     )
-    trajectory.scan(workers=workers, progress=progress)
+    trajectory.scan(workers=workers, progress=progress, skip_damaged=opened.skip_damaged)
     done = kn.convert(
         trajectory,
         output,
@@ -81,6 +76,7 @@ def convert(
         overwrite=force,
         verify=verify,
         checkpoint=saved,
+        skip_damaged=opened.skip_damaged,
         progress=progress,
     )
     command.print_result(lambda: asdict(done), lambda: done)
