@@ -173,6 +173,28 @@ def test_several_files_and_a_group_in_its_order(small: kn.Trajectory, tmp_path: 
     assert (done.n_frames, done.n_atoms) == expected.shape[:2]
 
 
+def test_xtc_files_open_without_a_scan_unless_nothing_is_stored(adk_dcd: Any, tmp_path: Path) -> None:
+    out = tmp_path / "a.xtc"
+    stored = tmp_path / ".a.xtc.kinema-index"
+    converted(kn.open(adk_dcd.trajectory, stored=False), out)
+    assert not stored.exists()
+    converted(adk_dcd.trajectory, out, overwrite=True, select=range(100), workers=3)
+    made = stored.read_bytes()
+    with collected():
+        copy = kn.open(out)
+        assert (copy.parts[0].index, copy.n_frames) == ("stored", 98)
+        # what a scan finds, and of the same file
+        assert kn.open(out, index="rebuild").parts[0].index == "built"
+    assert stored.read_bytes() == made
+    # of a folder that takes no index it is in the cache; that the output could be written is what counts
+    stored.unlink()
+    stored.mkdir()
+    with collected() as notes:
+        done = kn.convert(adk_dcd.trajectory, out, overwrite=True)
+        assert kn.open(out).parts[0].index == "stored"
+    assert done.n_frames == 98 and not any("index" in note for note in notes)
+
+
 def test_losses_are_noted_before_the_file_is_there(adk_xtc: Any, tmp_path: Path) -> None:
     seen: list[tuple[str, bool]] = []
 

@@ -24,7 +24,8 @@ def test_a_call_goes_on_to_the_same_bytes(conversion: Any) -> None:
     assert 0 < n_saved < 4000
     assert conversion.left == {"a.ckpt", conversion.part.name}
     again = conversion.interrupt()
-    assert n_saved < again < 4000
+    # a busy machine may have made none since
+    assert n_saved <= again < 4000
     done = conversion.run(workers=3, memory="40 MiB")
     assert done.n_restored == again and done.n_frames == 4000
     assert f"{again:,} frames were there already" in str(done)
