@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup demo test test-rust test-python test-hdf5-mpi lint format bench wheel sdist clean
+.PHONY: fuzz help setup demo test test-long test-rust test-python test-hdf5-mpi lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,11 @@ test-rust: $(VENV)/.stamp-packages
 # a process for each core: most tests wait for children of their own; whoever is done takes tests of the others
 test-python: setup
 	$(BIN)/python -m pytest -n logical --dist worksteal
+
+# Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
+KILLS ?= 200
+test-long: setup ## the tests that kill at random moments, 200 times each; KILLS=1000
+	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n logical --dist worksteal -o timeout=3600 -k "killed_at_random or killed_processes"
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi

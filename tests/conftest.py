@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,6 +115,13 @@ def small(tmp_path: Path) -> kn.Trajectory:
     path = tmp_path / "small.dcd"
     write_dcd(path, random_walk(20, 15))
     return kn.open(path, stored=False)
+
+
+@pytest.fixture(scope="session")
+def kills() -> Callable[[int], int]:
+    """How often a test that kills at random moments does so, from the usual number: more in `make test-long`."""
+    wanted = int(os.environ.get("KINEMA_TEST_KILLS", "0"))
+    return lambda usual: max(usual, wanted)
 
 
 # -- MPI programs ------------------------------------------------------------------------------------------------------

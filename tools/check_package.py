@@ -35,6 +35,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trajectory",),
     ("opening", "selection.time_range"),
     ("checking",),
+    # files from which an interrupted call goes on; what identifies a run knows analyses, and comes later
+    ("execution.checkpoint",),
     # files that are written
     ("writing",),
     ("formats",),
@@ -45,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runners.dask", "runners.mpi"),
     ("runners.__init__",),
     ("execution.computation",),
-    ("execution.checkpoint",),
+    ("execution.checkpoint.run_identity",),
     ("execution",),
     ("profile",),
     ("analysis",),

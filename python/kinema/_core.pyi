@@ -174,6 +174,9 @@ class Trajectory:
     def fields(self) -> list[str]:
         """Fields of the first part."""
     @property
+    def stores(self) -> bool:
+        """Whether anything is stored of the files."""
+    @property
     def paths(self) -> list[str]: ...
     def recipe(self) -> dict[str, Any]:
         """The arguments with which another process opens the same trajectory."""
@@ -231,6 +234,21 @@ class Written(TypedDict):
     workers: int
     wall: float
     phases: dict[str, float]  # seconds of all workers: open, io, decode, encode, write, wait
+    index: WrittenIndex | None  # of formats whose frames differ in size
+
+class WrittenIndex:
+    """The frame index of a file, known from having written it."""
+
+    def store(self, path: str, write: Callable[[str, bytes], str | None]) -> tuple[str, str | None]:
+        """Stores it beside the file, which has its final name, or in the user's cache folder. Returns where, and what is to be
+        noted. `write` as of `Trajectory`."""
+
+class Commits:
+    """What is committed of a file while `Encoder.write` writes it."""
+
+    def __init__(self) -> None: ...
+    def committed(self) -> tuple[int, int]:
+        """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
 
 class Encoder:
     """Frames of a trajectory as a file of a format; cells of three frames are read now."""
@@ -259,9 +277,18 @@ class Encoder:
         """The most by which vectors are rounded besides to float32, angstrom."""
 
     def write(
-        self, path: str, name: str, *, workers: int = 0, memory: int = 0, progress: Progress | None = None
+        self,
+        path: str,
+        name: str,
+        *,
+        workers: int = 0,
+        memory: int = 0,
+        progress: Progress | None = None,
+        commits: Commits | None = None,
+        resumed: tuple[int, int] | None = None,
     ) -> Written:
-        """Writes all frames into a file that is there; messages call it `name`."""
+        """Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
+        earlier call has committed, it goes on behind them."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,6 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
         (["-o", "a.h5md"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd)"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
         (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
-        (["-o", "a.dcd", "--skip-damaged"], "kinema check --salvage"),
         (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),
         (["-o", "-"], "not into streams"),
     ],
@@ -92,11 +92,13 @@ main(sys.argv[1:])
 """
 
 
-def stopped(files: Any, environment: dict[str, str], output: Path, number: signal.Signals) -> tuple[int, str]:
+def stopped(
+    files: Any, environment: dict[str, str], output: Path, number: signal.Signals, more: Sequence[str] = ()
+) -> tuple[int, str]:
     """Exit code and last line of a run that gets a signal when it has written some of more than a million frames."""
     words = ["convert", "-f", *[files.dcd.name] * 12_000, "--overlap", "all", "-n", str(files.ndx), "--group", "first"]
     process = start_child(
-        [sys.executable, "-c", AT_WORK, *words, "-o", str(output), "-j", "1", "--force"],
+        [sys.executable, "-c", AT_WORK, *words, "-o", str(output), "-j", "1", "--force", *more],
         env=environment,
         cwd=files.dcd.parent,
         stdout=subprocess.DEVNULL,
@@ -122,6 +124,24 @@ def test_a_run_that_is_stopped_leaves_the_old_file(
     assert output.read_bytes() == b"before"
 
 
+def test_a_run_with_a_checkpoint_goes_on(
+    files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any
+) -> None:
+    output, saved = tmp_path / "out" / "a.xtc", tmp_path / "out" / "run.ckpt"
+    output.parent.mkdir()
+    words = ["--checkpoint", str(saved), "--checkpoint-interval", "0"]
+    code, last = stopped(files, environment, output, signal.SIGTERM, words)
+    assert (code, last) == (143, f"kinema: stopped; what was done is in {saved}; the same call goes on from there")
+    (part,) = (path.name for path in output.parent.iterdir() if path != saved)
+    assert part.startswith("a.part-")
+    done = run_kinema("convert", files.dcd, "-o", output, *words)
+    assert done.returncode == 2
+    assert "the checkpoint is of another run: the number of files, expected 12000, found 1" in done.stderr
+    assert {path.name for path in output.parent.iterdir()} == {part, saved.name}
+    done = run_kinema("convert", files.dcd, "-o", output, "--checkpoint-interval", "3")
+    assert done.returncode == 2 and "name the file with --checkpoint" in done.stderr
+
+
 @pytest.mark.parametrize("suffix", ["dcd", "xtc"])
 def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any, suffix: str
@@ -142,4 +162,5 @@ def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     assert np.abs(part.read(slice(0, n_frames)) - source[:n_frames]).max() < 1e-5
     # the next run removes it
     assert run_kinema("convert", files.dcd, "-o", output, "--force").returncode == 0
-    assert [path.name for path in output.parent.iterdir()] == [output.name]
+    index = {".a.xtc.kinema-index"} if suffix == "xtc" else set()
+    assert {path.name for path in output.parent.iterdir()} == {output.name} | index

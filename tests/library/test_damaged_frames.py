@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 N_FRAMES, N_ATOMS = 40, 30
@@ -122,3 +123,31 @@ def test_salvage_of_another_format(tmp_path: Path) -> None:
         writer.write(random_walk(4, 5)[0], time=0.0, step=0)
     with pytest.raises(kn.UnsupportedFormatError, match="XTC and DCD"):
         kn.salvage(tmp_path / "a.h5md", tmp_path / "b.xtc")
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+def test_convert_leaves_damaged_frames_out(path: Path, suffix: str, tmp_path: Path) -> None:
+    left = [frame for frame in range(N_FRAMES) if frame not in DAMAGED]
+    with collected():
+        expected = kn.convert(path, tmp_path / f"expected.{suffix}", frames=left)
+        damage(path)
+        with pytest.raises(kn.CorruptFileError, match=r"frame (7|9|31)"):
+            kn.convert(path, tmp_path / f"out.{suffix}")
+    assert not (tmp_path / f"out.{suffix}").exists()
+    with pytest.warns(kn.Note, match=r"3 of 40 frames are damaged.*, numbers 7, 9, 31; the first: .*frame 7"):
+        done = kn.convert(path, tmp_path / f"out.{suffix}", skip_damaged=True)
+    assert (done.n_frames, done.compared) == (len(left), 16)
+    assert any("3 of 40 frames are damaged" in note for note in done.notes)
+    assert Path(done.path).read_bytes() == Path(expected.path).read_bytes()
+
+
+def test_the_command_leaves_damaged_frames_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.xtc"
+    write_xtc(path, random_walk(N_FRAMES, N_ATOMS))
+    whole = damage(path)
+    words = [sys.executable, "-m", "kinema", "convert", str(path), "-o", str(tmp_path / "b.xtc"), "--skip-damaged"]
+    environment = {"PYTHONPATH": str(Path(kn.__file__).parent.parent), "HOME": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "37 frames" in done.stdout and "numbers 7, 9, 31" in done.stderr
+    assert (tmp_path / "b.xtc").read_bytes() == whole

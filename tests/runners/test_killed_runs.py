@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,9 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _started(script: str, *words: object, **more: str) -> subprocess.Popen[str]:
+def _started(script: str, *words: object, seconds: float = 200, **more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *map(str, words)]
-    return start_child(command, env=_environment() | more, stdin=subprocess.PIPE)
+    return start_child(command, env=_environment() | more, stdin=subprocess.PIPE, seconds=seconds)
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +132,19 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     [("threads", "memory", 25, 0.5), ("threads", "out", 25, 0.5), ("processes", "memory", 6, 1.5)],
 )
 def test_killed_at_random_moments(
-    folder: Path, expected: dict[str, bytes], runner: str, where: str, n_kills: int, longest: float
+    folder: Path,
+    expected: dict[str, bytes],
+    kills: Callable[[int], int],
+    runner: str,
+    where: str,
+    n_kills: int,
+    longest: float,
 ) -> None:
+    n_kills = kills(n_kills)
     seed = random.randrange(1 << 32)
     print("seed", seed)
     out = str(folder / "rows.h5") if where == "out" else ""
-    process = _started(KILLER, folder, runner, out, 0, seed, n_kills, longest)
+    process = _started(KILLER, folder, runner, out, 0, seed, n_kills, longest, seconds=max(200, 10 * n_kills))
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,28 @@ def test_several_files_and_a_group_in_its_order(small: kn.Trajectory, tmp_path: 
     assert (done.n_frames, done.n_atoms) == expected.shape[:2]
 
 
+def test_xtc_files_open_without_a_scan_unless_nothing_is_stored(adk_dcd: Any, tmp_path: Path) -> None:
+    out = tmp_path / "a.xtc"
+    stored = tmp_path / ".a.xtc.kinema-index"
+    converted(kn.open(adk_dcd.trajectory, stored=False), out)
+    assert not stored.exists()
+    converted(adk_dcd.trajectory, out, overwrite=True, select=range(100), workers=3)
+    made = stored.read_bytes()
+    with collected():
+        copy = kn.open(out)
+        assert (copy.parts[0].index, copy.n_frames) == ("stored", 98)
+        # what a scan finds, and of the same file
+        assert kn.open(out, index="rebuild").parts[0].index == "built"
+    assert stored.read_bytes() == made
+    # of a folder that takes no index it is in the cache; that the output could be written is what counts
+    stored.unlink()
+    stored.mkdir()
+    with collected() as notes:
+        done = kn.convert(adk_dcd.trajectory, out, overwrite=True)
+        assert kn.open(out).parts[0].index == "stored"
+    assert done.n_frames == 98 and not any("index" in note for note in notes)
+
+
 def test_losses_are_noted_before_the_file_is_there(adk_xtc: Any, tmp_path: Path) -> None:
     seen: list[tuple[str, bool]] = []
 
@@ -278,3 +301,88 @@ def test_a_full_disk_leaves_the_old_file(adk_dcd: Any, small_disk: Path, suffix:
     assert caught.value.path == str(out)
     assert os.listdir(small_disk) == [out.name]
     assert out.read_bytes() == b"before"
+
+
+def test_a_full_disk_ends_a_call_that_goes_on_with_more_room(adk_dcd: Any, small_disk: Path) -> None:
+    out, saved = small_disk / "a.dcd", small_disk.parent / "a.ckpt"
+    out.write_bytes(b"before")
+    options = {"overwrite": True, "workers": 1, "checkpoint": saved, "checkpoint_interval": 0}
+    with pytest.raises(kn.FileIOError, match="No space left on device") as caught:
+        converted(adk_dcd.trajectory, out, **options)
+    assert caught.value.__notes__ == [f"what was done is in {saved}; the same call goes on from there"]
+    (part,) = (name for name in os.listdir(small_disk) if name != out.name)
+    assert part.startswith("a.part-") and out.read_bytes() == b"before"
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True, timeout=60)
+    assert converted(adk_dcd.trajectory, out, **options).n_restored > 0
+    assert os.listdir(small_disk) == [out.name] and not saved.exists()
+    converted(adk_dcd.trajectory, small_disk.parent / "b.dcd")
+    assert out.read_bytes() == (small_disk.parent / "b.dcd").read_bytes()
+
+
+# a file that may not be longer, as where no file system can be mounted: the same error comes from the system
+LIMITED = """
+import resource, signal, sys
+import kinema as kn
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    kn.convert(sys.argv[1], sys.argv[2], overwrite=True)
+except kn.FileIOError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+def test_a_file_that_may_not_grow_leaves_the_old_one(adk_xtc: Any, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"a.{suffix}"
+    out.write_bytes(b"before")
+    environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+    words = [sys.executable, "-W", "ignore", "-c", LIMITED, adk_xtc.trajectory, str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{out}: ") and "File too large" in done.stdout
+    assert os.listdir(tmp_path) == [out.name] and out.read_bytes() == b"before"
+
+
+MEMORY = """
+import sys
+import kinema as kn
+from kinema.resources import peak_memory
+
+source, small, out, limit = sys.argv[1:]
+kn.convert(small, out, overwrite=True, workers=2)  # what is there in any case
+before = peak_memory()
+kn.convert(kn.open(source, stored=False), out, overwrite=True, workers=2, memory=limit)
+print(peak_memory() - before)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+def test_memory_with_chunks_of_many_frames(small: kn.Trajectory, tmp_path: Path, suffix: str) -> None:
+    """Each chunk holds 250 frames of a quarter of the atoms; all frames that share chunks are 15 MB."""
+    import h5py
+
+    n_frames, n_atoms, run = 2000, 5000, 250
+    with h5py.File(tmp_path / "in.h5md", "w") as file:
+        file.create_group("h5md").attrs["version"] = [1, 1]
+        value = file.create_dataset(
+            "particles/all/position/value",
+            (n_frames, n_atoms, 3),
+            "<f4",
+            chunks=(run, n_atoms // 4, 3),
+            compression="gzip",
+            compression_opts=1,
+        )
+        value.attrs["unit"] = "nm"
+        frames = np.round(np.random.default_rng(1).random((run, n_atoms, 3), np.float32), 2)
+        for first in range(0, n_frames, run):
+            value[first : first + run] = frames
+    words = [sys.executable, "-W", "ignore", "-c", MEMORY, str(tmp_path / "in.h5md"), small.paths[0]]
+    environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+    for mebibytes in (16, 40):
+        command = [*words, str(tmp_path / f"a.{suffix}"), f"{mebibytes} MiB"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        # the limit, what h5py takes, and the frames that are read back, which take a chunk more
+        assert int(done.stdout) < (mebibytes + 24) << 20, (mebibytes, done.stdout)

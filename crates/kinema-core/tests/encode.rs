@@ -1,15 +1,17 @@
 //! The pipeline's end for files, over a recording sink: what is in the file after every write that was not finished, the
 //! same bytes for any workers and memory, and errors of the sink.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use kinema_core::format::dcd::DcdHeader;
 use kinema_core::format::{Encoder, Format, Making, ScanOptions, by_name};
 use kinema_core::frame::{Block, Fields, Units};
+use kinema_core::index::Index;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
+use kinema_core::pipeline::encode::{EncodeRequest, Encoded, encode, making};
 use kinema_core::pipeline::reader::Reader;
+use kinema_core::pipeline::resume::{Commits, Committed, resume};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::sink::{Fault, MemorySink, RecordingSink, Sink, Written};
 use kinema_core::source::{MemorySource, OpenSource, Source};
@@ -45,7 +47,12 @@ impl Case {
         let (steps, times) = stamps(&trajectory, &frames);
         let known = making(&trajectory, &frames, &atoms, format).unwrap();
         let encoder = format.encoder(&Making { steps, times, precision, ..known }).unwrap();
-        Self { trajectory, format, encoder, request: EncodeRequest { frames, atoms, workers: 1, memory: 0 } }
+        Self {
+            trajectory,
+            format,
+            encoder,
+            request: EncodeRequest { frames, atoms, workers: 1, memory: 0, resumed: None },
+        }
     }
 
     fn all() -> Vec<Self> {
@@ -66,11 +73,15 @@ impl Case {
     }
 
     fn write(&self, workers: usize, memory: u64, sink: &dyn Sink) -> Result<u64> {
-        let request = EncodeRequest { workers, memory, ..self.request.clone() };
+        Ok(self.encoded(EncodeRequest { workers, memory, ..self.request.clone() }, sink, &Commits::default())?.bytes)
+    }
+
+    fn encoded(&self, request: EncodeRequest, sink: &dyn Sink, commits: &Commits) -> Result<Encoded> {
         let progress = Progress::default();
-        let done = encode(&self.trajectory, &request, self.format, &*self.encoder, sink, &progress)?;
+        let done = encode(&self.trajectory, &request, self.format, &*self.encoder, sink, commits, &progress)?;
         assert_eq!(progress.done.into_inner(), request.frames.len());
-        Ok(done.bytes)
+        assert_eq!(commits.committed(), Committed { frames: request.frames.len(), bytes: done.bytes });
+        Ok(done)
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -96,7 +107,7 @@ fn stamps(trajectory: &Trajectory, frames: &FrameSelection) -> (Vec<i64>, Vec<f6
     (0..frames.len()).map(|i| (index.step(frames.get(i)).unwrap(), index.time(frames.get(i)).unwrap())).unzip()
 }
 
-fn scan(format: &dyn Format, source: &dyn Source) -> Result<kinema_core::index::Index> {
+fn scan(format: &dyn Format, source: &dyn Source) -> Result<Index> {
     let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
     Ok(format.open(source)?.scan(source, &options)?.index)
 }
@@ -106,7 +117,7 @@ fn scan(format: &dyn Format, source: &dyn Source) -> Result<kinema_core::index::
 struct InMemory(Vec<u8>);
 
 impl OpenSource for InMemory {
-    fn open(&self, path: &std::path::Path) -> Result<Arc<dyn Source>> {
+    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(MemorySource::new(&path.to_string_lossy(), self.0.clone())))
     }
 }
@@ -302,7 +313,8 @@ fn a_cancelled_call_is_an_error() {
     let progress = Progress::default();
     progress.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
     let sink = MemorySink::new("made");
-    let done = encode(&case.trajectory, &case.request, case.format, &*case.encoder, &sink, &progress);
+    let commits = Commits::default();
+    let done = encode(&case.trajectory, &case.request, case.format, &*case.encoder, &sink, &commits, &progress);
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
@@ -311,4 +323,134 @@ fn formats_without_an_encoder_name_those_with_one() {
     let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.what().ends_with("expected XTC or TRR or NetCDF or DCD, found H5MD"), "{error}");
+}
+
+#[test]
+fn the_index_is_what_a_scan_finds() {
+    for case in Case::all() {
+        for workers in [1, 3] {
+            let sink = MemorySink::new("made");
+            let request = EncodeRequest { workers, ..case.request.clone() };
+            let made = case.encoded(request, &sink, &Commits::default()).unwrap();
+            match scan(case.format, &MemorySource::new("made", sink.bytes())).unwrap() {
+                Index::Table(found) => assert_eq!(made.index, Some(found)),
+                Index::Uniform(_) | Index::Chunked(_) => assert!(made.index.is_none()),
+            }
+        }
+    }
+}
+
+/// A sink that looks at what is committed after each write, as somebody who saves at the worst moments.
+struct Watched<'a> {
+    inner: &'a RecordingSink,
+    commits: &'a Commits,
+    /// What was committed when so many calls were done.
+    seen: Mutex<Vec<(usize, Committed)>>,
+}
+
+impl Watched<'_> {
+    fn looked<T>(&self, done: T) -> T {
+        // before the calls, so that what is committed is among them
+        let committed = self.commits.committed();
+        self.seen.lock().unwrap().push((self.inner.log().len(), committed));
+        done
+    }
+}
+
+impl Sink for Watched<'_> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.looked(());
+        self.looked(self.inner.write_at(offset, bytes))
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.looked(self.inner.set_len(len))
+    }
+    fn sync(&self) -> Result<()> {
+        self.looked(());
+        self.looked(self.inner.sync())
+    }
+}
+
+/// The file that a later call makes of what an earlier one has left.
+fn gone_on(case: &Case, left: &[u8], committed: Committed, workers: usize) -> Result<(Vec<u8>, Encoded)> {
+    let sink = MemorySink::new("made");
+    sink.write_at(0, left)?;
+    let front = left[..left.len().min(committed.bytes as usize)].to_vec();
+    let resumed = resume(case.format, &sink, &MemorySource::new("made", front), committed)?;
+    assert_eq!(resumed.as_ref().map_or(0, |resumed| resumed.committed.frames), committed.frames);
+    assert_eq!(sink.bytes().len() as u64, if committed.frames > 0 { committed.bytes } else { 0 });
+    let request = EncodeRequest { workers, resumed, ..case.request.clone() };
+    let done = case.encoded(request, &sink, &Commits::default())?;
+    Ok((sink.bytes(), done))
+}
+
+/// Whatever was committed when some writes were done: these are on the disk, and of the others any, any front of them, in any
+/// order. A later call makes the same bytes of it.
+#[test]
+fn what_was_committed_is_gone_on_with_to_the_same_bytes() {
+    let mut random = Random(1);
+    for case in Case::all() {
+        let whole = case.bytes();
+        for workers in [1, 3] {
+            let (inner, commits) = (RecordingSink::new("made"), Commits::default());
+            let sink = Watched { inner: &inner, commits: &commits, seen: Mutex::default() };
+            case.encoded(EncodeRequest { workers, ..case.request.clone() }, &sink, &commits).unwrap();
+            let log = inner.log();
+            let index =
+                case.encoded(case.request.clone(), &MemorySink::new("made"), &Commits::default()).unwrap().index;
+            let seen = sink.seen.into_inner().unwrap();
+            assert!(seen.iter().any(|(_, committed)| committed.frames > 0), "nothing was committed on the way");
+            for (calls, committed) in seen {
+                // what came later reached the disk or not, whole or torn
+                let mut later: Vec<Written> = log[calls..].to_vec();
+                let torn = random.below(later.len() as u64 + 1) as usize;
+                let next = (torn < later.len()).then(|| later.swap_remove(torn));
+                later.retain(|_| random.below(2) == 0);
+                (1..later.len()).for_each(|i| later.swap(i, random.below(i as u64 + 1) as usize));
+                let done: Vec<Written> = log[..calls].iter().cloned().chain(later).collect();
+                let left = RecordingSink::replayed(&done, next.as_ref(), random.below(5000) as usize).unwrap();
+                let (bytes, made) = gone_on(&case, &left, committed, 1 + random.below(3) as usize).unwrap();
+                assert!(bytes == whole, "{calls} calls, {committed:?}");
+                assert_eq!(made.index, index);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_what_was_committed_is_refused() {
+    for case in Case::all() {
+        let whole = case.bytes();
+        let ends = case.ends(&whole);
+        let committed = Committed { frames: 2, bytes: ends[2] };
+        let kind = |left: &[u8], committed| gone_on(&case, left, committed, 1).map(|_| ()).unwrap_err().kind();
+        assert_eq!(kind(&whole[..ends[2] as usize - 1], committed), ErrorKind::Truncated);
+        assert_eq!(kind(&whole, Committed { frames: 3, ..committed }), ErrorKind::Corrupt);
+        assert_eq!(kind(&whole, Committed { bytes: committed.bytes + 4, ..committed }), ErrorKind::Corrupt);
+        assert!(gone_on(&case, &whole, committed, 1).unwrap().0 == whole);
+    }
+    // more frames than the file is to have
+    let case = Case::new("ca.xtc", "XTC", None, None);
+    let whole = case.bytes();
+    let frames = FrameSelection::Stride { start: 0, step: 1, count: 1 };
+    let fewer = Case { request: EncodeRequest { frames, ..case.request.clone() }, ..case };
+    let committed = Committed { frames: 2, bytes: case_end(&fewer, &whole) };
+    assert_eq!(gone_on(&fewer, &whole, committed, 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+fn case_end(case: &Case, whole: &[u8]) -> u64 {
+    scan(case.format, &MemorySource::new("made", whole.to_vec())).unwrap().extent(1).end()
+}
+
+/// Numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end.max(1)
+    }
 }

@@ -1,22 +1,26 @@
 //! `Encoder`: the frames of a trajectory as a file of some format.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kinema_core::clock::WorkerTiming;
 use kinema_core::format::{self, Encoder, Format, Making};
+use kinema_core::index::{TableIndex, store};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
+use kinema_core::pipeline::resume::{Commits, Committed, resume};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::sink::FileSink;
+use kinema_core::source::FileSource;
 use kinema_core::trajectory::Trajectory;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments;
-use crate::errors::{invalid, to_python};
+use crate::errors::invalid;
 use crate::signals::run_interruptible;
 use crate::trajectory::PyTrajectory;
 
@@ -98,8 +102,10 @@ impl PyEncoder {
         self.encoder.largest_rounding() * self.format.info().scales.length
     }
 
-    /// Writes all frames into a file that is there; messages call it `name`.
-    #[pyo3(signature = (path, name, *, workers=0, memory=0, progress=None))]
+    /// Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
+    /// earlier call has committed, it goes on behind them.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    #[pyo3(signature = (path, name, *, workers=0, memory=0, progress=None, commits=None, resumed=None))]
     fn write<'py>(
         &self,
         py: Python<'py>,
@@ -108,16 +114,25 @@ impl PyEncoder {
         workers: usize,
         memory: u64,
         progress: Option<&Bound<'py, PyAny>>,
+        commits: Option<&PyCommits>,
+        resumed: Option<(u64, u64)>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let request = EncodeRequest {
+        let mut request = EncodeRequest {
             frames: self.frames.clone(),
             atoms: self.atoms.clone(),
             workers: arguments::workers(workers),
             memory,
+            resumed: None,
         };
-        let sink = FileSink::open(&path, &name).map_err(|error| to_python(&error))?;
+        let unseen = Commits::default();
+        let commits = commits.map_or(&unseen, |commits| &commits.0);
         let written = run_interruptible(py, progress, request.frames.len(), |progress: &Progress| {
-            encode(&self.trajectory, &request, self.format, &*self.encoder, &sink, progress)
+            let sink = FileSink::open(&path, &name)?;
+            if let Some((frames, bytes)) = resumed {
+                let source = FileSource::open(&path)?;
+                request.resumed = resume(self.format, &sink, &source, Committed { frames, bytes })?;
+            }
+            encode(&self.trajectory, &request, self.format, &*self.encoder, &sink, commits, progress)
         })?;
         let result = PyDict::new(py);
         result.set_item("bytes", written.bytes)?;
@@ -128,6 +143,47 @@ impl PyEncoder {
             phases.set_item(name, written.timings.workers.iter().map(of).sum::<Duration>().as_secs_f64())?;
         }
         result.set_item("phases", phases)?;
+        let (format, n_atoms) = (self.format.info().name, self.atoms.n_requested() as u32);
+        result.set_item("index", written.index.map(|index| PyWrittenIndex { index, format, n_atoms }))?;
         Ok(result)
+    }
+}
+
+/// What is committed of a file while `Encoder.write` writes it.
+#[pyclass(name = "Commits", module = "kinema._core", frozen)]
+pub struct PyCommits(Commits);
+
+#[pymethods]
+impl PyCommits {
+    #[new]
+    fn new() -> Self {
+        Self(Commits::default())
+    }
+
+    /// Frames at the front of the file that are whole, and the byte behind them.
+    fn committed(&self) -> (u64, u64) {
+        let Committed { frames, bytes } = self.0.committed();
+        (frames, bytes)
+    }
+}
+
+/// The frame index of a file, known from having written it.
+#[pyclass(name = "WrittenIndex", module = "kinema._core", frozen)]
+pub struct PyWrittenIndex {
+    index: TableIndex,
+    format: &'static str,
+    n_atoms: u32,
+}
+
+#[pymethods]
+impl PyWrittenIndex {
+    /// Stores it beside the file, which has its final name, or in the user's cache folder, with a function as that of
+    /// `Trajectory`. Returns where, and what is to be noted.
+    fn store(&self, py: Python<'_>, path: PathBuf, write: Py<PyAny>) -> PyResult<(OsString, Option<String>)> {
+        let write = arguments::index_writer(write);
+        let (place, note) = run_interruptible(py, None, 0, |_| {
+            store::save_written(&path, self.index.clone(), self.format, self.n_atoms, &*write)
+        })?;
+        Ok((place.into_os_string(), note))
     }
 }

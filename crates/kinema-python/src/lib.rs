@@ -96,6 +96,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;
+    module.add_class::<encode::PyCommits>()?;
+    module.add_class::<encode::PyWrittenIndex>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

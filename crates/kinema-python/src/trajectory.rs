@@ -240,6 +240,12 @@ impl PyTrajectory {
         self.inner.header().fields.names()
     }
 
+    /// Whether anything is stored of the files.
+    #[getter]
+    fn stores(&self) -> bool {
+        self.write_index.is_some()
+    }
+
     #[getter]
     fn paths(&self) -> Vec<OsString> {
         self.inner.paths().iter().map(|path| path.clone().into_os_string()).collect()

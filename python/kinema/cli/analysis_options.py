@@ -239,6 +239,18 @@ class Workers:
         return choose_runner(name.value, **given)
 
 
+def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = False) -> "Checkpoint | None":
+    """What --checkpoint and --checkpoint-interval say; ArgumentError for an interval alone."""
+    from kinema.errors import ArgumentError
+    from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
+
+    if path is None:
+        if interval is not None:
+            raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
+        return None
+    return Checkpoint(str(path), DEFAULT_INTERVAL if interval is None else interval, keep)
+
+
 @dataclass(frozen=True)
 class Outputs:
     """Files that a run writes: values, picture, checkpoint, report."""
@@ -273,15 +285,7 @@ class Outputs:
     @property
     def kept(self) -> "Checkpoint | None":
         """The checkpoint; it stays until the values are written."""
-        from kinema.errors import ArgumentError
-        from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
-
-        if self.checkpoint is None:
-            if self.checkpoint_interval is not None:
-                raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
-            return None
-        interval = DEFAULT_INTERVAL if self.checkpoint_interval is None else self.checkpoint_interval
-        return Checkpoint(str(self.checkpoint), interval, keep=True)
+        return checkpoint_of(self.checkpoint, self.checkpoint_interval, keep=True)
 
     @contextmanager
     def checkpoint_noted(self) -> Iterator[None]:

@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
 from kinema.notes import emit, recorded
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointChoice", "run"]
 
 A = TypeVar("A", bound=Computation)
-
-# the file that a run is saved to, or how it is saved there
-CheckpointChoice: TypeAlias = str | os.PathLike[str] | Checkpoint | None
 
 
 def run(
@@ -238,17 +235,12 @@ def _persistence(
     out: str | os.PathLike[str] | None,
 ) -> Persistence | None:
     """The checkpoint and the file of results, or None; h5py is imported here, as most runs have neither."""
-    if checkpoint is None and interval is not None:
-        raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
-    if checkpoint is None and out is None:
+    saved = Checkpoint.of(checkpoint, interval)
+    if saved is None and out is None:
         return None
     from kinema.execution.persistence import Persistence
 
-    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(checkpoint)
-    if checkpoint is not None and interval is not None:
-        checkpoint = replace(checkpoint, interval=interval)
-    return Persistence(analyses, frames, checkpoint, out)
+    return Persistence(analyses, frames, saved, out)
 
 
 def _check_analyses(analyses: Sequence[A]) -> None:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from kinema import _core, opening
 from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
+from kinema.execution.checkpoint.file import IdentityItem
 from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected, emit, returns_notes
 from kinema.printable import counted, printable
@@ -23,9 +25,10 @@ from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_not_input, check_target, is_stream
-from kinema.writing.output_file import OutputFile
+from kinema.writing.resumable import is_published, items_of_convert, record_file
 
 __all__ = ["Converted", "check_output", "convert"]
 
@@ -55,6 +58,8 @@ class Converted:
         Seconds of all workers: "open", "io", "decode", "encode", "write", "wait".
     compared : int
         Frames that were read back and are those of the source.
+    n_restored : int
+        Frames that an earlier call had written, by the checkpoint.
     losses : tuple of str
         What of the source the file does not hold, or not exactly; known, and noted, before the first byte.
     notes : tuple of str
@@ -71,6 +76,7 @@ class Converted:
     workers: int
     timings: Mapping[str, float]
     compared: int
+    n_restored: int = 0
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -81,6 +87,8 @@ class Converted:
 
     def __str__(self) -> str:
         compared = f"; {counted(self.compared, 'frame')} compared with the source" if self.compared else ""
+        if self.n_restored:
+            compared = f"; {counted(self.n_restored, 'frame')} were there already{compared}"
         return (
             f"{printable(self.path)}: {self.format}, {counted(self.n_frames, 'frame')} of "
             f"{counted(self.n_atoms, 'atom')} ({', '.join(self.fields)}), {self.size:,} bytes in {self.seconds:.2f} s, "
@@ -109,6 +117,9 @@ def convert(
     memory: int | str | None = None,
     overwrite: bool = False,
     verify: bool = True,
+    checkpoint: CheckpointChoice = None,
+    checkpoint_interval: float | None = None,
+    skip_damaged: bool = False,
     progress: ProgressChoice = False,
     **opened: Any,
 ) -> Converted:
@@ -146,6 +157,14 @@ def convert(
         Replace a file that is there.
     verify : bool
         Read some frames back, and compare them with the source, before the file gets its name.
+    checkpoint : path or Checkpoint, optional
+        A file that says how far the work is: after any end the same call goes on behind the frames that are written,
+        and makes the same bytes. It is removed when the output is whole.
+    checkpoint_interval : float, optional
+        Seconds between two saves; 30 by default.
+    skip_damaged : bool
+        Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are
+        decoded once more to find them, unless that was done before.
     progress : bool, None or function
     **opened
         Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, ...
@@ -153,33 +172,50 @@ def convert(
     Raises
     ------
     ArgumentError
-        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input.
+        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input; for the
+        checkpoint of another call, with what differs.
     UnsupportedFormatError
         For a format that is not written here, and values that it cannot hold.
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
-        Of reading and writing. The file that `out` was stays, and no other is left.
+        Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
     """
     if runner != "threads":
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
-    name, target = os.fspath(out), check_output(out, format, overwrite=overwrite)
+    name, target = os.fspath(out), check_output(out, format, overwrite=overwrite, checkpoint=checkpoint)
     n_workers, limit = worker_count(workers), 0 if memory is None else parse_memory(memory)
     trajectory = _opened(source, topology, opened)
     check_not_input(name, *trajectory.paths, trajectory.topology_name, index_file)
-    trajectory.scan(workers=n_workers, progress=progress)
+    trajectory.scan(workers=n_workers, progress=progress, skip_damaged=skip_damaged)
     chosen = trajectory.choose(start, stop, step, frames)
+    if skip_damaged:
+        decoded = decode_frames(trajectory.core, chosen, workers=n_workers, memory=limit, progress=progress)
+        emit(decoded.notes())
+        chosen = decoded.readable()
     atoms = _atoms(trajectory, select, index_file, group)
     wanted = _fields(fields)
-    with OutputFile(name, alone=True) as output:
+
+    def items(checkpoint: Checkpoint) -> list[IdentityItem]:
+        options = {"format": target, "fields": wanted, "precision": precision}
+        return items_of_convert(name, checkpoint, trajectory, chosen, atoms, **options)
+
+    with record_file(name, Checkpoint.of(checkpoint, checkpoint_interval), items) as output:
         encoder = _encoder(trajectory, chosen, target, atoms, wanted, precision)
         losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
         emit(losses)
         began = time.perf_counter()
         with reporting(progress, f"writing {os.path.basename(name)}", len(chosen)) as report:
-            written = encoder.write(output.temporary, name, workers=n_workers, memory=limit, progress=report)
+            written = output.write(encoder, workers=n_workers, memory=limit, progress=report)
         seconds = time.perf_counter() - began
         compared = 0
         if verify:
-            compared = _compare(trajectory, chosen, atoms, encoder, output.temporary, name)
+            try:
+                compared = _compare(trajectory, chosen, atoms, encoder, output.temporary, name)
+            except CorruptFileError as error:
+                if error.path == name:
+                    output.reject()
+                raise
+    stored = output.store_index() if trajectory.core.stores else ()
+    emit(stored)
     return Converted(
         path=name,
         format=encoder.format,
@@ -191,15 +227,22 @@ def convert(
         workers=written["workers"],
         timings=written["phases"],
         compared=compared,
+        n_restored=output.n_restored,
         losses=losses,
-        notes=losses,
+        notes=(*losses, *stored),
     )
 
 
-def check_output(out: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False) -> str:
-    """The format that `convert` would write as `out`; raises what keeps it from that and needs no file to be read."""
+def check_output(
+    out: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    overwrite: bool = False,
+    checkpoint: CheckpointChoice = None,
+) -> str:
+    """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
     found = _format_of(out, format)
-    check_target(out, overwrite=overwrite)
+    check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.of(checkpoint, None)))
     return found
 
 

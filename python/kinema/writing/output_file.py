@@ -35,6 +35,7 @@ from kinema.writing.output_checks import check_target, is_stream
 
 __all__ = [
     "OutputFile",
+    "is_temporary_of",
     "publish",
     "remove_leftovers",
     "reservations",
@@ -241,6 +242,11 @@ def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) ->
             _remove_any(found.path)
         elif not found.is_alive:
             _note(found, name)
+
+
+def is_temporary_of(found: str, path: str) -> bool:
+    """Whether a file is there, and is a temporary one of the output `path`."""
+    return os.path.abspath(found) in {one.path for one in _temporaries(path)}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields};
+use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
 /// What is to be written, as far as it is known before the first byte.
@@ -17,6 +18,10 @@ pub struct Making {
     /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
     /// are, [`Encoder::recode`].
     pub same_format: bool,
+    /// Whether all atoms are written, in their order.
+    pub all_atoms: bool,
+    /// [`super::Decoder::recoded_version`], where all files of the source have the same.
+    pub recoded_version: Option<i32>,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,
     /// What all frames of the source have.
@@ -205,6 +210,15 @@ pub trait Encoder: Send + Sync {
     ) -> Result<()> {
         let _ = (record, atoms, scratch, out);
         Err(Error::new(ErrorKind::Internal, "records of this format are made of values"))
+    }
+
+    /// Adds records, one behind the other, to the index of the file, where frames differ in size: what a scan finds in them.
+    ///
+    /// # Errors
+    /// `Internal` for what is no whole record.
+    fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
+        let _ = (records, index);
+        Ok(())
     }
 
     /// What is written when this many records are in the file, and not before: the count in its header.

@@ -307,6 +307,11 @@ pub trait Decoder: Send + Sync {
         &[]
     }
 
+    /// Version of the layout of frames, where [`Encoder::recode`] of this format can make records of them with it (DCD).
+    fn recoded_version(&self) -> Option<i32> {
+        None
+    }
+
     /// The coupling of frames where these fields are requested.
     fn coupling(&self, fields: Fields) -> FrameCoupling {
         let _ = fields;

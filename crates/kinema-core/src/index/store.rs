@@ -13,7 +13,7 @@ use super::identity::{FileIdentity, Match};
 use super::table::{Sizes, Steps, Times};
 use super::{Index, TableBuilder, TableIndex};
 use crate::error::{Error, ErrorKind, Result, printed};
-use crate::source::{FileStatus, Source, read_regular};
+use crate::source::{FileSource, FileStatus, Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
 /// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content. 3: sizes in words or bytes.
@@ -108,6 +108,28 @@ pub fn save(
         }
     }
     Err(failure)
+}
+
+/// Stores the index of a file that has just been written, and has its final name; as [`save`].
+///
+/// # Errors
+/// Those of [`save`] and of reading the file; `Corrupt` where it has another size than the index says.
+pub fn save_written(
+    path: &Path,
+    table: TableIndex,
+    format: &str,
+    n_atoms: u32,
+    write: &WriteFile,
+) -> Result<(PathBuf, Option<String>)> {
+    let source = FileSource::open(path)?;
+    let status = FileStatus::settled_of(&source)?;
+    let (size, index) = (source.len()?, Index::Table(table));
+    let end = index.end().unwrap_or(0);
+    if size != end {
+        return Err(Error::corrupt("the file is not what was written, its size", end, size).at_path(path));
+    }
+    let identity = FileIdentity::of(&source, size, status, Some(&index), FileIdentity::PLACES)?;
+    save(&places(path), &index, &identity, format, n_atoms, write)
 }
 
 /// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,

@@ -3,17 +3,19 @@
 //! The bytes are the same for any number of them. Names of files are the caller's: see `docs/convert.md`.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
 use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
+use crate::index::{TableBuilder, TableIndex};
 use crate::pipeline::arrays::{into_columns, task_end};
 use crate::pipeline::commit::Window;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
+use crate::pipeline::resume::{Commits, Committed, Resumed};
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
@@ -31,6 +33,8 @@ pub struct EncodeRequest {
     pub workers: usize,
     /// Working memory in bytes; 0 means [`DEFAULT_MEMORY`].
     pub memory: u64,
+    /// What is in the sink already.
+    pub resumed: Option<Resumed>,
 }
 
 /// What was written.
@@ -38,6 +42,8 @@ pub struct EncodeRequest {
 pub struct Encoded {
     /// Bytes of the file.
     pub bytes: u64,
+    /// Its index, where a format's frames differ in size: what a scan of the file finds.
+    pub index: Option<TableIndex>,
     /// Where the time went.
     pub timings: RunTimings,
 }
@@ -81,12 +87,15 @@ pub fn making(
     extras.dedup();
     let of_format = parts().all(|part| part.format.info().name == info.name);
     let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
+    let version = parts().map(|part| part.decoder.recoded_version()).reduce(|a, b| a.filter(|_| a == b)).flatten();
     let some = [0, last / 2, last].map(|position| frames.get(position));
     Ok(Making {
         n_atoms,
         source_atoms: trajectory.n_atoms(),
         source_precision: precisions.reduce(f64::max),
         same_format: parts().all(as_it_is) && scanned.has_stored_times(),
+        all_atoms: atoms.indices().is_none() && atoms.columns().is_none(),
+        recoded_version: version.filter(|_| of_format),
         held: held | cell,
         extras,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
@@ -114,7 +123,7 @@ fn clear_absent_cells(block: &mut Block) {
 }
 
 /// Writes the frames of `request` as `encoder` makes them, in units of `format`: the head, all records, and when they are
-/// down the count of them.
+/// down the count of them. `commits` has what is in the sink meanwhile, and after an error.
 ///
 /// # Errors
 /// `MemoryLimit` with the smallest that would do; those of [`Reader::read`], of the encoder and the sink. What is in the sink
@@ -125,43 +134,65 @@ pub fn encode(
     format: &dyn Format,
     encoder: &dyn Encoder,
     sink: &dyn Sink,
+    commits: &Commits,
     progress: &Progress,
 ) -> Result<Encoded> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.concatenation.n_frames)?;
     let fields = encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME;
     let sizes = Sizes::new(scanned, request, fields, encoder)?;
-    let head = encoder.head();
-    sink.write_at(0, &head)?;
-    let tasks = tasks(scanned, &request.frames, fields, sizes.rows);
+    let (begun, index) = begin(request, encoder, sink)?;
+    commits.begin(begun);
+    progress.done.store(begun.frames, Ordering::Relaxed);
+    let tasks = tasks(scanned, &request.frames, begun.frames, fields, sizes.rows);
     let pool = Pool::new(tasks, progress);
     let start = Instant::now();
-    let window = Window::new(sink, head.len() as u64, sizes.window);
-    let bytes = AtomicU64::new(head.len() as u64);
-    let head = head.len() as u64;
-    let call = Call { trajectory, request, format, encoder, fields, start, pool: &pool, sink, window, head, bytes };
+    let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
+    let window = Window::new(sink, commits, index, &index_records, sizes.window);
+    let call = Call { trajectory, request, format, encoder, fields, start, pool: &pool, sink, window, commits, begun };
     let workers = pool.run(&trajectory.threads, sizes.workers, |_| call.work())?;
-    if let Some(marker) = encoder.marker(request.frames.len()) {
+    let done = commits.committed();
+    if done.frames != request.frames.len() {
+        return Err(Error::new(ErrorKind::Internal, "not all records were written"));
+    }
+    if let Some(marker) = encoder.marker(done.frames) {
         // no count before what it counts
         sink.sync()?;
         sink.write_at(marker.offset, &marker.bytes)?;
     }
     sink.sync()?;
-    let bytes = call.bytes.into_inner();
-    if encoder.placing() == Placing::Ordered && call.window.end() != bytes {
-        return Err(Error::new(ErrorKind::Internal, "not all records were written"));
-    }
-    Ok(Encoded { bytes, timings: RunTimings::of_workers(start.elapsed(), workers) })
+    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index());
+    Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
 }
 
-/// Runs of frames with their numbers, as positions in the selection.
-fn tasks(scanned: &Scanned, frames: &FrameSelection, fields: Fields, rows: u64) -> Vec<(u64, Range<u64>)> {
+/// Writes the head, and says where records begin that are not in the sink; with the index of those that are.
+fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<(Committed, TableBuilder)> {
+    let head = encoder.head();
+    // of a file that was whole, the count in it as well
+    sink.write_at(0, &head)?;
+    let head = head.len() as u64;
+    let Some(resumed) = &request.resumed else {
+        return Ok((Committed { frames: 0, bytes: head }, TableBuilder::new(head)));
+    };
+    let Committed { frames, bytes } = resumed.committed;
+    let fits = match encoder.placing() {
+        Placing::Uniform(record) => bytes == head + frames * record,
+        Placing::Ordered => bytes == resumed.index.end(),
+    };
+    if !fits || frames > request.frames.len() {
+        let what = format!("{frames} frames up to byte {bytes} are not the front of the file that is written");
+        return Err(Error::new(ErrorKind::InvalidArgument, what).at_path(sink.path()));
+    }
+    Ok((resumed.committed, resumed.index.clone()))
+}
+
+/// Runs of frames from a position in the selection on.
+fn tasks(scanned: &Scanned, frames: &FrameSelection, mut first: u64, fields: Fields, rows: u64) -> Vec<Range<u64>> {
     let mut tasks = Vec::new();
-    let mut first = 0;
     while first < frames.len() {
         let most = frames.len().min(first + rows);
         let end = task_end(scanned, frames, fields, first as usize, most as usize) as u64;
-        tasks.push((tasks.len() as u64, first..end));
+        tasks.push(first..end);
         first = end;
     }
     tasks
@@ -223,14 +254,13 @@ struct Call<'a> {
     encoder: &'a dyn Encoder,
     fields: Fields,
     start: Instant,
-    pool: &'a Pool<'a, (u64, Range<u64>)>,
+    pool: &'a Pool<'a, Range<u64>>,
     sink: &'a dyn Sink,
     /// For records that are written in order.
     window: Window<'a>,
-    /// Bytes before the first record.
-    head: u64,
-    /// Bytes of the file, of all tasks that are encoded.
-    bytes: AtomicU64,
+    commits: &'a Commits,
+    /// Where this call goes on.
+    begun: Committed,
 }
 
 impl Call<'_> {
@@ -241,19 +271,22 @@ impl Call<'_> {
         let units = Units::Of(self.format.info().scales);
         let mut reader = Reader::new(self.trajectory, self.fields, atoms, units)?;
         let (mut room, mut bytes) = (Room::default(), Vec::new());
-        while let Some((number, positions)) = self.pool.next()? {
-            let (first, n_frames) = (positions.start, positions.end - positions.start);
+        while let Some(positions) = self.pool.next()? {
+            let n_frames = positions.end - positions.start;
             bytes.clear();
             if self.encoder.recodes() {
-                self.recode(&mut timing, positions, &mut room, &mut bytes)?;
+                self.recode(&mut timing, positions.clone(), &mut room, &mut bytes)?;
             } else {
-                self.encode(&mut timing, &mut reader, positions, &mut room, &mut bytes)?;
+                self.encode(&mut timing, &mut reader, positions.clone(), &mut room, &mut bytes)?;
             }
             let mut clock = Instant::now();
-            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             match self.encoder.placing() {
-                Placing::Uniform(record) => self.sink.write_at(self.head + first * record, &bytes)?,
-                Placing::Ordered => self.window.add(number, &mut bytes, || self.pool.is_stopped())?,
+                Placing::Uniform(record) => {
+                    let place = self.begun.bytes + (positions.start - self.begun.frames) * record;
+                    self.sink.write_at(place, &bytes)?;
+                    self.commits.add(positions.start, n_frames, bytes.len() as u64);
+                }
+                Placing::Ordered => self.window.add(positions, &mut bytes, || self.pool.is_stopped())?,
             }
             timing.write += lap(&mut clock);
             timing.frames += n_frames;

@@ -38,6 +38,8 @@ def convert(
         ),
     ] = None,
     verify: options.Verify = True,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
     runner: options.Runner = None,
     workers: options.Workers = None,
@@ -45,23 +47,20 @@ def convert(
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
+    from kinema.cli.analysis_options import checkpoint_of
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
-    if opened.skip_damaged:
-        raise ArgumentError(
-            "convert does not leave out damaged frames yet; kinema check --salvage copies those that can be read"
-        )
-    check_output(output, overwrite=force)
+    saved = checkpoint_of(checkpoint, checkpoint_interval)
+    check_output(output, overwrite=force, checkpoint=saved)
     progress = False if command.quiet else None
     trajectory = kn.open(
         [str(path) for path in inputs.paths],
         None if inputs.topology is None else str(inputs.topology),
         **opened.arguments,
     )
-    trajectory.scan(workers=workers, progress=progress)
+    trajectory.scan(workers=workers, progress=progress, skip_damaged=opened.skip_damaged)
     done = kn.convert(
         trajectory,
         output,
@@ -76,6 +75,8 @@ def convert(
         memory=memory,
         overwrite=force,
         verify=verify,
+        checkpoint=saved,
+        skip_damaged=opened.skip_damaged,
         progress=progress,
     )
     command.print_result(lambda: asdict(done), lambda: done)

@@ -20,9 +20,9 @@ import os
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
 from kinema.errors import (
@@ -36,7 +36,7 @@ from kinema.errors import (
 from kinema.files import open_regular
 from kinema.writing.output_file import remove_leftovers
 
-__all__ = ["Checkpoint", "Content", "IdentityItem", "Node", "PassContent", "RecordWriter", "load"]
+__all__ = ["Checkpoint", "CheckpointChoice", "Content", "IdentityItem", "Node", "PassContent", "RecordWriter", "load"]
 
 DEFAULT_INTERVAL = 30.0
 
@@ -52,6 +52,10 @@ _MOST_ITEMS_BYTES = 64 << 20
 _ADVICE = "remove it to begin anew"
 # what an exact value begins with that is a `FileIdentity`
 _FILE = "FileIdentity "
+
+
+# the file that a run is saved to, or how it is saved there
+CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,16 @@ class Checkpoint:
         number = isinstance(self.interval, (int, float)) and not isinstance(self.interval, bool)
         if not number or not math.isfinite(self.interval) or self.interval < 0:
             raise ArgumentError(f"checkpoint_interval is a number of seconds from 0 on, found {self.interval!r}")
+
+    @classmethod
+    def of(cls, chosen: CheckpointChoice, interval: float | None) -> Checkpoint | None:
+        """What `checkpoint=` and `checkpoint_interval=` say; ArgumentError for an interval alone."""
+        if chosen is None:
+            if interval is not None:
+                raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
+            return None
+        checkpoint = chosen if isinstance(chosen, Checkpoint) else cls(chosen)
+        return checkpoint if interval is None else replace(checkpoint, interval=interval)
 
     @property
     def name(self) -> str:

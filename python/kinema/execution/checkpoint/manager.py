@@ -6,21 +6,34 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Protocol
 
-from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, Node, PassContent, RecordWriter, load
 from kinema.execution.checkpoint.signals import save_on_signals
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile
 
-__all__ = ["CheckpointManager"]
+__all__ = ["CheckpointManager", "SavesBytes"]
 
 # saving takes this share of a run at the most
 _SHARE = 1 / 20
 # the level of the root of a finished pass: one that covers any tree
 _ROOT = 63
+
+
+class SavesNodes(Protocol):
+    """What is done of a pass: a merge tree, or all that an output needs to be gone on with."""
+
+    def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
+        """Gives each node: level, index, partials."""
+
+
+class SavesBytes(Protocol):
+    """A part of what a pass has made."""
+
+    def to_bytes(self) -> bytes:
+        """To be stored."""
 
 
 class CheckpointManager:
@@ -82,19 +95,20 @@ class CheckpointManager:
         ArgumentError where another run uses the same checkpoint: each has a temporary file beside it all the time.
         """
         self._output = OutputFile(self.path, alone=True)
-        try:
-            with save_on_signals(self._request):
+        # a SIGTERM without a handler ends the process where the signals' block ends
+        with save_on_signals(self._request):
+            try:
                 yield
-        except BaseException as error:
-            if _state_of(self.path) == self._written is not None:
-                if not self.worth_resuming:
-                    self._checkpoint.remove()
-                elif self.is_running:
-                    error.add_note(f"what was done is in {self.path}; the same call goes on from there")
-            raise
-        finally:
-            if self._output is not None:
-                self._output.discard()
+            except BaseException as error:
+                if _state_of(self.path) == self._written is not None:
+                    if not self.worth_resuming:
+                        self._checkpoint.remove()
+                    elif self.is_running:
+                        error.add_note(f"what was done is in {self.path}; the same call goes on from there")
+                raise
+            finally:
+                if self._output is not None:
+                    self._output.discard()
 
     def begin_pass(self, items: Sequence[IdentityItem], *, save: bool = True) -> list[Node]:
         """The nodes of an earlier run of the next pass; saves, so that a full disk is an error now."""
@@ -115,12 +129,12 @@ class CheckpointManager:
         """Saves the pass that has just begun, without nodes."""
         self._save(None)
 
-    def poll(self, tree: _core.MergeTree) -> None:
+    def poll(self, tree: SavesNodes) -> None:
         """Saves where it is time; to be called about ten times a second, from one thread."""
         if self._requested or time.monotonic() >= self._next:
             self.save(tree)
 
-    def save(self, tree: _core.MergeTree) -> None:
+    def save(self, tree: SavesNodes) -> None:
         """Saves what the tree holds."""
         self._requested = False
         began = time.monotonic()
@@ -128,14 +142,14 @@ class CheckpointManager:
         now = time.monotonic()
         self._next = now + max(self._checkpoint.interval, (now - began) / _SHARE)
 
-    def save_after(self, error: BaseException, tree: _core.MergeTree) -> None:
+    def save_after(self, error: BaseException, tree: SavesNodes) -> None:
         """Saves the tree when `error` has ended the pass; a failure to do so is noted on it."""
         try:
             self.save(tree)
         except Error as second:
             error.add_note(f"and the checkpoint could not be saved: {second}")
 
-    def end_pass(self, partials: Sequence[_core.Partial], last: bool) -> None:
+    def end_pass(self, partials: Sequence[SavesBytes], last: bool) -> None:
         """Stores the root of the pass; it is saved with the next pass, or at the end where the file is kept."""
         if last and not self._checkpoint.keep:
             return
@@ -158,7 +172,7 @@ class CheckpointManager:
     def _request(self) -> None:
         self._requested = True
 
-    def _save(self, tree: _core.MergeTree | None) -> None:
+    def _save(self, tree: SavesNodes | None) -> None:
         """Finished passes with their roots, and the current one with the nodes of `tree`."""
         if _state_of(self.path) not in (None, self._written):
             raise FileIOError(

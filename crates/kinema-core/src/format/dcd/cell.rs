@@ -1,5 +1,6 @@
 //! DCD unit cells, in the three conventions that programs write.
 
+use crate::error::{Error, ErrorKind};
 use crate::format::cells::{cosine_of_degrees, finite, from_lengths};
 use crate::frame::{Cell, NO_CELL};
 
@@ -36,6 +37,12 @@ pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
         return None;
     }
     from_lengths([a, b, c], if cosines { angles } else { angles.map(cosine_of_degrees) })
+}
+
+/// The error for numbers at byte `at` of which [`cell`] makes none.
+pub fn not_a_cell(numbers: &[f64; 6], frame: u64, at: u64) -> Error {
+    let what = format!("the unit cell {numbers:?} is neither lengths with angles or cosines nor a shape matrix");
+    Error::new(ErrorKind::Corrupt, what).at_frame(frame).at_byte(at)
 }
 
 /// Whether the symmetric matrix `xx, xy, yy, xz, yz, zz` is one (Sylvester's criterion).

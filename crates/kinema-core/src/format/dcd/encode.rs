@@ -1,12 +1,14 @@
 //! DCD encoder: the layout of CHARMM and NAMD, little-endian, with the cell as lengths and cosines.
 
 use super::cell;
-use super::header::FIRST_RECORD;
+use super::header::{FIRST_RECORD, shown};
 use super::times::Times;
+use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::cells::{self, is_lower};
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
 const VERSION: i32 = 24;
@@ -46,7 +48,15 @@ pub(super) struct DcdEncoder {
     cells: CellKind,
     times: Times,
     losses: Vec<String>,
+    /// CHARMM's version in the source, where planes are copied.
+    copied: Option<i32>,
 }
+
+/// As records are written.
+const LAYOUT: Layout = Layout { big_endian: false, wide_markers: false };
+
+/// Bytes of the record of a cell.
+const CELL_RECORD: usize = 8 + 48;
 
 impl DcdEncoder {
     /// # Errors
@@ -68,12 +78,26 @@ impl DcdEncoder {
         }
         making.note_extras(&mut losses);
         let times = Times::of(&making.steps, &making.times, &mut losses);
-        Ok(Self { n_atoms: making.n_atoms, fields, cells, times, losses })
+        let copied = making.recoded_version.filter(|_| making.same_format && making.all_atoms);
+        Ok(Self { n_atoms: making.n_atoms, fields, cells, times, losses, copied })
     }
 
     fn record_len(&self) -> u64 {
-        let cell = if self.cells == CellKind::None { 0 } else { 8 + 48 };
-        cell + 3 * (8 + 4 * u64::from(self.n_atoms))
+        let cell = if self.cells == CellKind::None { 0 } else { CELL_RECORD as u64 };
+        cell + self.planes_len()
+    }
+
+    fn planes_len(&self) -> u64 {
+        3 * (8 + 4 * u64::from(self.n_atoms))
+    }
+
+    /// The record of a cell, where files have one.
+    fn push_cell(&self, stored: &Cell, frame: u64, out: &mut Vec<u8>) -> Result<()> {
+        if self.cells != CellKind::None {
+            let numbers = self.cell(stored, frame)?;
+            push_record(out, 48, |out| out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())));
+        }
+        Ok(())
     }
 
     /// The four counts for so many frames; beyond 32 bits they are the largest number, and readers go by the size.
@@ -153,10 +177,7 @@ impl Encoder for DcdEncoder {
         for (row, (values, stamp)) in values.chunks_exact(width.max(1)).zip(rows.stamps).enumerate() {
             let frame = first + row as u64;
             self.times.check(stamp.step, stamp.time, frame)?;
-            if self.cells != CellKind::None {
-                let numbers = self.cell(&stamp.cell, frame)?;
-                push_record(out, 48, |out| out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())));
-            }
+            self.push_cell(&stamp.cell, frame, out)?;
             let atoms = values.as_chunks::<3>().0;
             for axis in 0..3 {
                 push_record(out, 4 * atoms.len() as u64, |out| {
@@ -167,10 +188,50 @@ impl Encoder for DcdEncoder {
         Ok(())
     }
 
+    fn recodes(&self) -> bool {
+        self.copied.is_some()
+    }
+
+    /// The planes are copied; the cell is made anew, as it may stand in other numbers.
+    fn recode(&self, record: &Record<'_>, _: &AtomSelection, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        let cell_len = (record.bytes.len() as u64).checked_sub(self.planes_len());
+        let (Some(version), Some(cell_len @ (0 | 56))) = (self.copied, cell_len) else {
+            return Err(Error::new(ErrorKind::Internal, "a record of another layout than the file"));
+        };
+        let (cell, planes) = record.bytes.split_at(cell_len as usize);
+        let plane = 8 + 4 * self.n_atoms as usize;
+        for (axis, name) in ["x plane", "y plane", "z plane"].into_iter().enumerate() {
+            check_record(record, cell.len() + axis * plane, plane - 8, name)?;
+        }
+        let mut stored = NO_CELL;
+        if !cell.is_empty() {
+            check_record(record, 0, 48, "unit cell")?;
+            let mut numbers = [0.0; 6];
+            numbers.iter_mut().zip(cell[4..].as_chunks().0).for_each(|(number, bytes)| *number = LAYOUT.double(*bytes));
+            stored = cell::cell(numbers, version)
+                .ok_or_else(|| cell::not_a_cell(&numbers, record.frame, record.offset + 4))?;
+        }
+        self.push_cell(&stored, record.frame, out)?;
+        out.extend_from_slice(planes);
+        Ok(())
+    }
+
     fn marker(&self, committed: u64) -> Option<Marker> {
         let bytes = self.counts(committed).iter().flat_map(|count| count.to_le_bytes()).collect();
         Some(Marker { offset: COUNTS, bytes })
     }
+}
+
+/// Checks the lengths before and after the `len` bytes of a record that begins at byte `at` of a frame.
+fn check_record(frame: &Record<'_>, at: usize, len: usize, name: &str) -> Result<()> {
+    for at in [at, at + 4 + len] {
+        let found = frame.bytes.get(at..).and_then(|bytes| LAYOUT.marker(bytes));
+        if found != Some(len as u64) {
+            let error = Error::corrupt(&format!("record length of the {name}"), len, shown(found));
+            return Err(error.at_frame(frame.frame).at_byte(frame.offset + at as u64));
+        }
+    }
+    Ok(())
 }
 
 /// A record of `len` bytes with its lengths.

@@ -112,6 +112,13 @@ impl Decoder for DcdDecoder {
         self.dcd.program.time_unit()
     }
 
+    /// Of little-endian records with all atoms and three planes.
+    fn recoded_version(&self) -> Option<i32> {
+        let DcdHeader { layout, free, four_dimensional, version, .. } = &self.dcd;
+        let plain = *layout == Layout { big_endian: false, wide_markers: false };
+        (plain && free.is_none() && !four_dimensional).then_some(*version)
+    }
+
     fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
         let (index, rest) = uniform(&self.dcd, source.len()?);
         let truncation = (rest > 0).then(|| {
@@ -382,11 +389,7 @@ impl<'a> FrameBytes<'a> {
             let numbers = self.bytes.get(at as usize..).unwrap_or_default().as_chunks::<8>().0;
             let mut six = [0.0; 6];
             six.iter_mut().zip(numbers).for_each(|(value, bytes)| *value = dcd.layout.double(*bytes));
-            cell = cell::cell(six, dcd.version).ok_or_else(|| {
-                let what =
-                    format!("the unit cell {six:?} is neither lengths with angles or cosines nor a shape matrix");
-                Error::new(ErrorKind::Corrupt, what).at_frame(self.frame).at_byte(self.offset + at)
-            })?;
+            cell = cell::cell(six, dcd.version).ok_or_else(|| cell::not_a_cell(&six, self.frame, self.offset + at))?;
             cell.iter_mut().flatten().for_each(|value| *value *= request.scales.length);
         }
         self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;

@@ -4,10 +4,11 @@ use super::NAME;
 use super::encode::{
     FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
 };
-use super::header::{LONGEST_HEADER, MAX_PLAIN_ATOMS};
+use super::header::{FrameHeader, LONGEST_HEADER, MAX_PLAIN_ATOMS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
 use crate::frame::{BlockView, Cell, Fields};
+use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
 /// Integers in a nm where nothing says it: what GROMACS writes.
@@ -133,6 +134,21 @@ impl Encoder for XtcEncoder {
         self.check_atoms(integers.len())?;
         let (step, time, cell, long) = (found.step, found.time, found.cell, found.long);
         encode_integers(&IntegersToEncode { step, time, cell, integers, precision, long }, out).map_err(place)
+    }
+
+    fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
+        let mut rest = records;
+        while !rest.is_empty() {
+            let header = FrameHeader::parse(rest, index.end(), Some(self.n_atoms)).ok();
+            let record =
+                header.and_then(|header| Some((header, rest.split_at_checked(header.frame_len() as usize)?.1)));
+            let Some((header, behind)) = record else {
+                return Err(Error::new(ErrorKind::Internal, "what was encoded is no whole frame"));
+            };
+            index.push(header.frame_len(), i64::from(header.step), f64::from(header.time))?;
+            rest = behind;
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,123 @@
+//! What is committed of a file while it is written, and how a later call goes on from there.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Format, ScanOptions};
+use crate::index::{Index, TableBuilder};
+use crate::sink::Sink;
+use crate::source::Source;
+
+/// Frames at the front of a file whose records are all in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// How many.
+    pub frames: u64,
+    /// The byte behind the last of them.
+    pub bytes: u64,
+}
+
+/// What is committed of a file while its records are written, in whatever order; anyone may ask meanwhile.
+///
+/// It is not on the storage before a sync that begins after the question.
+#[derive(Debug, Default)]
+pub struct Commits(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    committed: Committed,
+    /// Frames and bytes of runs that were written before those in front of them, by their first frame.
+    ahead: BTreeMap<u64, Committed>,
+}
+
+impl Commits {
+    /// What is in the file by now.
+    pub fn committed(&self) -> Committed {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).committed
+    }
+
+    /// Begins behind these frames.
+    pub(super) fn begin(&self, committed: Committed) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, ahead: BTreeMap::new() };
+    }
+
+    /// The records of so many frames from `first` on were written.
+    pub(super) fn add(&self, first: u64, frames: u64, bytes: u64) {
+        let State { committed, ahead } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.insert(first, Committed { frames, bytes });
+        while let Some(run) = ahead.remove(&committed.frames) {
+            committed.frames += run.frames;
+            committed.bytes += run.bytes;
+        }
+    }
+}
+
+/// What an earlier call has left, and has been found in the file again.
+#[derive(Debug, Clone)]
+pub struct Resumed {
+    /// Frames that are not written again.
+    pub committed: Committed,
+    /// Their index, for files that need one.
+    pub(super) index: TableBuilder,
+}
+
+/// Cuts a file at the end of what was committed, and finds the frames in it; `None` where there are none. `source` reads
+/// what `sink` writes.
+///
+/// # Errors
+/// `Truncated` or `Corrupt` for a file that is not what was committed; those of the sink, the source and of scanning.
+pub fn resume(
+    format: &dyn Format,
+    sink: &dyn Sink,
+    source: &dyn Source,
+    committed: Committed,
+) -> Result<Option<Resumed>> {
+    let name = format.info().name;
+    let place = |error: Error| error.in_format(name).at_path(sink.path());
+    let found = source.len()?;
+    if found < committed.bytes {
+        let what = format!(
+            "the file is shorter than what was written of it, expected at least {} bytes, found {found}",
+            committed.bytes
+        );
+        return Err(place(Error::new(ErrorKind::Truncated, what)));
+    }
+    if committed.frames == 0 {
+        sink.set_len(0)?;
+        return Ok(None);
+    }
+    sink.set_len(committed.bytes)?;
+    let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
+    let index = format.open(source).and_then(|decoder| decoder.scan(source, &options)).map_err(place)?.index;
+    if (index.n_frames(), index.end()) != (committed.frames, Some(committed.bytes)) {
+        let expected = format!("{} frames up to byte {}", committed.frames, committed.bytes);
+        let found = format!("{} up to byte {}", index.n_frames(), index.end().unwrap_or(0));
+        return Err(place(Error::corrupt("the file is not what was written", expected, found)));
+    }
+    let index = match index {
+        Index::Table(table) => TableBuilder::extend(table),
+        Index::Uniform(_) | Index::Chunked(_) => TableBuilder::new(committed.bytes),
+    };
+    Ok(Some(Resumed { committed, index }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_count_once_all_before_them_are_there() {
+        let commits = Commits::default();
+        commits.begin(Committed { frames: 4, bytes: 100 });
+        let after = |first, frames, bytes| {
+            commits.add(first, frames, bytes);
+            let Committed { frames, bytes } = commits.committed();
+            (frames, bytes)
+        };
+        assert_eq!(after(9, 1, 7), (4, 100));
+        assert_eq!(after(6, 3, 30), (4, 100));
+        assert_eq!(after(4, 2, 20), (10, 157));
+        assert_eq!(after(10, 5, 50), (15, 207));
+    }
+}

@@ -1,0 +1,313 @@
+"""`RecordFile`: a file of records while `convert` writes it under a temporary name; with a checkpoint in several calls.
+
+What a checkpoint of it holds: the items that identify the call, the temporary file, and one node of 24 bytes with three
+little-endian uint64: frames at the front of the file that are whole, the byte behind them, the inode of the file. It is
+renamed only after these bytes are synced. The file has a name then under which nobody removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, Error, FileIOError, from_os
+from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
+from kinema.execution.checkpoint.identity_items import array, item_of_frames, items_of_files, plain
+from kinema.execution.checkpoint.manager import CheckpointManager
+from kinema.progress import Report
+from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
+from kinema.writing.output_checks import check_not_input
+from kinema.writing.output_file import OutputFile, is_temporary_of, publish, write_index
+
+__all__ = ["RecordFile", "is_published", "items_of_convert", "record_file"]
+
+
+class _State(NamedTuple):
+    """What is on the disk of a file."""
+
+    frames: int
+    n_bytes: int
+    inode: int
+
+    @classmethod
+    def of(cls, nodes: Sequence[tuple[int, int, list[bytes]]]) -> _State | None:
+        """What a checkpoint holds; None for one without anything. ValueError for anything else."""
+        if not nodes:
+            return None
+        try:
+            ((_, _, (stored,)),) = nodes
+            return cls(*struct.unpack("<QQQ", stored))
+        except struct.error:
+            raise ValueError("a node is not that of a file of records") from None
+
+    def to_bytes(self) -> bytes:
+        """To be stored."""
+        return struct.pack("<QQQ", *self)
+
+    def is_of(self, path: str) -> bool:
+        """Whether a file is the one that was written, and ends where it did."""
+        with suppress(OSError):
+            status = os.stat(path)
+            return (status.st_ino, status.st_size) == (self.inode, self.n_bytes)
+        return False
+
+
+def items_of_convert(
+    name: str,
+    checkpoint: Checkpoint,
+    trajectory: Trajectory,
+    frames: FrameSelection,
+    atoms: NDArray[np.uint32] | None,
+    **options: object,
+) -> list[IdentityItem]:
+    """All that decides the bytes of the file, and where it is.
+
+    ArgumentError where the checkpoint is the output, or a file that is read.
+    """
+    if os.path.abspath(name) == os.path.abspath(checkpoint.name):
+        raise ArgumentError(f"{name}: the output and checkpoint are two files; give two names", path=name)
+    check_not_input(checkpoint.name, *trajectory.paths, trajectory.topology_name)
+    chosen = np.arange(trajectory.n_atoms, dtype=np.uint32) if atoms is None else atoms
+    folder = os.path.dirname(os.path.abspath(checkpoint.name))
+    return [
+        # other versions may encode otherwise
+        plain("the version of Kinema", _core.__version__),
+        plain("the command", "convert"),
+        *items_of_files(trajectory),
+        item_of_frames(frames),
+        array("the atoms", chosen, f"{len(chosen)} of {trajectory.n_atoms}"),
+        *(plain(f"the {option}", str(value)) for option, value in options.items()),
+        # so that both can be moved together
+        plain("the output", os.path.relpath(os.path.abspath(name), folder)),
+    ]
+
+
+def is_published(name: str, checkpoint: Checkpoint | None) -> bool:
+    """Whether a file is what the call of a checkpoint has made, which was ended before it removed the checkpoint."""
+    if checkpoint is None or not os.path.exists(name):
+        return False
+    content = load(checkpoint.name)
+    if content is None or content.rows is None or not content.passes:
+        return False
+    rows = os.path.join(os.path.dirname(checkpoint.name), content.rows)
+    with suppress(ValueError):
+        state = _State.of(content.passes[0].nodes)
+        return state is not None and not os.path.lexists(rows) and state.is_of(name)
+    return False
+
+
+@contextmanager
+def record_file(
+    name: str, checkpoint: Checkpoint | None, items: Callable[[Checkpoint], list[IdentityItem]]
+) -> Iterator[RecordFile]:
+    """A file that gets its name after the block; removed where the block raises, unless a checkpoint relies on it.
+
+    ArgumentError where another run writes it, for the checkpoint of another call and one without its file; else as
+    `OutputFile` and `CheckpointManager`.
+    """
+    if checkpoint is None:
+        with OutputFile(name, alone=True) as output:
+            yield RecordFile(output.temporary, name)
+        return
+    manager = CheckpointManager(checkpoint, items(checkpoint))
+    with manager.saving():
+        file = _ResumableFile(name, manager)
+        try:
+            yield file
+            file.publish()
+        except BaseException:
+            file.leave()
+            raise
+        finally:
+            file.close()
+        manager.finish()
+
+
+class RecordFile:
+    """A file that is written once.
+
+    Attributes
+    ----------
+    temporary : str
+    n_restored : int
+        Frames that an earlier call has written.
+    """
+
+    def __init__(self, temporary: str, name: str) -> None:
+        self.temporary = temporary
+        self.n_restored = 0
+        self._name = name
+        self._index: _core.WrittenIndex | None = None
+
+    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
+        """Writes all frames that are not there. Raises as `Encoder.write`."""
+        written = encoder.write(self.temporary, self._name, workers=workers, memory=memory, progress=progress)
+        self._index = written["index"]
+        return written
+
+    def reject(self) -> None:
+        """What was written is not what it should be: nobody goes on with it."""
+
+    def store_index(self) -> tuple[str, ...]:
+        """Stores the index of the file, which has its name; returns what is to be noted."""
+        if self._index is None:
+            return ()
+        try:
+            note = self._index.store(self._name, write_index)[1]
+        except Error as error:
+            note = f"{self._name}: the index could not be stored: {error}"
+        return () if note is None else (note,)
+
+
+class _ResumableFile(RecordFile):
+    """A file that a checkpoint names: begun by one call, gone on with by another."""
+
+    def __init__(self, name: str, manager: CheckpointManager) -> None:
+        self._manager = manager
+        nodes = manager.begin_pass([], save=False)
+        try:
+            self._restored = _State.of(nodes)
+        except ValueError as error:
+            raise manager.damaged(str(error)) from None
+        self._commits = _core.Commits()
+        self._output, part = self._begun(name) if self._restored is None else self._found(name)
+        super().__init__(part, name)
+        self.n_restored = 0 if self._restored is None else self._restored.frames
+        self._descriptor = -1
+        try:
+            self._descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+            self._inode = os.fstat(self._descriptor).st_ino
+        except OSError as error:
+            raise from_os("cannot write", error, path=part) from None
+        manager.before_save = self._sync
+
+    def _begun(self, name: str) -> tuple[OutputFile, str]:
+        manager = self._manager
+        if manager.rows_file is not None and is_temporary_of(manager.rows_file, name):
+            with suppress(FileNotFoundError):
+                os.unlink(manager.rows_file)  # the call was ended before the checkpoint relied on any frame in it
+        output = OutputFile(name, alone=True)
+        # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+        manager.rows_file = output.protected_name
+        manager.save_start()
+        output.protect()
+        return output, output.temporary
+
+    def _found(self, name: str) -> tuple[OutputFile, str]:
+        assert self._restored is not None
+        part = self._manager.rows_file or name
+        # an empty file of this process shows others that the output is being written
+        output = OutputFile(name, alone=True, resumed=part)
+        if is_temporary_of(part, name):
+            return output, part
+        if self._restored.is_of(name):
+            return output, name  # the run was ended when nothing but its checkpoint was left to be removed
+        output.discard()
+        raise ArgumentError(
+            f"{part}: not found beside {os.path.basename(name)}, but the checkpoint relies on the frames in it; bring "
+            "it back, or remove the checkpoint to begin anew",
+            path=part,
+        )
+
+    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
+        """Goes on behind what was committed, and saves how far it is."""
+        if self.temporary == self._name:
+            assert self._restored is not None
+            return {"bytes": self._restored.n_bytes, "workers": 0, "wall": 0.0, "phases": {}, "index": None}
+
+        def report(done: int, total: int) -> None:
+            if progress is not None:
+                progress(done, total)
+            self._manager.poll(self)
+
+        resumed = None if self._restored is None else self._restored[:2]
+        try:
+            written = encoder.write(
+                self.temporary,
+                self._name,
+                workers=workers,
+                memory=memory,
+                progress=report,
+                commits=self._commits,
+                resumed=resumed,
+            )
+        except BaseException as error:
+            self._manager.is_running = self._has_begun
+            if self._has_begun:
+                self._manager.save_after(error, self)
+            raise
+        self._index = written["index"]
+        self._manager.is_running = True
+        # from here on nothing has to be written again, whatever ends this call
+        self._manager.save(self)
+        return written
+
+    def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
+        """Gives the node of the checkpoint."""
+        state = self._state
+        if state.frames:
+            write(0, 0, [state.to_bytes()])
+
+    def reject(self) -> None:
+        """The checkpoint and the file go when the error has left the block."""
+        self._manager.worth_resuming = False
+
+    def publish(self) -> None:
+        """Gives the file its name."""
+        self._manager.end_pass([self._state], last=True)
+        if self.temporary == self._name:
+            return
+        try:
+            if not os.path.samestat(os.stat(self.temporary), os.fstat(self._descriptor)):
+                raise FileIOError(
+                    f"{self.temporary}: was replaced by another run; give every run a file of its own",
+                    path=self.temporary,
+                )
+        except FileNotFoundError:
+            raise FileIOError(f"{self.temporary}: was removed while the run went on", path=self.temporary) from None
+        publish(self.temporary, self._name)
+        if self._output.temporary == self.temporary:
+            self._output.keep()
+
+    def leave(self) -> None:
+        """An error has ended the call: the file stays where the checkpoint relies on it."""
+        if not self._manager.worth_resuming and self.temporary != self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(self.temporary)
+        if self._output.temporary == self.temporary:
+            self._output.keep()
+
+    def close(self) -> None:
+        """This call is done with the file."""
+        os.close(self._descriptor)
+        self._manager.before_save = None
+        # nothing where it is kept: then it is the file itself
+        self._output.discard()
+        self._output.end()
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether what an earlier call has left was found again."""
+        return self._commits.committed()[0] >= max(self.n_restored, 1)
+
+    @property
+    def _state(self) -> _State:
+        """What is in the file."""
+        frames, n_bytes = self._commits.committed()
+        if self._restored is not None and frames <= self._restored.frames:
+            return self._restored
+        return _State(frames, n_bytes, self._inode)
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise from_os("cannot write", error, path=self.temporary) from None

@@ -1,0 +1,82 @@
+"""A conversion that takes about a second and has a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinema as kn
+from kinema.execution.checkpoint.file import load
+from kinema.notes import collected
+from kinema.testing import random_walk, write_dcd
+
+
+class Stopped(Exception):
+    """A call was ended on its way."""
+
+
+def _stop(done: int, total: int) -> None:
+    if done:
+        raise Stopped
+
+
+class Conversion:
+    """A source whose frames take some seconds, what is made of it, and a checkpoint."""
+
+    def __init__(self, path: Path, suffix: str) -> None:
+        self.path, self.source = path, path / "in.xtc"
+        self.out, self.saved = path / "made" / f"a.{suffix}", path / "made" / "a.ckpt"
+        self.out.parent.mkdir()
+        self.options: dict[str, Any] = {"overlap": "all", "select": range(39_000, 40_000), "workers": 1}
+        write_dcd(path / "in.dcd", random_walk(20, 40_000))
+        # all atoms before those that are written are decoded
+        self.convert(path / "in.dcd", self.source)
+        self.n_parts = 200
+
+    @property
+    def parts(self) -> list[Path]:
+        return [self.source] * self.n_parts
+
+    @staticmethod
+    def convert(source: Any, out: Path, **options: Any) -> kn.Converted:
+        with collected():
+            return kn.convert(source, out, **options)
+
+    def run(self, **options: Any) -> kn.Converted:
+        """All of it, or what is left to be done."""
+        return self.convert(
+            self.parts, self.out, checkpoint=self.saved, checkpoint_interval=0, **(self.options | options)
+        )
+
+    def interrupt(self, **options: Any) -> int:
+        """Ends a call on its way; how many frames it has saved."""
+        with pytest.raises(Stopped) as stopped:
+            self.run(progress=_stop, **options)
+        assert stopped.value.__notes__ == [f"what was done is in {self.saved}; the same call goes on from there"]
+        content = load(str(self.saved))
+        assert content is not None
+        ((_, _, (state,)),) = content.passes[0].nodes
+        return int.from_bytes(state[:8], "little")
+
+    def whole(self) -> bytes:
+        """What a call makes that nobody ends."""
+        whole = self.path / f"whole{self.out.suffix}"
+        assert self.convert(self.parts, whole, **self.options).n_restored == 0
+        return whole.read_bytes()
+
+    @property
+    def left(self) -> set[str]:
+        return {path.name for path in self.out.parent.iterdir() if path.suffix != ".kinema-index"}
+
+    @property
+    def part(self) -> Path:
+        (part,) = self.out.parent.glob(f"a.part-*{self.out.suffix}")
+        return part
+
+
+@pytest.fixture(params=["dcd", "xtc"])
+def conversion(tmp_path: Path, request: pytest.FixtureRequest) -> Conversion:
+    """Thousands of frames to a DCD or an XTC file."""
+    return Conversion(tmp_path, request.param)

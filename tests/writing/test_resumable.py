@@ -1,0 +1,196 @@
+"""`kn.convert(checkpoint=)`: calls that were ended go on, to the same bytes; other calls are refused, and why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint.file import load
+from kinema.notes import collected
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_a_call_goes_on_to_the_same_bytes(conversion: Any) -> None:
+    n_saved = conversion.interrupt()
+    assert 0 < n_saved < 4000
+    assert conversion.left == {"a.ckpt", conversion.part.name}
+    again = conversion.interrupt()
+    # a busy machine may have made none since
+    assert n_saved <= again < 4000
+    done = conversion.run(workers=3, memory="40 MiB")
+    assert done.n_restored == again and done.n_frames == 4000
+    assert f"{again:,} frames were there already" in str(done)
+    assert conversion.left == {conversion.out.name}
+    assert conversion.out.read_bytes() == conversion.whole()
+
+
+def test_another_call_is_refused_with_what_differs(conversion: Any) -> None:
+    conversion.interrupt()
+    kept = conversion.part.read_bytes()
+    for options, words in (
+        ({"stop": 3000}, "the frames, expected 4000 from 0, every 1, found 3000 from 0, every 1"),
+        ({"select": range(38_000, 39_000)}, "the atoms, expected 1000 of 40000, digest"),
+        ({"fields": "positions"}, r"the fields, expected None, found \('positions',\)"),
+        ({"dt": 3.0}, "what was stated of the files"),
+    ):
+        with pytest.raises(kn.ArgumentError, match=f"the checkpoint is of another run: {words}"):
+            conversion.run(**options)
+        assert conversion.part.read_bytes() == kept
+    if conversion.out.suffix == ".xtc":
+        with pytest.raises(kn.ArgumentError, match="the precision, expected None, found 500"):
+            conversion.run(precision=500)
+    with pytest.raises(kn.ArgumentError, match=r"the output, expected a.*, found b"):
+        conversion.convert(
+            conversion.parts, conversion.out.with_stem("b"), checkpoint=conversion.saved, **conversion.options
+        )
+    # rewritten, of the same size and time
+    status = conversion.source.stat()
+    with conversion.source.open("r+b") as file:
+        file.seek(-100_000, os.SEEK_END)
+        file.write(b"12345678")
+    os.utime(conversion.source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(kn.ArgumentError, match=r"file 1 of 200, expected .* changed in place"):
+        conversion.run()
+    assert conversion.part.read_bytes() == kept
+    assert conversion.left == {"a.ckpt", conversion.part.name}
+
+
+def test_a_part_that_is_not_what_was_written_is_refused(conversion: Any) -> None:
+    conversion.interrupt()
+    part, kept = conversion.part, conversion.part.read_bytes()
+    part.write_bytes(kept[:1000])
+    with pytest.raises(kn.TruncatedFileError, match="the file is shorter than what was written of it"):
+        conversion.run()
+    moved = part.rename(conversion.path / "elsewhere")
+    with pytest.raises(kn.ArgumentError, match=r"not found beside a.*relies on the frames in it; bring it back"):
+        conversion.run()
+    moved.rename(part)
+    # what lies behind the frames that count is of no interest
+    part.write_bytes(kept + b"what a killed call has written and not counted")
+    done = conversion.run()
+    assert done.compared == 16 and conversion.left == {conversion.out.name}
+
+
+def test_a_part_under_another_name_is_not_touched(conversion: Any) -> None:
+    conversion.interrupt()
+    precious = conversion.out.parent / "precious"
+    precious.write_bytes(b"x" * 10_000_000)
+    data = conversion.saved.read_bytes()
+    content = load(str(conversion.saved))
+    assert content is not None and content.rows == conversion.part.name
+    from kinema.execution.checkpoint.file import RecordWriter
+
+    with conversion.saved.open("wb") as file:
+        writer = RecordWriter(file)
+        writer.run(content.items)
+        writer.rows("precious")
+        writer.begin_pass(content.passes[0].items)
+        writer.node(*content.passes[0].nodes[0])
+        writer.end()
+    with pytest.raises(kn.ArgumentError, match="precious: not found beside"):
+        conversion.run()
+    assert precious.read_bytes() == b"x" * 10_000_000
+    conversion.saved.write_bytes(data)
+    precious.unlink()
+    assert conversion.run().n_restored > 0
+
+
+def test_an_error_before_the_first_frame_leaves_nothing(conversion: Any) -> None:
+    with pytest.raises(kn.MemoryLimitError):
+        conversion.run(memory="1 MiB")
+    with pytest.raises(kn.ArgumentError, match=r"lacks what is to be written|holds one field"):
+        conversion.run(fields="velocities")
+    assert conversion.left == set()
+    # of a file that goes on, what is there stays
+    conversion.interrupt()
+    with pytest.raises(kn.MemoryLimitError):
+        conversion.run(memory="1 MiB")
+    assert conversion.left == {"a.ckpt", conversion.part.name}
+
+
+def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kinema.writing.resumable as module
+
+    def ended(*_: Any) -> None:
+        raise Stopped
+
+    conversion.n_parts = 3
+    publish = module.publish
+    monkeypatch.setattr(module, "publish", ended)
+    with pytest.raises(Stopped):
+        conversion.run()
+    assert conversion.left == {"a.ckpt", conversion.part.name}
+    # behind the renaming
+    monkeypatch.setattr(module, "publish", publish)
+    monkeypatch.setattr(module.CheckpointManager, "finish", ended)
+    with pytest.raises(Stopped):
+        conversion.run()
+    assert conversion.left == {"a.ckpt", conversion.out.name}
+    monkeypatch.undo()
+    expected = conversion.out.read_bytes()
+    done = conversion.run()
+    assert (done.n_restored, done.compared, conversion.left) == (60, 16, {conversion.out.name})
+    assert conversion.out.read_bytes() == expected
+    # without its checkpoint it is a file like any other
+    with pytest.raises(kn.ArgumentError, match="exists already"):
+        conversion.run()
+
+
+def test_a_checkpoint_that_is_kept_says_that_all_is_done(conversion: Any) -> None:
+    conversion.n_parts = 3
+    saved = Checkpoint(conversion.saved, keep=True)
+    first = conversion.convert(conversion.parts, conversion.out, checkpoint=saved, **conversion.options)
+    again = conversion.convert(conversion.parts, conversion.out, checkpoint=saved, **conversion.options)
+    assert (first.n_restored, again.n_restored, again.size) == (0, 60, first.size)
+    assert conversion.left == {"a.ckpt", conversion.out.name}
+    conversion.out.write_bytes(b"of somebody else")
+    with pytest.raises(kn.ArgumentError, match="exists already"):
+        conversion.convert(conversion.parts, conversion.out, checkpoint=saved, **conversion.options)
+
+
+def test_a_file_that_reads_back_otherwise_is_not_gone_on_with(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kinema.writing.convert as module
+
+    conversion.n_parts = 3
+    monkeypatch.setattr(module, "_equal", lambda *_: False)
+    with pytest.raises(kn.CorruptFileError, match="read back are not those of the source"):
+        conversion.run()
+    assert conversion.left == set()
+
+
+def test_what_cannot_be_a_checkpoint(conversion: Any) -> None:
+    conversion.n_parts = 1
+    for options, words in (
+        ({"checkpoint": conversion.out}, "the output and checkpoint are two files"),
+        ({"checkpoint": conversion.source}, "is the file that is read"),
+        ({"checkpoint": None, "checkpoint_interval": 3.0}, "name the file with checkpoint="),
+        ({"checkpoint": conversion.path / "no" / "a.ckpt"}, "folder does not exist"),
+    ):
+        with pytest.raises(kn.Error, match=words):
+            conversion.convert(conversion.parts, conversion.out, **(conversion.options | options))
+    assert conversion.left == set()
+
+
+@pytest.mark.parametrize("conversion", ["xtc"], indirect=True)
+def test_the_index_of_a_resumed_file_is_that_of_a_scan(conversion: Any) -> None:
+    conversion.interrupt()
+    conversion.run()
+    with collected():
+        made, source = kn.open(conversion.out), kn.open(conversion.parts, overlap="all")
+        assert np.array_equal(made.steps, source.steps)
+    # the index was stored by the call that went on, and is that of a scan
+    assert made.parts[0].index == "stored"
+    assert made.parts[0].index_path is not None
+    stored = Path(made.parts[0].index_path).read_bytes()
+    with collected():
+        kn.open(conversion.out, index="rebuild").scan()
+    assert Path(made.parts[0].index_path).read_bytes() == stored
