@@ -56,7 +56,7 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "a.h5md"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd)"),
+        (["-o", "a.pdb"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd), H5MD"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
         (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
         (["-o", "a.dcd", "--skip-damaged"], "kinema check --salvage"),
@@ -76,7 +76,7 @@ def test_what_is_refused(files: Any, tmp_path: Path, run_kinema: Any, words: lis
 AT_WORK = """
 import sys
 from contextlib import contextmanager
-import kinema.writing.convert as module
+import kinema.writing.conversion.records as module
 from kinema.cli import main
 
 @contextmanager
