@@ -102,6 +102,7 @@ class Converted:
             f"{printable(self.path)}: {self.format}, {counted(self.n_frames, 'frame')} of "
             f"{counted(self.n_atoms, 'atom')} ({', '.join(self.fields)}){files}, {self.size:,} bytes in "
             f"{self.seconds:.2f} s, {self.gib_per_second:.2f} GiB/s on {counted(self.workers, 'worker')}{compared}"
+            + ("" if self.topology_out is None else f"; its topology is {printable(self.topology_out)}")
         )
 
 
@@ -260,6 +261,8 @@ def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], di
     opened = {name: value for name, value in options.items() if name in of_opening}
     made = {name: value for name, value in options.items() if name not in of_opening}
     made = {name: value for name, value in made.items() if name in taken or value is not None}
+    if made.get("unit") is not None and made.get("max_error") is None:
+        raise ArgumentError("unit= is that of max_error; give both, or none")
     for name in made:
         if name not in taken:
             takes = ", ".join(f"{option}=" for option in taken) or "no options"

@@ -86,6 +86,7 @@ def write_blocks(
     stored = _stored(source, name, options)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
+    atoms = _atoms(source)
     began, comparing = time.perf_counter(), 0.0
     compared: list[int] = []
     reads: list[_core.RunTimings] = []
@@ -104,7 +105,7 @@ def write_blocks(
         "length_unit": stored.units.length,
         "time_unit": stored.units.time,
         "n_frames": len(source),
-        "atoms": _atoms(source),
+        "atoms": atoms,
         "provenance": provenance.with_notes(losses).json(),
     }
     with (
