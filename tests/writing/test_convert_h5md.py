@@ -127,7 +127,13 @@ def test_what_mdanalysis_reads(adk_dcd: Any, tmp_path: Path) -> None:
 
 
 def test_the_same_bytes_for_any_workers_and_memory(full: Path, adk_dcd: Any, tmp_path: Path) -> None:
+    large = tmp_path / "large.h5md"
+    positions = random_walk(120, 400)
+    with kn.Writer(large, 400) as writer:
+        # batches of chunks of several data sets, one after the other
+        writer.write(positions, velocities=positions / 3, cell=np.tile(np.eye(3), (120, 1, 1)) * positions[:, :1, :1])
     for source, options in (
+        (large, {"compression": "gzip", "chunk_bytes": 8192, "fields": ["velocities", "positions"]}),
         (full, {"select": list(range(N_ATOMS))}),
         (full, {"select": [3, 1], "compression": "gzip", "layout": (4, 1, 3)}),
         (adk_dcd.trajectory, {"compression": "zstd"}),
@@ -135,7 +141,7 @@ def test_the_same_bytes_for_any_workers_and_memory(full: Path, adk_dcd: Any, tmp
     ):
         hashes = set()
         for workers in (1, 2, 3, 5):
-            for memory in (None, "12 MiB", "40 MiB"):
+            for memory in (None, "16 MiB", "40 MiB"):
                 out = tmp_path / "out.h5md"
                 converted(source, out, workers=workers, memory=memory, overwrite=True, **options)
                 hashes.add(hashlib.sha256(out.read_bytes()).hexdigest())

@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import UnsupportedFormatError
 from kinema.formats.h5md.write.options import bound_of
+from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
-from kinema.frame import VECTOR_FIELDS, block_length, float_name
+from kinema.formats.hdf5.filters import Compression
+from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, block_length, float_name, frame_bytes
 from kinema.notes import emit
 from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
+from kinema.resources import default_memory
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, compare
@@ -28,7 +32,8 @@ from kinema.writing.provenance import Provenance
 
 __all__ = ["write_blocks"]
 
-_MEMORY = 64 << 20
+# of blocks, where that is enough: larger ones are read more slowly
+_BLOCKS = 64 << 20
 # A writer is given the same runs of frames whatever the blocks are that memory allows: chunks of several data sets
 # lie in a file in the order in which they are full.
 _RUN_BYTES = 1 << 20
@@ -116,7 +121,7 @@ def write_blocks(
     ):
         written = 0.0
         done = 0
-        for frames in _runs(source, stored, name, format, workers, memory or _MEMORY, reads):
+        for frames in _runs(source, stored, name, options, workers, memory, reads):
             before = time.perf_counter()
             writer.write(**frames)
             written += time.perf_counter() - before
@@ -232,16 +237,19 @@ def _runs(
     source: SourceFrames,
     stored: _FileContent,
     name: str,
-    format: str,
+    options: Mapping[str, Any],
     workers: int,
     memory: int,
     reads: list[_core.RunTimings],
 ) -> Iterator[dict[str, Any]]:
     """Arguments of `Writer.write`, for runs of frames that depend on the size of a frame alone."""
-    item = 4 if stored.dtype == "float32" else 8
-    run = max(1, _RUN_BYTES // (12 * source.n_atoms * len(stored.fields) * item // 4))
-    run = min(run, len(source))
-    length, working = block_length(memory, source.n_atoms, len(stored.fields), item, least=run)
+    item = np.dtype(stored.dtype).itemsize
+    needed = frame_bytes(source.n_atoms, len(stored.fields), item)
+    run = min(max(1, _RUN_BYTES // needed), len(source))
+    # of the writer
+    reserved = _buffer_bytes(source, stored, options)
+    limit = min(memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
+    length, working = block_length(limit, source.n_atoms, len(stored.fields), item, least=run, reserved=reserved)
     core = source.trajectory.core
 
     def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:
@@ -268,6 +276,17 @@ def _runs(
             values["time"] = _times(stored, arrays["times"][rows]) if stored.times else None
             yield values
         first += n_frames
+
+
+def _buffer_bytes(source: SourceFrames, stored: _FileContent, options: Mapping[str, Any]) -> int:
+    """What the writer holds of the fields before it is written, and of one of them encoded."""
+    kind = np.dtype(stored.dtype)
+    compression = Compression(options.get("compression"), options.get("level"))
+    layout = Layout(options.get("layout") or "frames", compression, options.get("chunk_bytes") or CHUNK_BYTES)
+    field = layout.new_field(source.n_atoms, kind, len(source))
+    item, filtered = (source.n_atoms, 3), bool(field.filters)
+    rows = buffered_rows(field.chunks, item, kind.itemsize, filtered=filtered)
+    return min(rows, len(source)) * field.row_bytes * (len(stored.fields) + filtered)
 
 
 def _check_block(source: SourceFrames, stored: _FileContent, present: NDArray[np.void], first: int, name: str) -> None:
