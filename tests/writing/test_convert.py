@@ -268,7 +268,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+@pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_full_disk_leaves_the_old_file(adk_dcd: Any, small_disk: Path, suffix: str) -> None:
     out = small_disk / f"a.{suffix}"
     out.write_bytes(b"before")

@@ -438,3 +438,41 @@ def test_an_error_in_the_middle_leaves_the_old_file(adk_xtc: Any, tmp_path: Path
         converted(tmp_path / "in.xtc", tmp_path / "a.h5md", overwrite=True)
     assert (tmp_path / "a.h5md").read_bytes() == b"before"
     assert sorted(name for name in os.listdir(tmp_path) if not name.startswith(".")) == ["a.h5md", "in.xtc"]
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
+def test_what_a_sample_misses_all_frames_show(
+    adk_dcd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    from kinema.writing.conversion import blocks, records
+
+    inner = records.compare
+
+    def compare(copy: Any, path: str, *given: Any, **more: Any) -> int:
+        if suffix == "h5md":
+            with h5py.File(path, "r+") as file:
+                file["particles/trajectory/position/value"][1, 3000, 2] += 1
+        else:
+            begin, length = (int(values[1]) for values in opened(path).core.extents(0))
+            with open(path, "r+b") as file:
+                file.seek(begin + length // 2)
+                byte = file.read(1)[0]
+                file.seek(begin + length // 2)
+                file.write(bytes([byte ^ 0x41]))
+        return inner(copy, path, *given, **more)
+
+    for module in (records, blocks):
+        monkeypatch.setattr(module, "compare", compare)
+    # frames 0, 6, 12, ...
+    assert converted(adk_dcd.trajectory, tmp_path / f"a.{suffix}").compared == 16
+    with pytest.raises(kn.CorruptFileError, match=r"frame 1\b"):
+        converted(adk_dcd.trajectory, tmp_path / f"b.{suffix}", verify="all", memory="64 MiB")
+    assert not (tmp_path / f"b.{suffix}").exists()
+
+
+def test_comparing_all_keeps_to_the_memory(adk_xtc: Any, tmp_path: Path) -> None:
+    assert converted(adk_xtc.trajectory, tmp_path / "a.h5md", verify="all", memory="24 MiB").compared == 10
+    assert converted(adk_xtc.trajectory, tmp_path / "a.dcd", verify="all", memory="24 MiB").compared == 10
+    with pytest.raises(kn.MemoryLimitError, match=r"raise memory=, or leave out verify='all'"):
+        converted(adk_xtc.trajectory, tmp_path / "b.xtc", verify="all", memory="7 MiB")
+    assert sorted(os.listdir(tmp_path)) == ["a.dcd", "a.h5md"]

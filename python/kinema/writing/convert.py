@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -250,7 +250,7 @@ class _Call:
         if is_whole_file(source, self.format, self.options):
             return write_repacked(source, name, self.options, **shared)
         if self.format in WRITERS:
-            made = Provenance(**{**vars(provenance), "frames": str(source.frames)})
+            made = replace(provenance, frames=str(source.frames))
             return write_blocks(source, name, self.format, self.options, made, **shared)
         return write_records(source, name, self.format, precision=self.options.get("precision"), **shared)
 

@@ -25,7 +25,7 @@ from kinema.progress import ProgressChoice, reporting
 from kinema.resources import default_memory
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
-from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, compare
+from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WRITERS, WrittenFile
 from kinema.writing.provenance import Provenance
@@ -89,6 +89,8 @@ def write_blocks(
     `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
     stored = _stored(source, name, options)
+    copy = _copy(source, name, format, stored, options)
+    check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
     atoms = _atoms(source)
@@ -99,7 +101,6 @@ def write_blocks(
     def check(path: str) -> None:
         nonlocal comparing
         begun = time.perf_counter()
-        copy = _copy(source, name, format, stored, options)
         compared.append(compare(copy, path, verify, workers=workers, memory=memory, progress=progress))
         comparing = time.perf_counter() - begun
 

@@ -19,7 +19,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.writing.conversion.frames import SourceFrames
 
-__all__ = ["ComparedFile", "Scales", "Verification", "check_verification", "compare"]
+__all__ = ["ComparedFile", "Scales", "Verification", "check_memory", "check_verification", "compare"]
 
 # some frames, all, or none
 Verification: TypeAlias = bool | Literal["all"]
@@ -86,13 +86,19 @@ def check_verification(verify: Any) -> Verification:
     raise ArgumentError(f"verify is True for some frames, 'all', or False, found {verify!r}")
 
 
+def check_memory(copy: ComparedFile, verify: Verification, memory: int) -> None:
+    """Raises MemoryLimitError where not even one frame can be compared; to be asked before anything is written."""
+    if verify == "all":
+        _frames_at_once(copy, memory or _MEMORY)
+
+
 def compare(
     copy: ComparedFile, path: str, verify: Verification, *, workers: int, memory: int, progress: ProgressChoice
 ) -> int:
     """Reads frames of the file at `path` and of its source, and compares them; returns their number.
 
-    Up to 16 frames, or all; in `memory` bytes (0: 64 MiB). Raises CorruptFileError, which names the frame, and
-    MemoryLimitError where not even one fits.
+    Up to 16 frames, or all; in `memory` bytes (0: 64 MiB). Raises CorruptFileError, which names the frame, and as
+    `check_memory`.
     """
     if verify is False:
         return 0
@@ -120,6 +126,12 @@ def compare(
 
 def _runs(copy: ComparedFile, memory: int) -> Iterator[range]:
     """Rows that are compared at a time."""
+    length, n_frames = _frames_at_once(copy, memory), len(copy.source)
+    return (range(first, min(first + length, n_frames)) for first in range(0, n_frames, length))
+
+
+def _frames_at_once(copy: ComparedFile, memory: int) -> int:
+    """How many frames of both files fit, with what comparing them takes."""
     both = 2 * frame_bytes(copy.source.n_atoms, len(copy.fields), np.dtype(copy.dtype).itemsize)
     exact = copy.same_bits and copy.largest_rounding == 0
     one = both + 3 * copy.source.n_atoms * (_MASKS + (0 if exact else _DIFFERENCES))
@@ -129,8 +141,7 @@ def _runs(copy: ComparedFile, memory: int) -> Iterator[range]:
             f"comparing a frame of {copy.source.n_atoms} atoms needs {one + WORKING_MEMORY} bytes, memory allows "
             f"{memory}; raise memory=, or leave out verify='all'"
         )
-    n_frames = len(copy.source)
-    return (range(first, min(first + length, n_frames)) for first in range(0, n_frames, length))
+    return length
 
 
 def _check_number(copy: ComparedFile, what: str, expected: int, found: int) -> None:

@@ -8,7 +8,7 @@ import time
 from kinema import _core
 from kinema.notes import emit
 from kinema.progress import ProgressChoice, reporting
-from kinema.writing.conversion.compare import ComparedFile, Verification, compare
+from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.output_file import OutputFile
@@ -33,12 +33,6 @@ def write_records(
     """
     with OutputFile(name, alone=True) as output:
         encoder = encoder_of(source, format, precision)
-        losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
-        emit(losses)
-        began = time.perf_counter()
-        with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
-            written = encoder.write(output.temporary, name, workers=workers, memory=memory, progress=report)
-        seconds = time.perf_counter() - began
         copy = ComparedFile(
             source,
             name,
@@ -47,6 +41,13 @@ def write_records(
             largest_rounding=encoder.largest_rounding,
             same_bits=encoder.format == "DCD" and encoder.fields == ["positions"],
         )
+        check_memory(copy, verify, memory)
+        losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
+        emit(losses)
+        began = time.perf_counter()
+        with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
+            written = encoder.write(output.temporary, name, workers=workers, memory=memory, progress=report)
+        seconds = time.perf_counter() - began
         compared = compare(copy, output.temporary, verify, workers=workers, memory=memory, progress=progress)
     return WrittenFile(
         path=name,
