@@ -41,6 +41,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("writing",),
     ("formats",),
     ("formats.h5md.edit",),
+    # of any format to any format; whole H5MD files by repacking them
+    ("writing.conversion",),
+    ("writing.convert",),
     # who computes, and what a run is
     ("runners",),
     ("runners.local",),

@@ -79,6 +79,9 @@ class PartInfo(TypedDict):
     assumptions: list[str]  # of what the file does not say, and the user has not stated
     size: int  # bytes
     fields: list[str]
+    wide_fields: list[str]  # vectors that float32 does not hold exactly
+    # units of length, velocity, force and time in angstrom, angstrom/ps, kJ/(mol angstrom), ps
+    scales: tuple[float, float, float, float]
     file_frames: int  # complete frames in the file
     kept: tuple[int, int]  # the file's frames that belong to the trajectory, [start, stop)
     first_frame: int  # number of the first kept frame in the trajectory
@@ -216,6 +219,7 @@ class Trajectory:
         workers: int = 0,
         memory: int = 0,  # bytes of working memory besides the result; 0: default
         native: bool = False,  # the file's own units, unscaled
+        scales: tuple[float, float, float, float] | None = None,  # units of the arrays, as those of `PartInfo`
         timings: list[RunTimings] | None = None,  # those of the call are appended
     ) -> dict[str, NDArray[Any]]:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)

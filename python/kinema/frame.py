@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.printable import shortest
 
-__all__ = ["VECTOR_FIELDS", "Block", "Frame", "Gap", "Part", "check_out", "float_name", "frame_bytes"]
+__all__ = [
+    "VECTOR_FIELDS",
+    "Block",
+    "Frame",
+    "Gap",
+    "Part",
+    "block_length",
+    "check_out",
+    "float_name",
+    "frame_bytes",
+]
 
 # fields of one vector an atom
 VECTOR_FIELDS = ("positions", "velocities", "forces")
@@ -26,6 +36,29 @@ _STAMP_BYTES = 9 * 8 + 3 * 8 + 4
 def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
     """Bytes of one frame in memory."""
     return n_atoms * 3 * item_bytes * n_fields + _STAMP_BYTES
+
+
+def block_length(
+    limit: int, n_atoms: int, n_fields: int, item_bytes: int, *, least: int = 1, reserved: int = 0
+) -> tuple[int, int]:
+    """Frames of a block, and bytes for the reader, where blocks are read ahead within `limit` bytes.
+
+    Three blocks exist at a time: that of the caller, the next one, and one that is being read while the caller still
+    holds the former. `reserved` bytes of the limit are for others. Raises MemoryLimitError where not even `least`
+    frames fit.
+    """
+    needed = frame_bytes(n_atoms, n_fields, item_bytes)
+    working = max((limit - reserved) // 4, WORKING_MEMORY + needed)
+    length = (limit - reserved - working) // 3 // needed
+    if length < least:
+        frames = "one frame" if least == 1 else f"{least} frames"
+        # working memory is a quarter where that is more
+        enough = max((3 * least + 1) * needed + WORKING_MEMORY, 4 * least * needed) + reserved
+        raise MemoryLimitError(
+            f"blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; raise memory= or "
+            "select fewer atoms"
+        )
+    return length, working
 
 
 def float_name(dtype: DTypeLike) -> str:

@@ -17,9 +17,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.errors import ArgumentError
 from kinema.formats import h5md
-from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, Block, Frame, Gap, Part, check_out, float_name, frame_bytes
+from kinema.frame import (
+    VECTOR_FIELDS,
+    WORKING_MEMORY,
+    Block,
+    Frame,
+    Gap,
+    Part,
+    block_length,
+    check_out,
+    float_name,
+    frame_bytes,
+)
 from kinema.notes import emit
 from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
@@ -520,16 +531,7 @@ class Trajectory:
         kind = float_name(dtype)
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
-        needed = frame_bytes(n_atoms, len(names), 4 if kind == "float32" else 8)
-        limit = parse_memory(memory)
-        # that of the caller, the next one, and one that is being read while the caller still holds the former
-        working = max(limit // 4, WORKING_MEMORY + needed)
-        length = (limit - working) // 3 // needed
-        if length < 1:
-            raise MemoryLimitError(
-                f"blocks of one frame of {n_atoms} atoms need {4 * needed + WORKING_MEMORY} bytes, memory allows "
-                f"{limit}; raise memory= or select fewer atoms"
-            )
+        length, working = block_length(parse_memory(memory), n_atoms, len(names), 4 if kind == "float32" else 8)
         # a generator of its own, so that arguments are checked at the call and not at the first block
         return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
 

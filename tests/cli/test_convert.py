@@ -57,11 +57,21 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "a.h5md"], "convert writes XTC (.xtc), DCD (.dcd, .veldcd)"),
+        (["-o", "a.pdb"], "convert writes XTC (.xtc), TRR (.trr), NetCDF"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
         (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
         (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),
         (["-o", "-"], "not into streams"),
+        (["-o", "a.dcd", "--split", "3", "--sep"], "--sep is --split 1"),
+        (["-o", "a.dcd", "--dump", "3", "-b", "1"], "--dump is one frame, and --begin chooses others"),
+        (["-o", "a.dcd", "--verify", "all", "--no-verify"], "--verify all and --no-verify are both given"),
+        (["-o", "a.dcd", "--compress", "zstd"], "DCD files do not have --compress"),
+        (["-o", "a.h5md", "--precision", "100"], "convert to H5MD takes --layout"),
+        (["-o", "a.h5md", "--compress", "zip"], "--compress is None or one of gzip"),
+        (["-o", "a.h5md", "--compress", "gzip:high"], "--compress is a name and perhaps a level"),
+        (["-o", "a.h5md", "--unit", "nm"], "--unit is that of --max-error"),
+        (["-o", "a.xtc", "--topology-out", "a.pdb"], "open it with --topology (-s)"),
+        (["-o", "a.xtc", "--topology-out", "a.top"], "--topology-out is a file .pdb or .gro"),
     ],
 )
 def test_what_is_refused(files: Any, tmp_path: Path, run_kinema: Any, words: list[str], said: str) -> None:
@@ -72,11 +82,67 @@ def test_what_is_refused(files: Any, tmp_path: Path, run_kinema: Any, words: lis
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_h5md(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    words = [
+        "-s",
+        files.psf,
+        "--select",
+        "name CA",
+        "--compress",
+        "zstd:5",
+        "--layout",
+        "atoms",
+        "--max-error",
+        "0.001",
+    ]
+    out = tmp_path / "a.h5md"
+    done = run_kinema(
+        "convert", files.dcd, "-o", out, *words, "--unit", "nm", "--length-unit", "nm", "--verify", "all", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["format"], facts["n_frames"], facts["n_atoms"], facts["compared"]) == ("H5MD", 98, 214, 98)
+    assert facts["size"] == out.stat().st_size
+    assert facts["gib_per_second"] == pytest.approx(facts["size"] / facts["seconds"] / 2**30)
+    assert "none by more than 0.001 nm" in " ".join(facts["losses"])
+    source = kn.open(files.dcd, topology=files.psf, stored=False)
+    copy = kn.open(out, stored=False)
+    assert 0 < np.abs(copy.read() - source.read(select="name CA")).max() <= 0.01 * 1.001
+    assert set(copy.atoms.names.tolist()) == {"CA"}
+    again = run_kinema("convert", out, "-o", tmp_path / "b.h5md", "--compress", "none")
+    assert again.returncode == 0
+    assert "as by kinema repack" in again.stderr
+    assert np.array_equal(kn.open(tmp_path / "b.h5md", stored=False).read(), copy.read())
+
+
+def test_several_files_the_nearest_frame_and_a_topology(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    import MDAnalysis
+
+    words = ["-s", files.psf, "-n", files.ndx, "--group", "C-alpha", "--topology-out", tmp_path / "strip.pdb"]
+    done = run_kinema("convert", files.dcd, "-o", tmp_path / "ca.xtc", *words, "--split", "40", "-j", "2")
+    assert done.returncode == 0, done.stderr
+    names = [tmp_path / f"ca{number}.xtc" for number in range(3)]
+    assert f"in 3 files, {sum(name.stat().st_size for name in names):,} bytes" in done.stdout
+    copy = MDAnalysis.Universe(str(tmp_path / "strip.pdb"), list(map(str, names)))
+    assert (copy.trajectory.n_frames, set(copy.atoms.names)) == (98, {"CA"})
+    np.testing.assert_allclose(
+        MDAnalysis.Universe(str(tmp_path / "strip.pdb")).atoms.positions, copy.atoms.positions, atol=0.0051
+    )
+    for word, n_frames in (("--sep", 3), ("--dump", 1)):
+        value = ["2.4"] if word == "--dump" else ["--stop", "3"]
+        done = run_kinema("convert", files.dcd, "-o", tmp_path / "one.dcd", word, *value, "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert f"{n_frames} frame" in done.stdout
+        assert "compared" not in done.stdout
+    assert "the frame nearest to 2.4 ps is frame 1, at 2 ps" in done.stderr.replace("1.9999999", "2")
+    assert sorted(path.name for path in tmp_path.glob("one*")) == ["one.dcd", "one0.dcd", "one1.dcd", "one2.dcd"]
+
+
 # says when frames are written
 AT_WORK = """
 import sys
 from contextlib import contextmanager
-import kinema.writing.convert as module
+from kinema.writing.conversion import blocks, records
 from kinema.cli import main
 
 @contextmanager
@@ -87,7 +153,7 @@ def reporting(*given, **more):
             said.append(print("at work", file=sys.stderr, flush=True))
     yield report
 
-module.reporting = reporting
+blocks.reporting = records.reporting = reporting
 main(sys.argv[1:])
 """
 
@@ -112,7 +178,7 @@ def stopped(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+@pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_run_that_is_stopped_leaves_the_old_file(
     files: Any, tmp_path: Path, environment: dict[str, str], suffix: str, number: signal.Signals, code: int
 ) -> None:
@@ -142,7 +208,7 @@ def test_a_run_with_a_checkpoint_goes_on(
     assert done.returncode == 2 and "name the file with --checkpoint" in done.stderr
 
 
-@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+@pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any, suffix: str
 ) -> None:
@@ -153,13 +219,14 @@ def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     (left,) = (path for path in output.parent.iterdir() if path != output)
     assert left.name.startswith("a.part-") and left.suffix == output.suffix
     assert output.read_bytes() == b"before"
-    # written by one worker, in order: whole frames are read, also before they were counted
-    source = kn.open(files.dcd, stored=False).read(select=[0, 1, 2, 3, 4])
-    part = kn.open(left, stored=False)
-    with collected():  # a frame that is not whole, a count that is not yet that of the frames
-        n_frames = min(part.n_frames, 98)
-    assert n_frames > 0
-    assert np.abs(part.read(slice(0, n_frames)) - source[:n_frames]).max() < 1e-5
+    if suffix != "h5md":  # which is no HDF5 file before it was closed
+        # written by one worker, in order: whole frames are read, also before they were counted
+        source = kn.open(files.dcd, stored=False).read(select=[0, 1, 2, 3, 4])
+        part = kn.open(left, stored=False)
+        with collected():  # a frame that is not whole, a count that is not yet that of the frames
+            n_frames = min(part.n_frames, 98)
+        assert n_frames > 0
+        assert np.abs(part.read(slice(0, n_frames)) - source[:n_frames]).max() < 1e-5
     # the next run removes it
     assert run_kinema("convert", files.dcd, "-o", output, "--force").returncode == 0
     index = {".a.xtc.kinema-index"} if suffix == "xtc" else set()

@@ -27,7 +27,9 @@ def test_readme_lists_the_formats() -> None:
         assert row in readme
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/accounting.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/accounting.md", "docs/convert.md"]
+)
 def test_python_in_documents_names_what_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -54,11 +56,11 @@ def test_links_and_folders_exist(name: str) -> None:
 
 def test_options_in_documents_exist() -> None:
     code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").rglob("*.py"))
-    known = set(re.findall(r'(?<=["/])--?[a-z][a-z-]*(?=["/])', code))
-    for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md"):
+    known = set(re.findall(r'(?<=["/])--?[a-z][a-z0-9-]*(?=["/])', code))
+    for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md", "docs/convert.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         for line in re.findall(r"^\$? ?kinema .*$", text, re.MULTILINE):
-            for option in re.findall(r"(?<= )(--?[a-z][a-z-]*)", line.split("#")[0]):
+            for option in re.findall(r"(?<= )(--?[a-z][a-z0-9-]*)", line.split("#")[0]):
                 assert option in known, option
 
 

@@ -29,7 +29,7 @@ def _documents() -> ModuleType:
 
 
 documents = _documents()
-WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md")
+WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md", "docs/convert.md")
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,13 @@ def test_there_are_examples() -> None:
 def test_lines_of_kinema(here: Path, line: Any) -> None:
     done = run_kinema(line.words, here)
     assert done.returncode == 0, done.stdout + done.stderr
-    for option in ("-o", "--plot"):
+    for option in ("-o", "--plot", "--topology-out"):
         for before, name in zip(line.words, line.words[1:], strict=False):
             if before == option:
-                assert (here / name).stat().st_size > 0
+                # the first of several
+                several = "--split" in line.words or "--sep" in line.words
+                made = (here / name).with_stem(f"{Path(name).stem}0") if several else here / name
+                assert made.stat().st_size > 0
     said = done.stdout.splitlines()
     for expected, found in zip(line.output, said, strict=False):
         if expected == "...":
@@ -99,6 +102,7 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
         "docs/accounting.md",
         "docs/repair.md",
         "docs/dask.md",
+        "docs/convert.md",
     ],
 )
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:
@@ -130,7 +134,7 @@ def test_ours_and_theirs_agree(here: Path) -> None:
             # MDAnalysis works in float32 where it moves coordinates
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4, err_msg=block)
             compared += 1
-    assert compared == 5
+    assert compared == 6
 
 
 def test_the_phrasebooks_selections(here: Path) -> None:

@@ -213,15 +213,14 @@ def test_what_is_refused_leaves_nothing(small: kn.Trajectory, adk_dcd: Any, tmp_
     for out, options, error, words in (
         (there, {}, kn.ArgumentError, "exists already"),
         (there, {"overwrite": True}, kn.ArgumentError, "is the file that is read"),
-        (tmp_path / "a.h5md", {}, kn.UnsupportedFormatError, "kinema.Writer and kinema repack write H5MD"),
-        (tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"expected|writes XTC \(.xtc\), TRR"),
+        (tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"writes XTC \(.xtc\), TRR \(.trr\), NetCDF"),
         (tmp_path / "a", {}, kn.UnsupportedFormatError, "a name without suffix"),
         (tmp_path / "a.dcd", {"format": "XTC"}, kn.ArgumentError, "the suffix is none of XTC"),
         (tmp_path / "a.dcd", {"runner": "mpi"}, kn.ArgumentError, "found runner 'mpi'"),
         (tmp_path / "a.dcd", {"fields": "velocities"}, kn.ArgumentError, "lacks what is to be written"),
         (tmp_path / "a.dcd", {"fields": ["positions", "velocities"]}, kn.ArgumentError, "holds one field"),
         (tmp_path / "a.dcd", {"fields": "charges"}, kn.ArgumentError, "'charges' is none of"),
-        (tmp_path / "a.dcd", {"precision": 100}, kn.ArgumentError, "float32, which no precision="),
+        (tmp_path / "a.dcd", {"precision": 100}, kn.ArgumentError, "DCD files do not have precision="),
         (tmp_path / "a.xtc", {"precision": -1}, kn.ArgumentError, "wrong precision"),
         (tmp_path / "a.dcd", {"memory": "1 MiB"}, kn.MemoryLimitError, "expected at least"),
         (tmp_path / "a.dcd", {"start": 30}, kn.ArgumentError, "names no frame"),
@@ -248,7 +247,7 @@ def test_values_beyond_a_format_are_errors_with_the_frame(tmp_path: Path) -> Non
 def test_a_file_that_reads_back_otherwise_is_not_kept(
     small: kn.Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import kinema.writing.convert as module
+    import kinema.writing.conversion.records as module
 
     class Wrong:
         """Writes what the core does, and one bit less in the last frame."""
@@ -268,8 +267,8 @@ def test_a_file_that_reads_back_otherwise_is_not_kept(
                 file.write(bytes([byte ^ 1]))
             return written
 
-    inner = module._encoder
-    monkeypatch.setattr(module, "_encoder", lambda *arguments: Wrong(inner(*arguments)))
+    inner = module.encoder_of
+    monkeypatch.setattr(module, "encoder_of", lambda *arguments: Wrong(inner(*arguments)))
     with pytest.raises(kn.CorruptFileError, match="DCD frame 19: positions or cell read back"):
         converted(small, tmp_path / "a.dcd")
     assert not (tmp_path / "a.dcd").exists()
@@ -292,7 +291,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
+@pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_full_disk_leaves_the_old_file(adk_dcd: Any, small_disk: Path, suffix: str) -> None:
     out = small_disk / f"a.{suffix}"
     out.write_bytes(b"before")

@@ -11,7 +11,7 @@ use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilte
 use kinema_core::container::hdf5::number::Number;
 use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
-use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, VectorsMut};
+use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels;
@@ -192,7 +192,7 @@ fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<
     let request = ArrayRequest {
         frames: FrameSelection::List(frames.into()),
         atoms: AtomSelection::new(requested, trajectory.n_atoms())?,
-        native: false,
+        units: Units::Public,
         workers: 2,
         memory: 0,
     };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use common::dcd_builder::Builder;
 use common::folder;
-use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, VectorsMut};
+use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels::{self, Outcome};
@@ -337,7 +337,7 @@ fn bulk_reads_give_columns_in_the_callers_order_and_both_precisions() {
         let request = ArrayRequest {
             frames: FrameSelection::List(frames.clone().into()),
             atoms: AtomSelection::new(vec![29, 2, 2, 7], 30).unwrap(),
-            native: false,
+            units: Units::Public,
             workers,
             memory: 0,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, ReadStructure};
-use kinema_core::frame::{BlockMut, Fields, Precision, Real, RowsMut, Stamp, VectorsMut};
+use kinema_core::frame::{BlockMut, Fields, Precision, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
@@ -314,6 +314,9 @@ impl PyTrajectory {
             row.set_item("assumptions", scanned.assumption(number).into_iter().collect::<Vec<_>>())?;
             row.set_item("size", part.size)?;
             row.set_item("fields", header.fields.names())?;
+            row.set_item("wide_fields", part.decoder.wide_fields().names())?;
+            let scales = part.scales;
+            row.set_item("scales", (scales.length, scales.velocity, scales.force, scales.time))?;
             row.set_item("file_frames", n_frames)?;
             row.set_item("kept", span.map_or((0, 0), |span| (span.kept.start, span.kept.end)))?;
             row.set_item("first_frame", span.map_or(0, |span| span.first_frame))?;
@@ -392,7 +395,7 @@ impl PyTrajectory {
 
     #[pyo3(signature = (
         frames, *, atoms=None, fields=vec!["positions".to_owned()], dtype="float32", out=None, workers=0, memory=0,
-        native=false, timings=None
+        native=false, scales=None, timings=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn read<'py>(
@@ -406,6 +409,7 @@ impl PyTrajectory {
         workers: usize,
         memory: u64,
         native: bool,
+        scales: Option<[f64; 4]>,
         timings: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wide = named::<Precision>(dtype)? == Precision::Float64;
@@ -417,7 +421,7 @@ impl PyTrajectory {
         let request = ArrayRequest {
             frames: arguments::frames(frames)?,
             atoms,
-            native,
+            units: units_of(native, scales)?,
             workers: arguments::workers(workers),
             memory,
         };
@@ -440,6 +444,23 @@ fn stated_units(factors: &HashMap<String, f64>) -> PyResult<StatedUnits> {
     }
     let [length, time, velocity, force] = UNITS.map(|name| factors.get(name).copied());
     Ok(StatedUnits { length, time, velocity, force })
+}
+
+/// The units of arrays: the file's own, those with these factors to angstrom and ps, or angstrom and ps.
+fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
+    match (native, scales) {
+        (true, Some(_)) => Err(invalid("native units and scales cannot be combined")),
+        (true, None) => Ok(Units::Native),
+        (false, None) => Ok(Units::Public),
+        (false, Some([length, velocity, force, time])) => {
+            let wrong =
+                [length, velocity, force, time].into_iter().find(|factor| !(factor.is_finite() && *factor > 0.0));
+            if let Some(factor) = wrong {
+                return Err(invalid(format!("factors of units must be above 0, found {factor}")));
+            }
+            Ok(Units::Of(Scales { length, velocity, force, time }))
+        }
+    }
 }
 
 fn factors_of(units: &StatedUnits) -> [Option<f64>; 4] {

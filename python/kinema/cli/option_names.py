@@ -7,7 +7,7 @@ from collections.abc import Mapping
 __all__ = ["in_options", "option_names"]
 
 # arguments that are options of another name
-_ALIASES = {"overwrite": "--force"}
+_ALIASES = {"overwrite": "--force", "compression": "--compress"}
 # a value, as messages print them
 _VALUE = r"""(?:\{[^}]*\}|"[^"]*"|'[^']*'|[\w.]+|)"""
 

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
 from kinema.errors import ArgumentError, FileNotFound, MissingPackageError
-from kinema.writing.output_file import OutputFile, write_whole
+from kinema.notes import collected
+from kinema.opening import open as open_trajectory
+from kinema.writing.convert import convert
+from kinema.writing.output_file import write_whole
 
 __all__ = ["Case", "make_case"]
 
@@ -120,23 +123,11 @@ def _repeats(folder: Path, frames: int, short: int, size: int, there: int) -> in
 
 
 def _write_short_files(topology: Path, source: Path, xtc: Path, index_file: Path) -> None:
-    """The 98 frames as XTC, by MDAnalysis' writer, and the C-alpha atoms as an index file."""
-    import warnings
-
-    # first, as it sets filters of its own when it is imported
-    import MDAnalysis
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # missing time step and box of this DCD, known
-
-        universe = MDAnalysis.Universe(str(topology), str(source))
-        with (
-            OutputFile(xtc) as output,
-            MDAnalysis.Writer(output.temporary, universe.atoms.n_atoms) as writer,
-        ):
-            for _ in universe.trajectory:
-                writer.write(universe.atoms)
-        atoms = universe.select_atoms(SELECTION).indices + 1
+    """The 98 frames as XTC, and the C-alpha atoms as an index file."""
+    with collected():  # of a count in the header and a missing time step, known
+        trajectory = open_trajectory(source, topology, stored=False)
+        convert(trajectory, xtc, overwrite=True)
+        atoms = trajectory.select(SELECTION).indices + 1
     lines = [f"[ {_GROUP} ]"]
     lines += [" ".join(map(str, atoms[i : i + 15])) for i in range(0, len(atoms), 15)]
     text = "\n".join(lines) + "\n"

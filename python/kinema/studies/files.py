@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.files import open_regular
-from kinema.frame import Frame
+from kinema.notes import collected
 from kinema.opening import open as open_trajectory
 from kinema.selection.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
-from kinema.writing.writer import Writer
+from kinema.writing.convert import convert
 
 __all__ = [
     "H5MD_LAYOUTS",
@@ -34,14 +34,17 @@ __all__ = [
 
 # files here are in memory
 MEMORY_FOLDER = Path("/dev/shm")
-# the files of the publication of 2021, as arguments of MDAnalysis' writer; by default it makes a chunk of each frame
+# the files of the publication of 2021, as options of kinema.Writer; MDAnalysis' writer, which it used, makes a chunk of
+# each frame, or those that h5py would choose
 H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
-    "h5md-automatic": {"chunks": True},
-    "h5md-frame": {},
-    "h5md-contiguous": {"chunks": False},
-    "h5md-gzip1": {"compression": "gzip", "compression_opts": 1},
-    "h5md-gzip9": {"compression": "gzip", "compression_opts": 9},
+    "h5md-automatic": {"layout": "automatic"},
+    "h5md-frame": {"layout": "frame"},
+    "h5md-contiguous": {"layout": "contiguous"},
+    "h5md-gzip1": {"layout": "frame", "compression": "gzip", "level": 1},
+    "h5md-gzip9": {"layout": "frame", "compression": "gzip", "level": 9},
 }
+# angstrom and float32, as MDAnalysis has positions, whatever the source has
+_H5MD: Mapping[str, Any] = {"length_unit": "angstrom", "dtype": "float32"}
 _CHUNK = 16 << 20
 # of the free memory there
 _SHARE = 0.5
@@ -57,19 +60,14 @@ def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
     """
     if format != "xtc":
         _check_room(folder, trajectory.n_atoms, trajectory.n_frames)
-    if format == "h5md":
-        path = str(folder / "trajectory.h5md")
-        with Writer(path, trajectory.n_atoms) as out:
-            for block in trajectory.blocks():
-                out.write(block)
-    elif format in H5MD_LAYOUTS:
+    if format in H5MD_LAYOUTS:
         path = str(folder / f"{format}.h5md")
-        units = {"convert_units": False, "lengthunit": "Angstrom", "timeunit": "ps"}
-        options = {"n_frames": trajectory.n_frames, **units, **H5MD_LAYOUTS[format]}
-        _write(path, trajectory.n_atoms, enumerate(trajectory), **options)
+        options: dict[str, Any] = {**_H5MD, **H5MD_LAYOUTS[format], "dialect": "mdanalysis"}
+        options["layout"] = _layout(options["layout"], trajectory)
     else:
         path = str(folder / f"trajectory.{format}")
-        _write(path, trajectory.n_atoms, enumerate(trajectory))
+        options = dict(_H5MD) if format == "h5md" else {}
+    _convert(trajectory, path, **options)
     return [path]
 
 
@@ -84,8 +82,28 @@ def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[st
     paths = []
     for part, (first, last) in enumerate(pairwise(bounds)):
         paths.append(str(folder / f"part{part:04d}of{number:04d}.{suffix}"))
-        _write(paths[-1], trajectory.n_atoms, enumerate(trajectory[int(first) : int(last)], start=int(first)))
+        _convert(trajectory[int(first) : int(last)], paths[-1])
     return paths
+
+
+def _convert(trajectory: Trajectory, path: str, **options: Any) -> None:
+    """Positions as a file, in place of one that is there; what is lost besides is nothing that experiments look at."""
+    with collected():
+        convert(trajectory, path, fields="positions", overwrite=True, **options)
+
+
+def _layout(name: str, trajectory: Trajectory) -> str | tuple[int, ...]:
+    """A layout of kinema.Writer: a chunk a frame, or those that h5py chooses for so many frames."""
+    if name == "frame":
+        return 1, trajectory.n_atoms, 3
+    if name != "automatic":
+        return name
+    import h5py
+
+    shape = (trajectory.n_frames, trajectory.n_atoms, 3)
+    with h5py.File("automatic", "w", driver="core", backing_store=False) as file:
+        chunks: tuple[int, ...] = file.create_dataset("value", shape, "f4", chunks=True).chunks
+    return chunks
 
 
 def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
@@ -95,14 +113,14 @@ def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
     """
     _check_room(folder, n_atoms, n_frames, _SHARE)
     path = str(folder / "synthetic.dcd")
-    _write(path, n_atoms, enumerate(_walk(n_atoms, n_frames)))
+    _write_dcd(path, _walk(n_atoms, n_frames), n_atoms, n_frames)
     return [path]
 
 
 def _check_room(folder: Path, n_atoms: int, n_frames: int, share: float = 1.0) -> None:
     """Refuses files of unpacked numbers for which there is no room, before any of it is written.
 
-    On a full disk MDAnalysis' DCD writer goes on without an error, and HDF5 may end the process.
+    HDF5 may end the process on a full disk.
     """
     size = n_frames * (_ATOM_BYTES * n_atoms + _FRAME_BYTES)
     free = shutil.disk_usage(folder).free
@@ -113,61 +131,40 @@ def _check_room(folder: Path, n_atoms: int, n_frames: int, share: float = 1.0) -
         )
 
 
-def _walk(n_atoms: int, n_frames: int) -> Iterator[Frame]:
+def _walk(n_atoms: int, n_frames: int) -> Iterator[NDArray[np.float32]]:
     random = np.random.default_rng(1)
     positions = random.uniform(-15.0, 15.0, (n_atoms, 3)).astype(np.float32)
-    cell = np.zeros((3, 3))
-    for number in range(n_frames):
+    for _ in range(n_frames):
         positions = positions + random.normal(0.0, 0.3, (n_atoms, 3)).astype(np.float32)
-        yield Frame(positions, None, None, cell, number, float(number), number)
+        yield positions
 
 
-def _write(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], **options: Any) -> None:
-    """With MDAnalysis, whose writers the publications used as well. Steps and times are numbers of frames.
+def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n_frames: int) -> None:
+    """With MDAnalysis: there is no trajectory that could be converted. Steps and times are numbers of frames.
 
-    `options` are those of its writer. Raises FileIOError where fewer frames are there afterwards.
+    Raises FileIOError where fewer frames are there afterwards.
     """
+    mda = import_mdanalysis()
+    universe = mda.Universe.empty(n_atoms, trajectory=True)
+    stamp = universe.trajectory.ts
     try:
-        written = _write_frames(path, n_atoms, frames, options)
+        with warnings.catch_warnings():
+            # no unit cell
+            warnings.simplefilter("ignore")
+            with mda.Writer(path, n_atoms=n_atoms, dt=1.0) as out:
+                for number, stamp.positions in enumerate(frames):
+                    stamp.frame, stamp.time = number, float(number)
+                    out.write(universe.atoms)
     except OSError as error:
-        raise error if isinstance(error, Error) else from_os("cannot write", error, path) from None
+        raise from_os("cannot write", error, path) from None
     try:
         found = open_trajectory(path).n_frames
     except Error as error:
         raise FileIOError(f"{path}: was not written whole, is its disk full? {error}", path=path) from None
-    if found != written:
+    if found != n_frames:
         raise FileIOError(
-            f"{path}: was not written whole, is its disk full? expected {written} frames, found {found}", path=path
+            f"{path}: was not written whole, is its disk full? expected {n_frames} frames, found {found}", path=path
         )
-
-
-def _write_frames(path: str, n_atoms: int, frames: Iterator[tuple[int, Frame]], options: Mapping[str, Any]) -> int:
-    """How many frames were written."""
-    mda = import_mdanalysis()
-    from MDAnalysis.lib.mdamath import triclinic_box
-
-    universe = mda.Universe.empty(n_atoms, trajectory=True)
-    stamp = universe.trajectory.ts
-    written = 0
-    with warnings.catch_warnings():
-        # no unit cell in synthetic data
-        warnings.simplefilter("ignore")
-        with mda.Writer(path, n_atoms=n_atoms, dt=1.0, **options) as out:
-            for number, frame in frames:
-                stamp.positions = _positions(frame)
-                stamp.dimensions = triclinic_box(*frame.cell.astype(np.float64)) if frame.cell.any() else None
-                stamp.frame = number
-                stamp.time = float(number)
-                stamp.data["step"] = number
-                out.write(universe.atoms)
-                written += 1
-    return written
-
-
-def _positions(frame: Frame) -> NDArray[Any]:
-    if frame.positions is None:
-        raise ArgumentError(f"frame {frame.frame} has no positions")
-    return frame.positions
 
 
 def read_all(paths: Sequence[str]) -> None:

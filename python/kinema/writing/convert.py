@@ -1,41 +1,47 @@
 """`convert`: frames of any trajectory as a file of another format, or of the same with other frames or atoms.
 
-Frames are read, encoded and placed by `_core.Encoder`; this is names, checks and the comparison with the source.
+This is names, checks of arguments and the public result; files are written by `kinema.writing.conversion`.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core, opening
-from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema import opening
+from kinema._core import __version__
+from kinema.errors import ArgumentError
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
-from kinema.execution.checkpoint.file import IdentityItem
+from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected, emit, returns_notes
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, reporting
+from kinema.notes import emit, returns_notes
+from kinema.printable import counted, printable, shortest
+from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory, worker_count
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
-from kinema.writing.output_checks import check_not_input, check_target, is_stream
-from kinema.writing.resumable import is_published, items_of_convert, record_file
+from kinema.writing.conversion.blocks import write_blocks
+from kinema.writing.conversion.compare import Verification, check_verification
+from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.conversion.outputs import WRITERS, WrittenFile, format_of, numbered, options_of
+from kinema.writing.conversion.records import write_records
+from kinema.writing.conversion.structure import check_structure, write_structure
+from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
+from kinema.writing.output_checks import check_not_input, check_target
+from kinema.writing.output_file import OutputFile
+from kinema.writing.provenance import Input, Provenance
+from kinema.writing.resumable import is_published
 
 __all__ = ["Converted", "check_output", "convert"]
-
-# frames that are read back and compared
-_COMPARED = 16
-# of values that were multiplied twice, each product rounded to float32
-_ROUNDING = 4 * 2.0**-24
 
 
 @dataclass(frozen=True)
@@ -45,17 +51,25 @@ class Converted:
     Attributes
     ----------
     path : str
+        As it was asked for.
     format : str
     n_frames, n_atoms : int
     fields : tuple of str
         What the file holds of the atoms.
+    paths : tuple of str
+        The files: `path`, or with `split` several.
     size : int
-        Bytes of the file.
+        Bytes of all files.
     seconds : float
         Wall time from the first byte to the last, with the file synced; finding frames and comparing are no part of it.
+    gib_per_second : float
+        Of what was written.
     workers : int
     timings : mapping of str to float
-        Seconds of all workers: "open", "io", "decode", "encode", "write", "wait".
+        Seconds of all workers: "open", "io", "decode", "encode", "write", "wait". Of H5MD "write" is that of the one
+        writer, and has "encode" in it; empty for a file that was repacked.
+    topology_out : str or None
+        The topology that was written.
     compared : int
         Frames that were read back and are those of the source.
     n_restored : int
@@ -71,12 +85,14 @@ class Converted:
     n_frames: int
     n_atoms: int
     fields: tuple[str, ...]
+    paths: tuple[str, ...]
     size: int
     seconds: float
     workers: int
     timings: Mapping[str, float]
     compared: int
     n_restored: int = 0
+    topology_out: str | None = None
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -89,10 +105,12 @@ class Converted:
         compared = f"; {counted(self.compared, 'frame')} compared with the source" if self.compared else ""
         if self.n_restored:
             compared = f"; {counted(self.n_restored, 'frame')} were there already{compared}"
+        files = "" if self.paths == (self.path,) else f" in {counted(len(self.paths), 'file')}"
         return (
             f"{printable(self.path)}: {self.format}, {counted(self.n_frames, 'frame')} of "
-            f"{counted(self.n_atoms, 'atom')} ({', '.join(self.fields)}), {self.size:,} bytes in {self.seconds:.2f} s, "
-            f"{self.gib_per_second:.2f} GiB/s on {counted(self.workers, 'worker')}{compared}"
+            f"{counted(self.n_atoms, 'atom')} ({', '.join(self.fields)}){files}, {self.size:,} bytes in "
+            f"{self.seconds:.2f} s, {self.gib_per_second:.2f} GiB/s on {counted(self.workers, 'worker')}{compared}"
+            + ("" if self.topology_out is None else f"; its topology is {printable(self.topology_out)}")
         )
 
 
@@ -106,29 +124,32 @@ def convert(
     stop: int | None = None,
     step: int | None = None,
     frames: FrameChoice = None,
+    dump: float | None = None,
     select: AtomChoice = None,
     index_file: str | os.PathLike[str] | None = None,
     group: str | None = None,
     fields: str | Sequence[str] | None = None,
-    precision: float | None = None,
     format: str | None = None,
+    split: int | None = None,
+    topology_out: str | os.PathLike[str] | None = None,
     runner: str = "threads",
     workers: int | None = None,
     memory: int | str | None = None,
     overwrite: bool = False,
-    verify: bool = True,
+    verify: Verification = True,
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
     skip_damaged: bool = False,
     progress: ProgressChoice = False,
-    **opened: Any,
+    **options: Any,
 ) -> Converted:
-    """Writes frames of a trajectory, of whatever format, as one file.
+    """Writes frames of a trajectory, of whatever format, as one file or several.
 
         kn.convert("md.xtc", "md.dcd")
         kn.convert(["a.xtc", "b.xtc"], "ca.dcd", topology="top.psf", select="name CA", step=10)
+        kn.convert("md.xtc", "md.h5md", compression="zstd", max_error=0.01)
 
-    Values between equal units are written bit for bit, others are multiplied and rounded once. The file appears under
+    Values between equal units are written bit for bit, others are multiplied and rounded once. A file appears under
     its name when it is whole. It has the same bytes for any number of workers and any memory limit.
 
     Parameters
@@ -137,43 +158,57 @@ def convert(
     out : path
         Its suffix says the format.
     topology : as `kinema.open`
-        For selection strings; not with a Trajectory, which has its own.
+        For selection strings, and what an H5MD file says of its atoms; not with a Trajectory, which has its own.
     start, stop, step, frames : as `Trajectory.choose`
         In the order of `frames`; all by default.
+    dump : float, optional
+        Only the frame nearest to this time, ps, as `gmx trjconv -dump`; the first of two that are as near.
     select, index_file, group : as `Trajectory.select`
         In the order asked for; all by default.
     fields : str or list of str, optional
-        "positions" or "velocities"; by default what files of the format usually hold, if the source has it.
-    precision : float, optional
-        Of XTC: numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
+        "positions", "velocities", "forces"; by default what files of the format usually hold, if the source has it. All
+        frames must have them.
     format : str, optional
         "DCD", ...; by default by the suffix of `out`.
+    split : int, optional
+        Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears when it is
+        whole.
+    topology_out : path, optional
+        A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame
+        that is written. Needs a topology, and appears after the trajectory.
     runner : {"threads"}
     workers : int, optional
         Threads; by default as many as this process may use.
     memory : int or str, optional
         Limit of working memory, "256 MiB".
     overwrite : bool
-        Replace a file that is there.
-    verify : bool
-        Read some frames back, and compare them with the source, before the file gets its name.
+        Replace files that are there.
+    verify : bool or "all"
+        Read some frames back, or all, and compare them with the source, before a file gets its name.
     checkpoint : path or Checkpoint, optional
         A file that says how far the work is: after any end the same call goes on behind the frames that are written,
-        and makes the same bytes. It is removed when the output is whole.
+        and makes the same bytes. It is removed when the output is whole. For one file of a format of records (all but
+        H5MD).
     checkpoint_interval : float, optional
         Seconds between two saves; 30 by default.
     skip_damaged : bool
         Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are
         decoded once more to find them, unless that was done before.
     progress : bool, None or function
-    **opened
-        Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, ...
+    **options
+        Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, `particles`, ...; and those of the format:
+
+        XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
+
+        H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
+        ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is
+        repacked (`kinema.repack`), with a note.
 
     Raises
     ------
     ArgumentError
-        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input; for the
-        checkpoint of another call, with what differs.
+        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input; for options that
+        the format does not have; for the checkpoint of another call, with what differs.
     UnsupportedFormatError
         For a format that is not written here, and values that it cannot hold.
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
@@ -181,56 +216,39 @@ def convert(
     """
     if runner != "threads":
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
-    name, target = os.fspath(out), check_output(out, format, overwrite=overwrite, checkpoint=checkpoint)
-    n_workers, limit = worker_count(workers), 0 if memory is None else parse_memory(memory)
+    name, how = os.fspath(out), check_verification(verify)
+    target = format_of(out, format)
+    opened, made = _sorted(options, target)
+    saved = Checkpoint.of(checkpoint, checkpoint_interval)
+    check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
+    length = None if split is None else whole_number("split", split)
+    if saved is not None and (target in WRITERS or length is not None):
+        what = f"{target} files" if target in WRITERS else "several files"
+        raise ArgumentError(f"checkpoint= is for one file of records, found {what}; leave it out")
+    limit = 0 if memory is None else parse_memory(memory)
+    call = _Call(target, made, how, worker_count(workers), limit, saved, progress)
     trajectory = _opened(source, topology, opened)
-    check_not_input(name, *trajectory.paths, trajectory.topology_name, index_file)
-    trajectory.scan(workers=n_workers, progress=progress, skip_damaged=skip_damaged)
-    chosen = trajectory.choose(start, stop, step, frames)
+    trajectory.scan(workers=call.workers, progress=progress, skip_damaged=skip_damaged)
+    chosen = _frames(trajectory, start, stop, step, frames, dump)
     if skip_damaged:
-        decoded = decode_frames(trajectory.core, chosen, workers=n_workers, memory=limit, progress=progress)
+        decoded = decode_frames(trajectory.core, chosen, workers=call.workers, memory=limit, progress=progress)
         emit(decoded.notes())
         chosen = decoded.readable()
     atoms = _atoms(trajectory, select, index_file, group)
-    wanted = _fields(fields)
-
-    def items(checkpoint: Checkpoint) -> list[IdentityItem]:
-        options = {"format": target, "fields": wanted, "precision": precision}
-        return items_of_convert(name, checkpoint, trajectory, chosen, atoms, **options)
-
-    with record_file(name, Checkpoint.of(checkpoint, checkpoint_interval), items) as output:
-        encoder = _encoder(trajectory, chosen, target, atoms, wanted, precision)
-        losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
-        emit(losses)
-        began = time.perf_counter()
-        with reporting(progress, f"writing {os.path.basename(name)}", len(chosen)) as report:
-            written = output.write(encoder, workers=n_workers, memory=limit, progress=report)
-        seconds = time.perf_counter() - began
-        compared = 0
-        if verify:
-            try:
-                compared = _compare(trajectory, chosen, atoms, encoder, output.temporary, name)
-            except CorruptFileError as error:
-                if error.path == name:
-                    output.reject()
-                raise
-    stored = output.store_index() if trajectory.core.stores else ()
-    emit(stored)
-    return Converted(
-        path=name,
-        format=encoder.format,
-        n_frames=len(chosen),
-        n_atoms=trajectory.n_atoms if atoms is None else len(atoms),
-        fields=tuple(encoder.fields),
-        size=written["bytes"],
-        seconds=seconds,
-        workers=written["workers"],
-        timings=written["phases"],
-        compared=compared,
-        n_restored=output.n_restored,
-        losses=losses,
-        notes=(*losses, *stored),
-    )
+    whole = SourceFrames.of(trajectory, chosen, atoms, _fields(fields))
+    parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
+    names = [name] if length is None else numbered(name, len(parts))
+    inputs = [*trajectory.paths, trajectory.topology_name, index_file]
+    replaces = overwrite or is_published(name, saved)
+    _check_names(names, topology_out, inputs, overwrite=replaces)
+    provenance = _provenance(trajectory, select, index_file, group, made)
+    with ExitStack() as stack:
+        if topology_out is not None:
+            # published last
+            structure = check_structure(topology_out, whole, overwrite=overwrite)
+            write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
+        written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
+    return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
 
 
 def check_output(
@@ -241,9 +259,53 @@ def check_output(
     checkpoint: CheckpointChoice = None,
 ) -> str:
     """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
-    found = _format_of(out, format)
+    found = format_of(out, format)
     check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.of(checkpoint, None)))
     return found
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What all files of a call share."""
+
+    format: str
+    options: Mapping[str, Any]
+    verify: Verification
+    workers: int
+    memory: int
+    checkpoint: Checkpoint | None
+    progress: ProgressChoice
+
+    def write(self, source: SourceFrames, name: str, provenance: Provenance) -> WrittenFile:
+        """Makes one file, in the way of its format."""
+        shared: dict[str, Any] = {
+            "verify": self.verify,
+            "workers": self.workers,
+            "memory": self.memory,
+            "progress": self.progress,
+        }
+        if is_whole_file(source, self.format, self.options):
+            return write_repacked(source, name, self.options, **shared)
+        if self.format in WRITERS:
+            made = replace(provenance, frames=str(source.frames))
+            return write_blocks(source, name, self.format, self.options, made, **shared)
+        precision = self.options.get("precision")
+        return write_records(source, name, self.format, precision=precision, checkpoint=self.checkpoint, **shared)
+
+
+def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
+    of_opening, taken = inspect.signature(opening.open).parameters, options_of(format)
+    opened = {name: value for name, value in options.items() if name in of_opening}
+    made = {name: value for name, value in options.items() if name not in of_opening}
+    made = {name: value for name, value in made.items() if name in taken or value is not None}
+    if made.get("unit") is not None and made.get("max_error") is None:
+        raise ArgumentError("unit= is that of max_error; give both, or none")
+    for name in made:
+        if name not in taken:
+            takes = ", ".join(f"{option}=" for option in taken) or "no options"
+            raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
+    return opened, made
 
 
 def _opened(source: Any, topology: Any, opened: Mapping[str, Any]) -> Trajectory:
@@ -258,30 +320,31 @@ def _opened(source: Any, topology: Any, opened: Mapping[str, Any]) -> Trajectory
     return source
 
 
-def _format_of(out: str | os.PathLike[str], format: str | None) -> str:
-    """The name of the format to write, by its name or the suffix of the file."""
-    name = os.fspath(out)
-    known = _core.formats()
-    made = {one["name"]: [f".{ending}" for ending in one["extensions"]] for one in known if one["encodes"]}
-    if is_stream(name):
-        raise ArgumentError(f"{name}: trajectories are written to files, not into streams; name a file", path=name)
-    suffix = os.path.splitext(name)[1]
-    wanted = (format if format is not None else suffix).lstrip(".").lower()
-    found = [one["name"] for one in known if wanted in (one["name"].lower(), *one["extensions"])]
-    if not found or found[0] not in made:
-        endings = ", ".join(f"{kind} ({', '.join(suffixes)})" for kind, suffixes in made.items())
-        hint = "; kinema.Writer and kinema repack write H5MD" if found == ["H5MD"] else ""
-        raise UnsupportedFormatError(
-            f"{name}: convert writes {endings}, found {format or suffix or 'a name without suffix'}{hint}",
-            path=name,
-            format=found[0] if found else None,
+def _frames(
+    trajectory: Trajectory,
+    start: int | None,
+    stop: int | None,
+    step: int | None,
+    frames: FrameChoice,
+    dump: float | None,
+) -> FrameSelection:
+    """The frames in numbers of the whole trajectory; of `dump` the nearest, with a note where its time is another."""
+    if dump is None:
+        return trajectory.choose(start, stop, step, frames)
+    others = {"start": start, "stop": stop, "step": step, "frames": frames}
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ArgumentError(f"dump= and {given[0]}= cannot be combined; give one of them")
+    times = trajectory.times
+    if np.isnan(dump) or np.isnan(times).all():
+        what = (
+            "a time in ps, found nan" if np.isnan(dump) else f"times, and {trajectory.paths[0]} has none; give frames="
         )
-    if suffix and suffix.lower() not in made[found[0]]:
-        raise ArgumentError(
-            f"{name}: the suffix is none of {found[0]}, expected {' or '.join(made[found[0]])}, found {suffix}",
-            path=name,
-        )
-    return found[0]
+        raise ArgumentError(f"dump= needs {what}")
+    nearest = int(np.nanargmin(np.abs(times - dump)))
+    if times[nearest] != dump:
+        emit([f"the frame nearest to {shortest(dump)} ps is frame {nearest}, at {shortest(float(times[nearest]))} ps"])
+    return trajectory.choose(frames=[nearest])
 
 
 def _atoms(
@@ -304,76 +367,68 @@ def _fields(fields: str | Sequence[str] | None) -> tuple[str, ...] | None:
     return names
 
 
-def _encoder(
+def _check_names(
+    names: Sequence[str],
+    topology_out: str | os.PathLike[str] | None,
+    inputs: Sequence[str | os.PathLike[str] | None],
+    *,
+    overwrite: bool,
+) -> None:
+    """Raises ArgumentError for an output that is an input, is there already, or is named twice."""
+    for name in names:
+        check_target(name, overwrite=overwrite)
+        check_not_input(name, *inputs)
+    if topology_out is not None:
+        structure = os.fspath(topology_out)
+        if os.path.abspath(structure) in map(os.path.abspath, names):
+            raise ArgumentError(f"{structure}: is the trajectory and its topology; name two files", path=structure)
+        check_not_input(structure, *inputs)
+
+
+def _provenance(
     trajectory: Trajectory,
-    chosen: FrameSelection,
-    format: str,
-    atoms: NDArray[np.uint32] | None,
-    fields: tuple[str, ...] | None,
-    precision: float | None,
-) -> _core.Encoder:
-    core = trajectory.core
-    steps, times = core.steps(), core.times()
-    if steps is None or times is None:
-        stamps = core.read(chosen, fields=())
-        steps, times = stamps["steps"], stamps["times"]
-    else:
-        numbers = chosen.numbers()
-        steps, times = steps[numbers], times[numbers]
-    return _core.Encoder(
-        core, chosen, format, steps=steps, times=times, atoms=atoms, fields=fields, precision=precision
+    select: AtomChoice,
+    index_file: str | os.PathLike[str] | None,
+    group: str | None,
+    options: Mapping[str, Any],
+) -> Provenance:
+    """What makes a file, but for its frames and losses: nothing that the same call would not give again."""
+    files = [Input(part.path, part.size, part.fingerprint) for part in trajectory.parts]
+    others = [trajectory.topology_name, None if index_file is None else os.fspath(index_file)]
+    files += [Input.of(path) for path in others if path is not None and path not in trajectory.paths]
+    named = select if isinstance(select, str) else f"group {group!r}" if group is not None else "chosen by number"
+    everything = select is None and index_file is None
+    plain = {name: str(value) for name, value in options.items() if isinstance(value, (str, int, float, tuple))}
+    return Provenance(
+        version=__version__,
+        call="kinema.convert",
+        inputs=tuple(files),
+        selection="all atoms" if everything else named,
+        parameters={**trajectory.stated, **plain},
+        date="",
     )
 
 
-def _compare(
-    trajectory: Trajectory,
-    chosen: FrameSelection,
-    atoms: NDArray[np.uint32] | None,
-    encoder: _core.Encoder,
-    temporary: str,
-    name: str,
-) -> int:
-    """Reads some frames back and compares them with those of the source; the number of them. CorruptFileError."""
-    with collected():
-        written = opening.open(temporary, stored=False)
-        written.scan()
-    n_atoms = trajectory.n_atoms if atoms is None else len(atoms)
-    for what, expected, found in (
-        ("frames", len(chosen), written.n_frames),
-        ("atoms", n_atoms, written.n_atoms),
-    ):
-        if expected != found:
-            raise CorruptFileError(
-                f"{name}: number of {what} when read back, expected {expected}, found {found}", path=name
-            )
-    rows = np.unique(np.linspace(0, len(chosen) - 1, min(_COMPARED, len(chosen))).astype(np.int64))
-    (field,) = encoder.fields
-    for row in rows.tolist():
-        source = trajectory.core.read(chosen[row : row + 1], atoms=atoms, fields=(field,), workers=1)
-        copy = written.core.read(FrameSelection(range(row, row + 1)), fields=(field,), workers=1)
-        if not _equal(source, copy, field, encoder):
-            raise CorruptFileError(
-                f"{name}: {encoder.format} frame {row}: {field} or cell read back are not those of the source",
-                path=name,
-                format=encoder.format,
-                frame=row,
-            )
-    return len(rows)
-
-
-def _equal(
-    source: Mapping[str, NDArray[Any]], copy: Mapping[str, NDArray[Any]], field: str, encoder: _core.Encoder
-) -> bool:
-    """Whether values are those of the source as far as the format can hold them, and cells have their volume."""
-    expected, found = source[field].astype(np.float64), copy[field].astype(np.float64)
-    tolerance = _ROUNDING * np.abs(expected) + encoder.largest_rounding
-    same = (expected == found) | (np.abs(expected - found) <= tolerance) | (np.isnan(expected) & np.isnan(found))
-    if not same.all():
-        return False
-    if encoder.format == "DCD" and field == "positions" and not np.array_equal(expected, found, equal_nan=True):
-        return False
-    there = source["present"]["cells"]
-    if not np.array_equal(there, copy["present"]["cells"]):
-        return not there.any()
-    volume, copied = (np.abs(np.linalg.det(one["cells"][there])) for one in (source, copy))
-    return bool(np.allclose(volume, copied, rtol=1e-5, atol=0))
+def _converted(
+    name: str, format: str, source: SourceFrames, written: Sequence[WrittenFile], topology_out: str | None
+) -> Converted:
+    """The files of a call as one result."""
+    losses = tuple(dict.fromkeys(loss for one in written for loss in one.losses))
+    phases = dict.fromkeys(phase for one in written for phase in one.timings)
+    return Converted(
+        path=name,
+        format=format,
+        n_frames=len(source),
+        n_atoms=source.n_atoms,
+        fields=written[0].fields,
+        paths=tuple(one.path for one in written),
+        size=sum(one.size for one in written),
+        seconds=sum(one.seconds for one in written),
+        workers=max(one.workers for one in written),
+        timings={phase: sum(one.timings[phase] for one in written) for phase in phases},
+        compared=sum(one.compared for one in written),
+        n_restored=sum(one.n_restored for one in written),
+        topology_out=topology_out,
+        losses=losses,
+        notes=(*losses, *(note for one in written for note in one.notes)),
+    )

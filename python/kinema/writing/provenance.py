@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
@@ -67,7 +67,7 @@ class Provenance:
     notes : tuple of str
         What a reader of the result should know (`kinema.notes`).
     date : str
-        ISO 8601, UTC.
+        ISO 8601, UTC; "" where the same call shall give the same bytes.
     """
 
     version: str
@@ -78,6 +78,10 @@ class Provenance:
     parameters: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     date: str = field(default_factory=_now)
+
+    def with_notes(self, notes: Sequence[str]) -> Provenance:
+        """The same with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
     def lines(self) -> list[str]:
         """As lines of text, for comments; no line has a line break in it."""
@@ -90,7 +94,7 @@ class Provenance:
         found += [f"frames: {self.frames}"] if self.frames else []
         found += [f"{name}: {value}" for name, value in self.parameters.items()]
         found += [f"note: {note}" for note in self.notes]
-        found.append(f"date: {self.date}")
+        found += [f"date: {self.date}"] if self.date else []
         return [printable(line) for line in found]
 
     def json(self) -> str:

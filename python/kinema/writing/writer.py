@@ -104,6 +104,8 @@ class Writer:
     length_unit : {"angstrom", "nm", "pm"}
     time_unit : {"ps", "fs", "ns"}
         Units of the file.
+    native : bool
+        Values are given in the units of the file, and not divided.
     cell : (3,) or (3, 3), angstrom
         A box that does not change; otherwise each frame brings its own, or none does.
     boundary : "periodic", "none", or three of these
@@ -116,6 +118,8 @@ class Writer:
     masses, charges, species, ids, bonds : arrays
         (n_atoms,) in u; in elementary charges; numbers or names; unique numbers; (bonds, 2) atom numbers from 0.
     author, author_email, creator, creator_version : str
+    provenance : str
+        What made the file, as text: the data set `parameters/kinema/provenance`.
     dialect : {"h5md", "mdanalysis"}
         "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
         variable length. Also steps and boxes are then stored one by one where they could be stored once.
@@ -150,6 +154,7 @@ class Writer:
         dtype: DTypeLike | None = None,
         length_unit: str | None = None,
         time_unit: str | None = None,
+        native: bool = False,
         cell: ArrayLike | None = None,
         boundary: str | Sequence[str] | None = None,
         atoms: Atoms | None = None,
@@ -163,6 +168,7 @@ class Writer:
         author_email: str | None = None,
         creator: str = "Kinema",
         creator_version: str = __version__,
+        provenance: str | None = None,
         dialect: str = "h5md",
         workers: int | None = None,
     ) -> None:
@@ -176,7 +182,7 @@ class Writer:
         self._observables: dict[str, ObservableWriter] = {}
         self._n_flushed = 0
         self._not_finite_noted = False
-        self._workers = worker_count(workers)
+        self._workers, self._native = worker_count(workers), native
         if mode not in ("w", "a"):
             raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
         self._mode = mode
@@ -204,7 +210,7 @@ class Writer:
             return
         if n_atoms is None:
             raise ArgumentError("n_atoms is needed to make a file")
-        units = FileUnits(length_unit or "angstrom", time_unit or "ps")
+        units = FileUnits(length_unit or "angstrom", time_unit or "ps", native)
         self._options = FileOptions(
             n_atoms=whole_number("n_atoms", n_atoms),
             group=group_name(particles),
@@ -226,7 +232,7 @@ class Writer:
                 ids=ids,
                 bonds=bonds,
             ),
-            origin=Origin(author, author_email, creator, creator_version),
+            origin=Origin(author, author_email, creator, creator_version, provenance),
             dialect=Dialect(dialect),
             workers=self._workers,
             grows=mode == "a",
@@ -393,10 +399,12 @@ class Writer:
                 self._file.commit()
         self._n_flushed = self.n_frames
 
-    def close(self) -> None:
+    def close(self, check: Callable[[str], object] | None = None) -> None:
         """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
 
-        Where that fails, a new file stays with the frames that are in it, under its temporary name.
+        `check` is called before with the temporary name of a new file, which is whole and can be read; what it raises
+        keeps the file from its name. Where anything fails, a new file stays with the frames that are in it, under its
+        temporary name.
         """
         if self._closed:
             return
@@ -415,9 +423,11 @@ class Writer:
                     for part in self._parts():
                         part.finish()
                 self._new = self._file
-                self._new.keep()
+                self._new.keep(protect=self._keep_partial)
             self._n_flushed = self.n_frames
             if self._new is not None:
+                if check is not None:
+                    check(self._new.temporary)
                 self._new.publish()
         except BaseException as error:
             self._stop(error)
@@ -499,7 +509,7 @@ class Writer:
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
-                existing = ExistingFile(growing.h5, self.path, group)
+                existing = ExistingFile(growing.h5, self.path, group, native=self._native)
                 existing.check(given)
                 self._group = existing.open_group(self._workers, growing.commit)
                 self._group.set_cell(cell)

@@ -490,3 +490,65 @@ def test_positions_that_are_no_numbers_are_noted_once(tmp_path: Path) -> None:
     # of one that grows the frames that are there count
     with kn.Writer.append(tmp_path / "out.h5md") as out, pytest.warns(kn.Note, match="frame 10 has positions"):
         out.write(wrong[2])
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_values_in_the_units_of_the_file(tmp_path: Path, fixed: bool) -> None:
+    given = frames()
+    options: Arrays = {"length_unit": "nm", "time_unit": "fs", "native": True}
+    if fixed:
+        options["cell"] = np.diag([3.0, 4.0, 5.0])
+        del given["cell"]
+    path = write(tmp_path / "out.h5md", given, **options)
+    with h5py.File(path) as h5:
+        group = h5["particles/trajectory"]
+        for element, name in (("position", "positions"), ("velocity", "velocities"), ("force", "forces")):
+            np.testing.assert_array_equal(group[element]["value"], given[name])
+        np.testing.assert_array_equal(
+            group["box/edges"] if fixed else group["box/edges/value"], options.get("cell", given.get("cell"))
+        )
+        assert (group["position/time"][()], group["position/time"].attrs["offset"]) == (2.5, 5.0)
+    # frames that were flushed, and later ones
+    later = {**given, "step": given["step"] + 10**6, "time": given["time"] + 10**6}
+    with kn.Writer(path, mode="a", native=True, **({"cell": options["cell"]} if fixed else {})) as out:
+        out.write(later.pop("positions"), **later)
+        out.flush()
+    with h5py.File(path) as h5:
+        np.testing.assert_array_equal(h5["particles/trajectory/force/value"][7:], given["forces"])
+        np.testing.assert_array_equal(h5["particles/trajectory/force/time"][7:], later["time"])
+    # in Kinema's own units they are what they would be without
+    np.testing.assert_allclose(kn.open(path, stored=False).read()[:7], 10 * given["positions"], rtol=1e-6)
+
+
+def test_provenance_is_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "out.h5md", frames(), provenance='{"made": "of é"}')
+    check_conforms(path)
+    with h5py.File(path) as h5:
+        assert h5["parameters/kinema/provenance"][()].decode() == '{"made": "of é"}'
+    with h5py.File(write(tmp_path / "other.h5md", frames())) as h5:
+        assert "parameters" not in h5
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_check_before_the_file_has_its_name(tmp_path: Path, keep: bool) -> None:
+    path, seen = tmp_path / "out.h5md", []
+
+    def check(temporary: str) -> None:
+        seen.append((path.exists(), kn.open(temporary, stored=False).n_frames))
+
+    with kn.Writer(path, 5, keep_partial=keep) as out:
+        out.write(random_walk(3, 5))
+        out.close(check=check)
+    assert seen == [(False, 3)]
+    assert [one.name for one in tmp_path.iterdir()] == ["out.h5md"]
+
+    def refuse(temporary: str) -> None:
+        raise kn.CorruptFileError("not as it should be")
+
+    out = kn.Writer(path, 5, keep_partial=keep, overwrite=True)
+    out.write(random_walk(4, 5))
+    with pytest.raises(kn.CorruptFileError, match="not as it should be"):
+        out.close(check=refuse)
+    assert kn.open(path, stored=False).n_frames == 3
+    # whole, and under a temporary name, where it is to be kept
+    assert len(list(tmp_path.glob("out.part-*"))) == keep

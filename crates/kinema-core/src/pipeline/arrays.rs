@@ -19,8 +19,8 @@ pub struct ArrayRequest {
     pub frames: FrameSelection,
     /// Atoms, one a column in the requested order.
     pub atoms: AtomSelection,
-    /// The file's own units instead of angstrom and ps.
-    pub native: bool,
+    /// Units of the arrays.
+    pub units: Units,
     /// Threads.
     pub workers: usize,
     /// Working memory besides the arrays in bytes; 0 means [`DEFAULT_MEMORY`].
@@ -131,8 +131,8 @@ impl Call<'_> {
     fn work(&self) -> Result<WorkerTiming> {
         let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
         let mut timing = WorkerTiming::default();
-        let units = if self.request.native { Units::Native } else { Units::Public };
-        let mut reader = Reader::new(self.trajectory, self.fields, self.request.atoms.clone(), units)?;
+        let atoms = self.request.atoms.clone();
+        let mut reader = Reader::new(self.trajectory, self.fields, atoms, self.request.units)?;
         let mut frames = Vec::new();
         let mut room = (Vec::new(), Vec::new());
         while let Some(Task { frames: wanted, mut rows }) = self.pool.next()? {

@@ -1,14 +1,98 @@
 """`kinema convert`: frames of any trajectory as a file of another format. The work is `kinema.convert`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from kinema.cli import numbers, options
+from kinema.cli import numbers, options, storage_options
 from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, takes_groups
 from kinema.cli.command_line import Command
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """Options of formats; `convert` refuses those that a format does not have."""
+
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            "--precision",
+            **numbers.decimal(1, 1e9),
+            help="XTC: numbers to a nm; as the input has, or 1000.",
+            show_default=False,
+        ),
+    ] = None
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--layout",
+            parser=storage_options.layout,
+            metavar="TEXT",
+            help="H5MD: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous, or a "
+            "chunk shape: 16x1000x3; frames by default.",
+            show_default=False,
+        ),
+    ] = None
+    compress: Annotated[
+        str | None,
+        typer.Option(
+            "--compress",
+            help=f"H5MD: {', '.join(storage_options.COMPRESSIONS)}; none by default.",
+            show_default=False,
+        ),
+    ] = None
+    max_error: storage_options.MaxError = None
+    unit: storage_options.Unit = None
+    length_unit: Annotated[
+        str | None,
+        typer.Option(
+            "--length-unit", help="H5MD: angstrom, nm or pm; by default that of the input.", show_default=False
+        ),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those that were given, as arguments of `kinema.convert`."""
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "compress"}
+        if self.compress is not None:
+            name, level = storage_options.compression(self.compress)
+            given |= {"compression": name, **({} if level is None else {"level": level})}
+        return given
+
+
+@dataclass(frozen=True)
+class Several:
+    """What is written besides, or instead of, one file."""
+
+    split: Annotated[
+        int | None,
+        typer.Option(
+            "--split",
+            **numbers.COUNT,
+            help="Files of so many frames: out0.xtc, out1.xtc, ...",
+            show_default=False,
+        ),
+    ] = None
+    sep: Annotated[bool, typer.Option("--sep", help="Each frame as a file: --split 1.")] = False
+    topology_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--topology-out",
+            help="The atoms that are written, with positions of the first frame, as .pdb or .gro.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As arguments of `kinema.convert`."""
+        from kinema.errors import ArgumentError
+
+        if self.sep and self.split is not None:
+            raise ArgumentError("--sep is --split 1, and both are given; use one")
+        return {"split": 1 if self.sep else self.split, "topology_out": self.topology_out}
 
 
 @takes_groups
@@ -20,24 +104,30 @@ def convert(
     ],
     opened: Opening,
     window: FrameOptions,
+    stored: FormatOptions,
+    several: Several,
+    dump: Annotated[
+        float | None,
+        typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps.", show_default=False),
+    ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
             "--fields",
-            help="What to write of the atoms: positions or velocities; positions by default.",
+            help="What to write of the atoms: positions,velocities,forces; by default what the format holds.",
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[
-        float | None,
+    verify: Annotated[
+        str | None,
         typer.Option(
-            "--precision",
-            **numbers.decimal(1, 1e9),
-            help="XTC: numbers to a nm; as the input has, or 1000.",
+            "--verify",
+            **options.one_of(("some", "all")),
+            help="Frames that are read back and compared: some by default.",
             show_default=False,
         ),
     ] = None,
-    verify: options.Verify = True,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Compare none.")] = False,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
@@ -48,12 +138,15 @@ def convert(
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
     from kinema.cli.analysis_options import checkpoint_of
-    from kinema.cli.analysis_run import chosen_frames
+    from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
-    check_output(output, overwrite=force, checkpoint=saved)
+    if no_verify and verify is not None:
+        raise ArgumentError(f"--verify {verify} and --no-verify are both given; use one")
+    made = several.arguments
+    check_output(output, overwrite=force or made["split"] is not None, checkpoint=saved)
     progress = False if command.quiet else None
     trajectory = kn.open(
         [str(path) for path in inputs.paths],
@@ -64,19 +157,33 @@ def convert(
     done = kn.convert(
         trajectory,
         output,
-        **chosen_frames(trajectory, window),
+        **_frames(trajectory, window, dump),
+        **made,
+        **stored.arguments,
         select=inputs.select,
         index_file=inputs.index_file,
         group=inputs.group,
         fields=None if fields is None else [name.strip() for name in fields.split(",")],
-        precision=precision,
         runner="threads" if runner is None else runner.value,
         workers=workers,
         memory=memory,
         overwrite=force,
-        verify=verify,
+        verify=False if no_verify else "all" if verify == "all" else True,
         checkpoint=saved,
         skip_damaged=opened.skip_damaged,
         progress=progress,
     )
-    command.print_result(lambda: asdict(done), lambda: done)
+    command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
+
+
+def _frames(trajectory: Any, window: FrameOptions, dump: float | None) -> dict[str, Any]:
+    """The arguments that choose frames."""
+    from kinema.cli.analysis_run import chosen_frames
+    from kinema.errors import ArgumentError
+
+    if dump is None:
+        return chosen_frames(trajectory, window)
+    given = [name for name, value in vars(window).items() if value is not None]
+    if given:
+        raise ArgumentError(f"--dump is one frame, and --{given[0]} chooses others; use one")
+    return {"dump": dump}

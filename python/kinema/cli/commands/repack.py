@@ -6,21 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers, options
+from kinema.cli import numbers, options, storage_options
 from kinema.cli.analysis_options import Stated, takes_groups
 from kinema.cli.command_line import Command
-from kinema.formats.hdf5.filters import COMPRESSIONS
-
-# with their levels: gzip[:1-9]
-_COMPRESSIONS = [name if highest is None else f"{name}[:1-{highest}]" for name, (_, highest) in COMPRESSIONS.items()]
-
-
-def _layout(text: str) -> str | tuple[int, ...]:
-    """A name, or the numbers of "16x1000x3"."""
-    words = text.lower().split("x")
-    if len(words) > 1 and all(word.isdecimal() for word in words):
-        return tuple(numbers.whole_number(word, 1, numbers.LARGEST) for word in words)
-    return text
 
 
 @takes_groups
@@ -33,7 +21,7 @@ def repack(
         str,
         typer.Option(
             "--layout",
-            parser=_layout,
+            parser=storage_options.layout,
             metavar="TEXT",
             help="frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous, keep, or a "
             "chunk shape: 16x1000x3.",
@@ -41,23 +29,10 @@ def repack(
     ] = "frames",
     compress: Annotated[
         str,
-        typer.Option("--compress", help=f"{', '.join(['keep', 'none', *_COMPRESSIONS])}."),
+        typer.Option("--compress", help=f"{', '.join(['keep', *storage_options.COMPRESSIONS])}."),
     ] = "keep",
-    max_error: Annotated[
-        float | None,
-        typer.Option(
-            "--max-error",
-            **numbers.decimal(0, 1e18),
-            help="Round positions, none by more than this.",
-            show_default=False,
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit", help="Unit of --max-error: angstrom, nm or pm; angstrom by default.", show_default=False
-        ),
-    ] = None,
+    max_error: storage_options.MaxError = None,
+    unit: storage_options.Unit = None,
     topology: options.Topology = None,
     select: options.Select = None,
     align: Annotated[
@@ -78,7 +53,7 @@ def repack(
     import kinema as kn
 
     command: Command = context.obj
-    compression, level = _compression(compress)
+    compression, level = storage_options.compression(compress)
     done = kn.repack(
         source,
         target,
@@ -98,13 +73,3 @@ def repack(
         progress=False if command.quiet else None,
     )
     command.print_result(lambda: asdict(done), lambda: done)
-
-
-def _compression(text: str) -> tuple[str | None, int | None]:
-    """Name and level of "gzip:6"; "none" is None."""
-    from kinema.errors import ArgumentError
-
-    name, colon, level = text.partition(":")
-    if colon and not level.isdecimal():
-        raise ArgumentError(f"--compress is a name and perhaps a level, as in zstd:3, found {text!r}")
-    return None if name == "none" else name, int(level) if colon else None

@@ -23,6 +23,7 @@ __all__ = [
     "PARTICLES",
     "PER_PARTICLE",
     "PLURALS",
+    "PROVENANCE",
     "ROUNDING",
     "SYMBOLS",
     "TABLE",
@@ -67,6 +68,9 @@ TABLE = "_table"
 
 NUMBERS = {"resids": "residue_id", "resindices": "residue_index", "molnums": "molecule_index"}
 """Columns that are whole numbers. `residue_index` is there where neighbouring residues agree in all else."""
+
+PROVENANCE = "parameters/kinema/provenance"
+"""What made a file of Kinema's, as JSON in UTF-8: a scalar. The group `parameters` is for data of applications."""
 
 GUESSED = "kinema_guessed"
 """Attribute of data sets of particles that nobody has stated: the program that has guessed the values."""

@@ -5,6 +5,7 @@ Numbers and client values of the named compressions are declared in Rust (`creat
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,17 @@ from typing import Any
 from kinema import _core
 from kinema.errors import ArgumentError
 
-__all__ = ["COMPRESSIONS", "GZIP", "Compression", "Filters", "encodable", "filters_of", "set_filters", "without_plugin"]
+__all__ = [
+    "COMPRESSIONS",
+    "GZIP",
+    "Compression",
+    "Filters",
+    "encodable",
+    "filters_of",
+    "missing_filters",
+    "set_filters",
+    "without_plugin",
+]
 
 Filters = tuple[tuple[int, tuple[int, ...]], ...]
 """(Number, client values) of each filter, in the order of writing."""
@@ -83,6 +94,18 @@ def encodable(filters: Filters) -> Filters | None:
 def without_plugin(filters: Filters) -> Filters | None:
     """The same where libhdf5 itself decodes all filters; None where one of them needs a plugin."""
     return _given(filters) if all(number in _WITHOUT_PLUGIN for number, _ in filters) else None
+
+
+def missing_filters(dataset: Any) -> list[int]:
+    """Numbers of the filters of a data set that HDF5 lacks, also when those of hdf5plugin, if that is installed, are
+    registered."""
+    import h5py
+
+    wanted = [number for number, _ in filters_of(dataset)]
+    if not all(h5py.h5z.filter_avail(number) for number in wanted):
+        with contextlib.suppress(ImportError):
+            import hdf5plugin  # noqa: F401, which registers its filters
+    return [number for number in wanted if not h5py.h5z.filter_avail(number)]
 
 
 def set_filters(plist: Any, filters: Filters) -> None:

@@ -79,12 +79,16 @@ class NewFile:
         self.h5.flush()
         self._output.protect()
 
-    def keep(self) -> str:
-        """Closes the file, which stays whatever happens until `publish` or `discard`: under the name returned."""
+    def keep(self, *, protect: bool = True) -> str:
+        """Closes the file, which stays whatever happens until `publish` or `discard`: under the name returned.
+
+        Without `protect` a later run removes it where this process is killed.
+        """
         with hdf5_errors(self.path):
             self.h5.close()
         self._discard.detach()
-        self._output.protect()
+        if protect:
+            self._output.protect()
         self._output.keep()
         return self.temporary
 

@@ -5,7 +5,6 @@ The order of collective reads is decided in `collective`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
@@ -19,7 +18,7 @@ from kinema.files import check_regular
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.hdf5.file import reading
-from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.filters import filters_of, missing_filters
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
 __all__ = ["MpioFiles", "MpioRows", "MpioSet", "RowRange", "bound", "evenly_spaced", "sets_of", "through_mpio"]
@@ -235,12 +234,9 @@ class MpioFiles:
                 f"{source.name} is a virtual data set; take access='direct' (KinemaReader: no driver=)"
             )
             return
-        numbers = [number for number, _ in filters_of(dataset)]
-        if not all(h5py.h5z.filter_avail(number) for number in numbers):
-            with contextlib.suppress(ImportError):
-                import hdf5plugin  # noqa: F401, which registers its filters
+        missing_filters(dataset)  # registers those that can be had
         if self._collective:
-            flaw = _flaw_of_unlisted(dataset, len(numbers)) if source.flaw is None else source.flaw
+            flaw = _flaw_of_unlisted(dataset, len(filters_of(dataset))) if source.flaw is None else source.flaw
             if flaw:
                 self._refused[source] = f"{source.name} {flaw}; take access='hdf5-mpio-independent'"
 

@@ -17,6 +17,7 @@ from kinema import _core
 from kinema.formats import h5md
 from kinema.formats.hdf5.chunks import numeric_type
 from kinema.formats.hdf5.file import reading
+from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.storage import is_external
 from kinema.selection.frames import FrameSelection
 
@@ -74,6 +75,7 @@ class Values:
 
     def _through_library(self, start: int, stop: int, columns: NDArray[np.int64] | None) -> NDArray[Any]:
         with reading(self._path):
+            missing_filters(self.dataset)  # registers those that can be had
             values: NDArray[Any] = self.dataset[start:stop]
         return values if columns is None else np.ascontiguousarray(values[:, columns])
 

@@ -5,11 +5,9 @@ Its bytes are read by Rust, or its rows by a reader through h5py where Rust cann
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +20,7 @@ from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
 from kinema.formats.hdf5.file import check_claim
-from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.virtual import Pieces, check_sources, pieces_of
 
 __all__ = [
@@ -86,12 +84,7 @@ def _check_filters(opened: H5mdFile, element: Element) -> None:
     """Raises UnsupportedFormatError where not even h5py can decode the values."""
     if element.value.is_virtual:
         return
-    wanted = [number for number, _ in filters_of(element.value)]
-    if all(h5py.h5z.filter_avail(number) for number in wanted):
-        return
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401, which registers its filters
-    missing = [number for number in wanted if not h5py.h5z.filter_avail(number)]
+    missing = missing_filters(element.value)
     if missing:
         names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
         raise UnsupportedFormatError(

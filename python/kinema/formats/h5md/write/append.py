@@ -7,6 +7,7 @@ reason: data sets without chunks, fields with steps of their own, identifiers th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -39,8 +40,9 @@ class ExistingFile:
     bound : Bound or None
     """
 
-    def __init__(self, h5: h5py.File, path: str, group: str | None) -> None:
-        """Raises UnsupportedFormatError for what cannot be continued, ArgumentError for an unknown `group`."""
+    def __init__(self, h5: h5py.File, path: str, group: str | None, *, native: bool = False) -> None:
+        """`native`: as in `FileUnits`. Raises UnsupportedFormatError for what cannot be continued, ArgumentError for an
+        unknown `group`."""
         self._h5, self.path = h5, path
         self.group = self._choose(group)
         self._group = h5[f"{PARTICLES}/{self.group}"]
@@ -54,7 +56,7 @@ class ExistingFile:
         self._first = first
         self.n_atoms = int(first["value"].shape[1])
         self.dtype: np.dtype[Any] = first["value"].dtype
-        self.units = self._units()
+        self.units = replace(self._units(), native=native)
         unit = next(iter(self._elements.values()))["value"].attrs.get_id("unit")
         self.dialect = Dialect("mdanalysis" if unit.get_type().is_variable_str() else "h5md")
         self.bound = self._bound()
@@ -90,20 +92,20 @@ class ExistingFile:
         fields = {}
         for name, dataset in values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
-            preparation = Preparation(dataset.dtype, self.units.size(name), rounding)
+            preparation = Preparation(dataset.dtype, self.units.divisor(name), rounding)
             fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers)
         edges, fixed = None, None
         if isinstance(self._edges, h5py.Group):
-            preparation = Preparation(self._edges["value"].dtype, self.units.size("positions"))
+            preparation = Preparation(self._edges["value"].dtype, self.units.divisor("positions"))
             edges = Series(self._edges["value"], rows=rows, preparation=preparation)
         elif self._edges is not None:
-            fixed = self._edges[...] * self.units.size("positions")
+            fixed = self._edges[...] * self.units.divisor("positions")
             fixed = np.diag(fixed) if fixed.ndim == 1 else fixed
         steps = Series(step, rows=rows)
         times = None if time is None else Series(time, rows=rows)
-        axis = StepAxis.existing(steps, times, self.units.size("times"))
+        axis = StepAxis.existing(steps, times, self.units.divisor("times"))
         last_step = int(step[rows - 1]) if rows else None
-        last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.size("times")
+        last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.divisor("times")
         return TrajectoryGroup(fields, edges, fixed, axis, rows, last_step, last_time)
 
     # how

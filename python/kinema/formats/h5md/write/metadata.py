@@ -14,7 +14,8 @@ import h5py
 import numpy as np
 
 from kinema.errors import ArgumentError
-from kinema.formats.h5md.schema import METADATA, MODULES, UNITS_VERSION, VERSION
+from kinema.formats.h5md.schema import METADATA, MODULES, PROVENANCE, UNITS_VERSION, VERSION
+from kinema.formats.hdf5.storage import write_dataset
 
 __all__ = ["DIALECTS", "Dialect", "Origin", "text_of", "write_head"]
 
@@ -68,16 +69,17 @@ def text_of(value: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Who made a file, and with which program."""
+    """Who made a file, and with which program; `provenance`: of what, as text."""
 
     author: str
     author_email: str | None
     creator: str
     creator_version: str
+    provenance: str | None = None
 
 
 def write_head(root: h5py.Group, origin: Origin, dialect: Dialect) -> None:
-    """Makes `h5md` with version, author, creator and the units module."""
+    """Makes `h5md` with version, author, creator and the units module; and the provenance, where it is known."""
     h5md = root.create_group(METADATA)
     h5md.attrs.create("version", np.array(VERSION, np.int32))
     author = h5md.create_group("author")
@@ -90,3 +92,7 @@ def write_head(root: h5py.Group, origin: Origin, dialect: Dialect) -> None:
     units = root.create_group(f"{MODULES}/units")
     units.attrs.create("version", np.array(UNITS_VERSION, np.int32))
     dialect.write(units, "system", "SI")
+    if origin.provenance is not None:
+        kind = h5py.string_dtype("utf-8", max(1, len(origin.provenance.encode())))
+        folder, _, name = PROVENANCE.rpartition("/")
+        write_dataset(root.require_group(folder), name, np.array(origin.provenance.encode(), kind), dtype=kind)

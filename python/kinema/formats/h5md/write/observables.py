@@ -117,7 +117,7 @@ def open_observable(
             [element],
             explicit=explicit or dialect.always_explicit,
             with_times=with_times,
-            time_size=units.size("times"),
+            time_size=units.divisor("times"),
             mark_time=mark_time,
         )
 
@@ -132,7 +132,7 @@ def open_observable(
             steps, times = Series(element["step"], rows=rows), None
             if "time" in element:
                 times = Series(element["time"], rows=rows)
-            axis = StepAxis.existing(steps, times, units.size("times"))
+            axis = StepAxis.existing(steps, times, units.divisor("times"))
         series = Series(element["value"], rows=rows)
     else:
         kind = np.dtype(np.float64 if dtype is None else dtype)

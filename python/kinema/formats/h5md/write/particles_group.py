@@ -83,14 +83,14 @@ class TrajectoryGroup:
             kind = np.dtype("<f4" if narrow else "<f8")
             make_edges = partial(_make_edges, elements[-1], kind, options)
             edges = Series(
-                make_edges(), preparation=Preparation(kind, options.units.size("positions")), make=make_edges
+                make_edges(), preparation=Preparation(kind, options.units.divisor("positions")), make=make_edges
             )
         dialect, units = options.dialect, options.units
         axis = StepAxis(
             elements,
             explicit=explicit or dialect.always_explicit,
             with_times=first is not None and first.times is not None,
-            time_size=units.size("times"),
+            time_size=units.divisor("times"),
             mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
         )
         options.atoms.write(root, group, dialect)
@@ -177,7 +177,7 @@ def _names(options: FileOptions, first: FrameArrays | None) -> tuple[str, ...]:
 
 def _preparation(name: str, options: FileOptions) -> Preparation:
     bound = options.bound if name == "positions" else None
-    return Preparation(options.dtype, options.units.size(name), None if bound is None else bound.rounding)
+    return Preparation(options.dtype, options.units.divisor(name), None if bound is None else bound.rounding)
 
 
 def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h5py.Group:
@@ -186,7 +186,7 @@ def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h
     box.attrs.create("dimension", np.int32(DIMENSION))
     options.dialect.write_list(box, "boundary", boundary)
     if options.cell is not None and not options.dialect.always_explicit:
-        edges = write_dataset(box, "edges", options.cell / options.units.size("positions"), compact=True)
+        edges = write_dataset(box, "edges", options.cell / options.units.divisor("positions"), compact=True)
         options.dialect.write(edges, "unit", options.units.text("positions"))
     return box
 

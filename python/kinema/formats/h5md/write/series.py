@@ -20,12 +20,25 @@ from kinema.errors import ArgumentError
 from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.rounding import Rounding
 
-__all__ = ["Preparation", "Series"]
+__all__ = ["Preparation", "Series", "buffered_rows"]
 
 # frames of a data set without chunks are gathered up to this many bytes
 _RUN_BYTES = 1 << 20
-# chunks that wait to be encoded as one batch
-_WAITING_BYTES = 64 << 20
+# Chunks that wait to be encoded as one batch, and their bytes: whatever the number of workers is. Batches of several
+# data sets lie in a file in the order in which they are full, and a file shall not depend on it.
+_WAITING_CHUNKS, _WAITING_BYTES = 16, 64 << 20
+
+
+def buffered_rows(chunks: tuple[int, ...] | None, item: tuple[int, ...], itemsize: int, *, filtered: bool) -> int:
+    """Rows (of shape `item`) that a series with these chunks holds in memory before they are written."""
+    item_bytes = max(1, math.prod(item) * itemsize)
+    if chunks is None:
+        return max(1, _RUN_BYTES // item_bytes)
+    if not filtered:
+        return chunks[0]
+    in_a_row = math.prod(-(-n // c) for n, c in zip(item, chunks[1:], strict=True))
+    wanted = -(-_WAITING_CHUNKS // max(1, in_a_row))
+    return chunks[0] * max(1, min(wanted, _WAITING_BYTES // (chunks[0] * item_bytes)))
 
 
 @dataclass(frozen=True)
@@ -96,12 +109,8 @@ class Series:
         self._filters = filters_of(dataset)
         self._workers, self._make = workers, make
         self._extent: int = dataset.shape[0]
-        item_bytes = max(1, math.prod(self._item) * dataset.dtype.itemsize)
-        if self._chunk is None:
-            self._chunk_rows, batch = 1, max(1, _RUN_BYTES // item_bytes)
-        else:
-            self._chunk_rows = self._chunk[0]
-            batch = self._chunk_rows * self._chunk_rows_at_once(item_bytes)
+        self._chunk_rows = 1 if self._chunk is None else self._chunk[0]
+        batch = buffered_rows(self._chunk, self._item, dataset.dtype.itemsize, filtered=bool(self._filters))
         # fewer rows are gathered first
         self._least = batch if self._chunk is None else self._chunk_rows
         self._buffer = np.zeros((batch, *self._item), dataset.dtype)
@@ -157,14 +166,6 @@ class Series:
             self._stored = self._filled
 
     # how
-
-    def _chunk_rows_at_once(self, item_bytes: int) -> int:
-        """Rows of chunks that are encoded as one batch, so that each worker has some."""
-        if not self._filters or self._chunk is None or self._workers == 1:
-            return 1
-        in_a_row = math.prod(-(-n // c) for n, c in zip(self._item, self._chunk[1:], strict=True))
-        wanted = -(-4 * self._workers // in_a_row)
-        return max(1, min(wanted, _WAITING_BYTES // (self._chunk_rows * item_bytes)))
 
     def _store_whole_chunks(self) -> None:
         whole = self._filled - self._filled % self._chunk_rows

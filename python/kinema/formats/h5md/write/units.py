@@ -17,10 +17,14 @@ TIMES = {"ps": 1.0, "fs": 1e-3, "ns": 1e3}
 
 @dataclass(frozen=True)
 class FileUnits:
-    """Unit of length ("angstrom", "nm", "pm") and of time ("ps", "fs", "ns") of a file; energies are in kJ/mol."""
+    """Unit of length ("angstrom", "nm", "pm") and of time ("ps", "fs", "ns") of a file; energies are in kJ/mol.
+
+    native: whether values are given in these units, or in Kinema's own.
+    """
 
     length: str = "angstrom"
     time: str = "ps"
+    native: bool = False
 
     def __post_init__(self) -> None:
         for kind, value, known in (("length_unit", self.length, LENGTHS), ("time_unit", self.time, TIMES)):
@@ -41,6 +45,10 @@ class FileUnits:
         """One such unit in angstrom, angstrom/ps, kJ/(mol angstrom) or ps: values are divided by it."""
         length, time = LENGTHS[self.length][1], TIMES[self.time]
         return {"positions": length, "velocities": length / time, "forces": 1.0 / length, "times": time}[field]
+
+    def divisor(self, field: str) -> float:
+        """What values are divided by as they are written: `size`, or 1 for those that are in the file's units."""
+        return 1.0 if self.native else self.size(field)
 
     @classmethod
     def of_texts(cls, length: str, time: str, path: str) -> FileUnits:

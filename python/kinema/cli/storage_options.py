@@ -1,0 +1,48 @@
+"""Options of commands that write H5MD files: how values are stored."""
+
+from typing import Annotated
+
+import typer
+
+from kinema.cli import numbers
+from kinema.formats.hdf5.filters import COMPRESSIONS as _LEVELS
+
+__all__ = ["COMPRESSIONS", "MaxError", "Unit", "compression", "layout"]
+
+# with their levels: gzip[:1-9]
+COMPRESSIONS = [
+    "none",
+    *(name if highest is None else f"{name}[:1-{highest}]" for name, (_, highest) in _LEVELS.items()),
+]
+
+MaxError = Annotated[
+    float | None,
+    typer.Option(
+        "--max-error",
+        **numbers.decimal(0, 1e18),
+        help="Round positions, none by more than this.",
+        show_default=False,
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option("--unit", help="Unit of --max-error: angstrom, nm or pm; angstrom by default.", show_default=False),
+]
+
+
+def layout(text: str) -> str | tuple[int, ...]:
+    """A name, or the numbers of "16x1000x3"."""
+    words = text.lower().split("x")
+    if len(words) > 1 and all(word.isdecimal() for word in words):
+        return tuple(numbers.whole_number(word, 1, numbers.LARGEST) for word in words)
+    return text
+
+
+def compression(text: str) -> tuple[str | None, int | None]:
+    """Name and level of "gzip:6"; "none" is None."""
+    from kinema.errors import ArgumentError
+
+    name, colon, level = text.partition(":")
+    if colon and not level.isdecimal():
+        raise ArgumentError(f"--compress is a name and perhaps a level, as in zstd:3, found {text!r}")
+    return None if name == "none" else name, int(level) if colon else None

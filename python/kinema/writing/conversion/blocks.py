@@ -1,0 +1,340 @@
+"""Files that `kn.Writer` writes (H5MD): the trajectory is read in blocks on threads, ahead of the writer."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import UnsupportedFormatError
+from kinema.formats.h5md.write.options import bound_of
+from kinema.formats.h5md.write.series import buffered_rows
+from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
+from kinema.formats.hdf5.filters import Compression
+from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, block_length, float_name, frame_bytes
+from kinema.notes import emit
+from kinema.prefetch import prefetched
+from kinema.progress import ProgressChoice, reporting
+from kinema.resources import default_memory
+from kinema.selection.atom_table import Atoms
+from kinema.selection.frames import FrameSelection
+from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, check_memory, compare
+from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.conversion.outputs import WRITERS, WrittenFile
+from kinema.writing.provenance import Provenance
+
+__all__ = ["write_blocks"]
+
+# of blocks, where that is enough: larger ones are read more slowly
+_BLOCKS = 64 << 20
+# A writer is given the same runs of frames whatever the blocks are that memory allows: chunks of several data sets
+# lie in a file in the order in which they are full.
+_RUN_BYTES = 1 << 20
+# of what is stated of a trajectory, what changes its times
+_STATED_TIMES = frozenset({"dt", "t0", "time_offset"})
+
+
+@dataclass(frozen=True)
+class _FileContent:
+    """What a file will hold of its source.
+
+    Attributes
+    ----------
+    fields : tuple of str
+    dtype : {"float32", "float64"}
+    units : FileUnits
+    scales : tuple
+        Of the blocks: the units of the file, but for times that were stated, which are in ps.
+    steps, times : whether the source's are kept
+    has_cells : bool
+    losses : tuple of str
+    """
+
+    fields: tuple[str, ...]
+    dtype: str
+    units: FileUnits
+    scales: Scales
+    steps: bool
+    times: bool
+    has_cells: bool
+    losses: tuple[str, ...]
+
+    @property
+    def time_size(self) -> float:
+        """What times of a block are divided by."""
+        return self.units.size("times") / self.scales[3]
+
+
+def write_blocks(
+    source: SourceFrames,
+    name: str,
+    format: str,
+    options: Mapping[str, Any],
+    provenance: Provenance,
+    *,
+    verify: Verification,
+    workers: int,
+    memory: int,
+    progress: ProgressChoice,
+) -> WrittenFile:
+    """Writes the frames as the file `name`, which appears when it is whole and, unless `verify` is False, compared.
+
+    `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
+    """
+    stored = _stored(source, name, options)
+    copy = _copy(source, name, format, stored, options)
+    check_memory(copy, verify, memory)
+    losses = tuple(f"{name}: {loss}" for loss in stored.losses)
+    emit(losses)
+    atoms = _atoms(source)
+    began, comparing = time.perf_counter(), 0.0
+    compared: list[int] = []
+    reads: list[_core.RunTimings] = []
+
+    def check(path: str) -> None:
+        nonlocal comparing
+        begun = time.perf_counter()
+        compared.append(compare(copy, path, verify, workers=workers, memory=memory, progress=progress))
+        comparing = time.perf_counter() - begun
+
+    given = {
+        **options,
+        "fields": stored.fields,
+        "dtype": stored.dtype,
+        "length_unit": stored.units.length,
+        "time_unit": stored.units.time,
+        "n_frames": len(source),
+        "atoms": atoms,
+        "provenance": provenance.with_notes(losses).json(),
+    }
+    with (
+        WRITERS[format](
+            name, source.n_atoms, overwrite=True, keep_partial=False, native=True, workers=workers, **given
+        ) as writer,
+        reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report,
+    ):
+        written = 0.0
+        done = 0
+        for frames in _runs(source, stored, name, options, workers, memory, reads):
+            before = time.perf_counter()
+            writer.write(**frames)
+            written += time.perf_counter() - before
+            done += len(frames[stored.fields[0]])
+            if report is not None:
+                report(done, len(source))
+        before = time.perf_counter()
+        writer.close(check=check)
+        written += time.perf_counter() - before - comparing
+    return WrittenFile(
+        path=name,
+        fields=stored.fields,
+        size=os.path.getsize(name),
+        seconds=time.perf_counter() - began - comparing,
+        workers=workers,
+        timings=_timings(reads, written),
+        compared=sum(compared),
+        losses=losses,
+    )
+
+
+def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _FileContent:
+    """What of the source the file holds; UnsupportedFormatError where a frame lacks something that others have."""
+    trajectory = source.trajectory
+    fields = source.fields
+    if fields is None:
+        fields = tuple(field for field in VECTOR_FIELDS if field in trajectory.fields)
+    trajectory.check_fields(fields)
+    fields = tuple(field for field in VECTOR_FIELDS if field in fields)
+    parts = trajectory.core.parts()
+    wide = {field for part in parts for field in part["wide_fields"]} & set(fields)
+    dtype = float_name(options["dtype"] if options.get("dtype") is not None else "float64" if wide else "float32")
+    units = _units(parts[0], options)
+    stated = bool(_STATED_TIMES & trajectory.stated.keys())
+    positions, velocities, forces = (units.size(field) for field in VECTOR_FIELDS)
+    scales = (positions, velocities, forces, 1.0 if stated else units.size("times"))
+    losses = []
+    if wide and dtype == "float32":
+        losses += [f"{field} are rounded from float64 to float32" for field in fields if field in wide]
+    for field, number in zip(VECTOR_FIELDS, range(3), strict=True):
+        if field in fields and any(part["scales"][number] != scales[number] for part in parts):
+            losses.append(f"{field} are converted to {units.text(field)}, and rounded once")
+    if options.get("max_error") is not None:
+        losses.append(
+            f"positions are rounded, none by more than {options['max_error']:g} {options.get('unit', 'angstrom')}"
+        )
+    steps = bool((source.steps[1:] > source.steps[:-1]).all())
+    if not steps:
+        losses.append("steps are not kept, as they do not rise: frames are counted from 0")
+    known = ~np.isnan(source.times)
+    times = bool(known.all() and (source.times[1:] >= source.times[:-1]).all())
+    if not times and known.any():
+        losses.append(f"times are not kept, as {'they fall' if known.all() else 'some frames have none'}")
+    losses += _observables_lost(source)
+    has_cells = _check_present(source, fields, name)
+    return _FileContent(fields, dtype, units, scales, steps, times, has_cells, tuple(losses))
+
+
+def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
+    """Those that are asked for, or those of the source where a file can have them, or angstrom and ps."""
+    length, _, _, time = part["scales"]
+    lengths = {size: known for known, (_, size) in LENGTHS.items()}
+    times = {size: known for known, size in TIMES.items()}
+    return FileUnits(
+        options.get("length_unit") or lengths.get(length, "angstrom"), options.get("time_unit") or times.get(time, "ps")
+    )
+
+
+def _observables_lost(source: SourceFrames) -> Iterator[str]:
+    trajectory = source.trajectory
+    if trajectory.format == "H5MD" and len(trajectory.paths) == 1 and (names := list(trajectory.observables)):
+        yield f"observables are not written: {', '.join(names)}"
+
+
+def _check_present(source: SourceFrames, fields: tuple[str, ...], name: str) -> bool:
+    """Whether frames have cells. UnsupportedFormatError where a frame lacks what the file shall have of all."""
+    core = source.trajectory.core
+    no_atoms = np.zeros(0, np.uint32)
+    if not source.may_lack_fields:
+        first = core.read(source.frames[:1], atoms=no_atoms, fields=fields, workers=1)
+        return bool(first["present"]["cells"][0])
+    present = core.read(source.frames, atoms=no_atoms, fields=fields)["present"]
+    for field in fields:
+        _refuse_absent(source, present[field], 0, field, name)
+    cells = present["cells"]
+    if cells.any():
+        _refuse_absent(source, cells, 0, "cell", name)
+    return bool(cells.any())
+
+
+def _refuse_absent(source: SourceFrames, there: NDArray[np.bool_], first: int, what: str, name: str) -> None:
+    if not there.all():
+        row = first + int(np.argmin(there))
+        hint = "" if what == "cell" else "; choose other frames, or with fields= what all of them have"
+        raise UnsupportedFormatError(
+            f"{name}: H5MD frame {row}: the source has no {what} in its frame {source.frames[row]}, and a file has one "
+            f"for each frame{hint}",
+            path=name,
+            format="H5MD",
+            frame=row,
+        )
+
+
+def _atoms(source: SourceFrames) -> Atoms | None:
+    """What is known of the atoms that are written, in their order."""
+    if source.trajectory.topology is None:
+        return None
+    atoms = source.trajectory.atoms
+    return atoms if source.atoms is None else atoms[source.atoms.astype(np.int64)]
+
+
+def _runs(
+    source: SourceFrames,
+    stored: _FileContent,
+    name: str,
+    options: Mapping[str, Any],
+    workers: int,
+    memory: int,
+    reads: list[_core.RunTimings],
+) -> Iterator[dict[str, Any]]:
+    """Arguments of `Writer.write`, for runs of frames that depend on the size of a frame alone."""
+    item = np.dtype(stored.dtype).itemsize
+    needed = frame_bytes(source.n_atoms, len(stored.fields), item)
+    run = min(max(1, _RUN_BYTES // needed), len(source))
+    # of the writer
+    reserved = _buffer_bytes(source, stored, options)
+    limit = min(memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
+    length, working = block_length(limit, source.n_atoms, len(stored.fields), item, least=run, reserved=reserved)
+    core = source.trajectory.core
+
+    def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:
+        return core.read(
+            frames,
+            atoms=source.atoms,
+            fields=stored.fields,
+            dtype=stored.dtype,
+            scales=stored.scales,
+            workers=workers,
+            memory=working,
+            timings=reads,
+        )
+
+    first = 0
+    for arrays in prefetched(read, source.frames.split(length - length % run)):
+        n_frames = len(arrays["steps"])
+        _check_block(source, stored, arrays["present"], first, name)
+        for at in range(0, n_frames, run):
+            rows = slice(at, at + run)
+            values: dict[str, Any] = {field: arrays[field][rows] for field in stored.fields}
+            values["cell"] = arrays["cells"][rows] if stored.has_cells else None
+            values["step"] = arrays["steps"][rows] if stored.steps else None
+            values["time"] = _times(stored, arrays["times"][rows]) if stored.times else None
+            yield values
+        first += n_frames
+
+
+def _buffer_bytes(source: SourceFrames, stored: _FileContent, options: Mapping[str, Any]) -> int:
+    """What the writer holds of the fields before it is written, and of one of them encoded."""
+    kind = np.dtype(stored.dtype)
+    compression = Compression(options.get("compression"), options.get("level"))
+    layout = Layout(options.get("layout") or "frames", compression, options.get("chunk_bytes") or CHUNK_BYTES)
+    field = layout.new_field(source.n_atoms, kind, len(source))
+    item, filtered = (source.n_atoms, 3), bool(field.filters)
+    rows = buffered_rows(field.chunks, item, kind.itemsize, filtered=filtered)
+    return min(rows, len(source)) * field.row_bytes * (len(stored.fields) + filtered)
+
+
+def _check_block(source: SourceFrames, stored: _FileContent, present: NDArray[np.void], first: int, name: str) -> None:
+    for field in stored.fields:
+        _refuse_absent(source, present[field], first, field, name)
+    if stored.has_cells:
+        _refuse_absent(source, present["cells"], first, "cell", name)
+    elif present["cells"].any():
+        # those of the first frame decide
+        _refuse_absent(source, np.zeros(1, np.bool_), 0, "cell", name)
+
+
+def _times(stored: _FileContent, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    return times if stored.time_size == 1.0 else times / stored.time_size
+
+
+def _copy(
+    source: SourceFrames, name: str, format: str, stored: _FileContent, options: Mapping[str, Any]
+) -> ComparedFile:
+    """What the file must be when it is read back."""
+    rounding = 0.0
+    if options.get("max_error") is not None:
+        bound = bound_of(options["max_error"], options.get("unit", "angstrom"), stored.units)
+        rounding = bound.value * LENGTHS[bound.unit][1] / LENGTHS[stored.units.length][1]
+    return ComparedFile(
+        source,
+        name,
+        format,
+        stored.fields,
+        dtype=stored.dtype,
+        scales=(*stored.scales[:3], stored.units.size("times")),
+        largest_rounding=rounding,
+        same_bits=True,
+        same_cells=True,
+        steps=source.steps if stored.steps else np.arange(len(source), dtype=np.int64),
+        same_times=stored.times,
+        source_scales=stored.scales,
+    )
+
+
+def _timings(reads: list[_core.RunTimings], written: float) -> dict[str, float]:
+    """Seconds of all readers by phase, and of the writer, which encodes as well."""
+    workers = [worker for read in reads for worker in read["workers"]]
+    return {
+        "open": sum(worker["open"] for worker in workers),
+        "io": sum(worker["io"] for worker in workers),
+        "decode": sum(worker["decode"] for worker in workers),
+        "wait": sum(worker["wait"] for worker in workers),
+        "write": written,
+    }

@@ -1,0 +1,76 @@
+"""`SourceFrames`: the frames, atoms and fields of a trajectory that one file is made of, with their steps and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
+
+__all__ = ["SourceFrames"]
+
+# fields that every frame has, and steps and times that the index has, in these formats
+_REGULAR = ("XTC", "DCD")
+
+
+@dataclass(frozen=True)
+class SourceFrames:
+    """What is written of a trajectory, in the order of the file that is made.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    frames : FrameSelection
+        Numbers in the whole trajectory.
+    atoms : (n_atoms,) uint32, or None for all
+    fields : tuple of str, or None
+        As the caller has named them; None: the choice is that of the format.
+    steps : (frames,) int64
+    times : (frames,) float64 in ps; NaN where the source has none
+    """
+
+    trajectory: Trajectory
+    frames: FrameSelection
+    atoms: NDArray[np.uint32] | None
+    fields: tuple[str, ...] | None
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        trajectory: Trajectory,
+        frames: FrameSelection,
+        atoms: NDArray[np.uint32] | None,
+        fields: tuple[str, ...] | None,
+    ) -> SourceFrames:
+        """Takes steps and times from the index, or reads them where it has none."""
+        core = trajectory.core
+        steps, times = core.steps(), core.times()
+        if steps is None or times is None:
+            stamps = core.read(frames, fields=())
+            steps, times = stamps["steps"], stamps["times"]
+        else:
+            numbers = frames.numbers()
+            steps, times = steps[numbers], times[numbers]
+        return cls(trajectory, frames, atoms, fields, steps, times)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, rows: slice) -> SourceFrames:
+        """The same of some of the frames."""
+        return replace(self, frames=self.frames[rows], steps=self.steps[rows], times=self.times[rows])
+
+    @property
+    def n_atoms(self) -> int:
+        """Atoms that are written."""
+        return self.trajectory.n_atoms if self.atoms is None else len(self.atoms)
+
+    @property
+    def may_lack_fields(self) -> bool:
+        """Whether a field that the trajectory has may not be there in every frame."""
+        return any(part.format not in _REGULAR for part in self.trajectory.parts)

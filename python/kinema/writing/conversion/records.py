@@ -1,0 +1,93 @@
+"""Files of records (XTC, DCD): frames are read, encoded and placed by `_core.Encoder`, on threads in Rust."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kinema import _core
+from kinema.errors import CorruptFileError
+from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint.file import IdentityItem
+from kinema.notes import emit
+from kinema.progress import ProgressChoice, reporting
+from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
+from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.resumable import items_of_convert, record_file
+
+__all__ = ["write_records"]
+
+
+def write_records(
+    source: SourceFrames,
+    name: str,
+    format: str,
+    *,
+    precision: float | None,
+    verify: Verification,
+    checkpoint: Checkpoint | None,
+    workers: int,
+    memory: int,
+    progress: ProgressChoice,
+) -> WrittenFile:
+    """Writes the frames as the file `name`, which appears when it is whole and, unless `verify` is False, compared.
+
+    Losses are emitted before the first byte. Raises as `kinema.convert`.
+    """
+
+    def items(checkpoint: Checkpoint) -> list[IdentityItem]:
+        options = {"format": format, "fields": source.fields, "precision": precision}
+        return items_of_convert(name, checkpoint, source.trajectory, source.frames, source.atoms, **options)
+
+    with record_file(name, checkpoint, items) as output:
+        encoder = encoder_of(source, format, precision)
+        copy = ComparedFile(
+            source,
+            name,
+            encoder.format,
+            tuple(encoder.fields),
+            largest_rounding=encoder.largest_rounding,
+            same_bits=encoder.format == "DCD" and encoder.fields == ["positions"],
+        )
+        check_memory(copy, verify, memory)
+        losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
+        emit(losses)
+        began = time.perf_counter()
+        with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
+            written = output.write(encoder, workers=workers, memory=memory, progress=report)
+        seconds = time.perf_counter() - began
+        try:
+            compared = compare(copy, output.temporary, verify, workers=workers, memory=memory, progress=progress)
+        except CorruptFileError as error:
+            if error.path == name:
+                output.reject()
+            raise
+    stored = output.store_index() if source.trajectory.core.stores else ()
+    emit(stored)
+    return WrittenFile(
+        path=name,
+        fields=tuple(encoder.fields),
+        size=written["bytes"],
+        seconds=seconds,
+        workers=written["workers"],
+        timings=written["phases"],
+        compared=compared,
+        losses=losses,
+        n_restored=output.n_restored,
+        notes=stored,
+    )
+
+
+def encoder_of(source: SourceFrames, format: str, precision: float | None) -> _core.Encoder:
+    """The encoder of these frames; raises for what the format cannot hold."""
+    return _core.Encoder(
+        source.trajectory.core,
+        source.frames,
+        format,
+        steps=source.steps,
+        times=source.times,
+        atoms=source.atoms,
+        fields=source.fields,
+        precision=precision,
+    )
