@@ -41,8 +41,18 @@ def repack(
     ] = "frames",
     compress: Annotated[
         str,
-        typer.Option("--compress", help=f"{', '.join(['keep', 'none', *_COMPRESSIONS])}."),
+        typer.Option(
+            "--compress", help=f"{', '.join(['keep', 'none', *_COMPRESSIONS])}, or a filter's number: 32001:5,1."
+        ),
     ] = "keep",
+    shuffle: Annotated[
+        bool | None,
+        typer.Option("--shuffle/--no-shuffle", help="HDF5's shuffle before --compress.", show_default=False),
+    ] = None,
+    checksum: Annotated[
+        bool,
+        typer.Option("--checksum", help="Store a Fletcher32 checksum with each chunk."),
+    ] = False,
     max_error: Annotated[
         float | None,
         typer.Option(
@@ -85,6 +95,8 @@ def repack(
         layout=layout,
         compression=compression,
         level=level,
+        shuffle=shuffle,
+        checksum=checksum,
         max_error=max_error,
         unit=unit,
         select=select,
@@ -100,11 +112,16 @@ def repack(
     command.print_result(lambda: asdict(done), lambda: done)
 
 
-def _compression(text: str) -> tuple[str | None, int | None]:
-    """Name and level of "gzip:6"; "none" is None."""
+def _compression(text: str) -> tuple[str | tuple[int, tuple[int, ...]] | None, int | None]:
+    """Name and level of "gzip:6", number and values of "32001:5,1"; "none" is None."""
     from kinema.errors import ArgumentError
 
     name, colon, level = text.partition(":")
+    if name.isdecimal():
+        values = level.split(",") if level else []
+        if not all(word.isdecimal() for word in values):
+            raise ArgumentError(f"--compress by number is a filter and its values, as in 32001:5,1, found {text!r}")
+        return (int(name), tuple(map(int, values))), None
     if colon and not level.isdecimal():
         raise ArgumentError(f"--compress is a name and perhaps a level, as in zstd:3, found {text!r}")
     return None if name == "none" else name, int(level) if colon else None
