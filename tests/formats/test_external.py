@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -299,6 +300,43 @@ def test_listed_formats_are_those_of_mdanalysis():
         if name != "LAMMPS data"
     }
     assert of_tests <= {one.name for one in listed}
+
+
+def test_check_and_info_of_files_without_times():
+    assert not kn.check(data.XYZ).problems
+    words = [sys.executable, "-m", "kinema", "info", data.XYZ]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "10 frames of 1284 atoms\n" in shown.replace(",", "")
+    assert "nan" not in shown
+
+
+MPI_PROGRAM = """
+import sys
+import numpy as np
+import kinema as kn
+with kn.runners.MPI() as mpi:
+    if mpi.is_root:
+        for path, topology in zip(sys.argv[1::2], sys.argv[2::2]):
+            traj = mpi.open(path, topology or None, stored=False)
+            found = kn.analysis.RMSD(traj).run(runner=mpi).results.rmsd
+            one = kn.analysis.RMSD(kn.open(path, topology or None, stored=False)).run(runner="serial").results.rmsd
+            assert len(one) > 5
+            np.testing.assert_array_equal(found, one)
+        print("same bits")
+"""
+
+
+@pytest.mark.processes
+def test_results_have_the_same_bits_on_ranks(mpi, tmp_path):
+    (tmp_path / "program.py").write_text(MPI_PROGRAM)
+    words = [str(tmp_path / "program.py"), data.XYZ, "", data.TRJ, data.PRM, data.TRR, ""]
+    code, out, err = mpi.ended(mpi.started(3, words, tmp_path))
+    assert (code, "same bits" in out) == (0, True), err
+
+
+def test_convert_takes_them(tmp_path):
+    kn.convert(data.XYZ, tmp_path / "out.dcd", progress=False)
+    np.testing.assert_array_equal(kn.open(tmp_path / "out.dcd", stored=False).read(), kn.open(data.XYZ).read())
 
 
 def test_universes_of_such_files():
