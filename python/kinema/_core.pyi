@@ -147,6 +147,7 @@ class Trajectory:
         time_offset: float | None = None,  # ps, added to all times
         first_time: float | None = None,  # ps, of the first frame; all times are shifted
         describe: Callable[[str], Any] | None = None,  # path of an HDF5 file -> kinema.formats.h5md.H5mdDescription; picklable
+        external: Callable[[str], Any] | None = None,  # path of a file of no known format -> the same, or None; picklable
         write_index: Callable[[str, bytes], str | None] | None = None,  # whole or not at all; gives a note; None: not stored
         snapshot: NDArray[np.uint8] | None = None,  # of another process (`snapshot`), with the same other arguments
         record_reads: bool = False,

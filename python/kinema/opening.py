@@ -17,6 +17,7 @@ from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
+from kinema.formats.external import EXTERNAL, Describer, ExternalOptions, check_stated
 from kinema.frame import VECTOR_FIELDS
 from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms
@@ -83,6 +84,7 @@ def open(
     unwrap: bool = False,
     root: str | None = None,
     absent_particles: str = "mask",
+    reader_options: Mapping[str, Any] | None = None,
 ) -> Trajectory:
     """Opens one or several trajectory files as one trajectory. Only the first file's header is read now.
 
@@ -97,7 +99,9 @@ def open(
         that holds names or elements needs none. A file of more than 16 GiB, or than the machine's memory, is refused,
         unless it is a trajectory, of which MDAnalysis reads the header.
     format : str, optional
-        "XTC", "DCD", ...; by default found from the file's first bytes.
+        "XTC", "DCD", ...; by default found from the file's first bytes. A file that is of no format of Kinema is read
+        through MDAnalysis where that has a reader: by the ending of the file's name, or by MDAnalysis' name of the
+        format, "LAMMPSDUMP". Such a file is read once whole when it is opened, and then frame by frame, slowly.
     overlap : {"last", "first", "all"}
         Which frames to keep where a part begins before its predecessor ends, as restarted simulations write.
     on_truncated : {"drop", "error"}
@@ -148,6 +152,11 @@ def open(
     absent_particles : {"mask", "error"}
         What particles give that are not there in some frames: NaN, or an error.
 
+    This one is for files that are read through MDAnalysis:
+
+    reader_options : mapping, optional
+        Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps.
+
     Raises
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
@@ -181,11 +190,22 @@ def open(
         root=root,
         absent_particles=cast('Literal["mask", "error"]', absent_particles),
     )
+    core_format = check_stated(format)
+    others = ExternalOptions(
+        format=None
+        if format is None or check_stated(format) != EXTERNAL or format.upper() == EXTERNAL.upper()
+        else format,
+        reader=dict(reader_options or {}),
+        units=options.units,
+        axis=options.axis,
+        absent=options.absent,
+        topology=known,
+    )
     began = time.perf_counter()
     with _exchange_noted(known):
         core = _core.Trajectory(
             names,
-            format=format,
+            format=core_format,
             overlap=overlap,
             on_truncated=on_truncated,
             index=policy,
@@ -195,6 +215,7 @@ def open(
             time_offset=time_offset,
             first_time=t0,
             describe=functools.partial(h5md.describe, options=options, index=policy),
+            external=Describer(others),
             write_index=write_index if stored else None,
         )
     opening = {"trajectory": time.perf_counter() - began}
@@ -207,6 +228,14 @@ def open(
     }
     if units:
         stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
+    if core.format == EXTERNAL:
+        _refuse_exchanged(names[0], known)
+    if reader_options:
+        stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader_options.items()))
+        if core.format != EXTERNAL:
+            raise ArgumentError(
+                f"{names[0]}: reader_options is for files that are read through MDAnalysis, and this is {core.format}"
+            )
     if core.format != "H5MD":
         if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
@@ -272,14 +301,27 @@ def _exchange_noted(topology: Topology | None) -> Iterator[None]:
     try:
         yield
     except (CorruptFileError, UnsupportedFormatError) as error:
-        if topology is not None and os.path.isfile(topology.name):
-            with suppress(Error):
-                found = _core.Trajectory([topology.name], index="memory", describe=h5md.describe).format
-                error.add_note(
-                    f"{topology.name}, given as topology, is a trajectory ({found}): trajectories are the first "
-                    "argument (-f), the topology is the second (-s)"
-                )
+        if exchanged := _exchanged(topology):
+            error.add_note(exchanged)
         raise
+
+
+def _exchanged(topology: Topology | None) -> str:
+    """What is said where the topology is a trajectory of a format of Kinema; nothing where it is none."""
+    if topology is not None and os.path.isfile(topology.name):
+        with suppress(Error):
+            found = _core.Trajectory([topology.name], index="memory", describe=h5md.describe).format
+            return (
+                f"{topology.name}, given as topology, is a trajectory ({found}): trajectories are the first "
+                "argument (-f), the topology is the second (-s)"
+            )
+    return ""
+
+
+def _refuse_exchanged(path: str, topology: Topology | None) -> None:
+    """ArgumentError where a PDB file or the like is given as trajectory, and a trajectory as its topology."""
+    if exchanged := _exchanged(topology):
+        raise ArgumentError(f"{path}: is read through MDAnalysis alone, and {exchanged}", path=path)
 
 
 def _unit_factors(units: Mapping[str, str]) -> dict[str, float]:

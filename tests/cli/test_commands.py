@@ -145,10 +145,15 @@ def test_formats(run_kinema: Any) -> None:
     assert "XTC" in text
     assert "DCD" in text
     # columns begin where their names do
-    head, *rows = text.splitlines()
-    assert all(
-        row[head.index(name) - 1] == " " != row[head.index(name)] for row in rows for name in ("reads", "description")
-    )
+    own, slow = text.split("\n\nslow, frame by frame through MDAnalysis (also others that it reads):\n")
+    assert "XYZ" in slow
+    for table in (own, slow):
+        head, *rows = table.splitlines()
+        assert all(
+            row[head.index(name) - 1] == " " != row[head.index(name)]
+            for row in rows
+            for name in ("reads", "description")
+        )
 
 
 def test_index_is_stored_and_used(run_kinema: Any, files: Any) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 
@@ -68,3 +69,21 @@ def test_a_cut_file_is_named(gromacs):
     assert "cut off" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (gromacs / "out.csv").exists()
+
+
+def test_repack_takes_every_filter(tmp_path):
+    with kn.Writer(tmp_path / "in.h5md", 5) as out:
+        out.write(positions=np.zeros((9, 5, 3)))
+    for words, filters in (
+        (["--compress", "szip", "--checksum"], [4, 3]),
+        (["--compress", "gzip:3", "--no-shuffle"], [1]),
+        (["--compress", "307:9", "--shuffle"], [2, 307]),
+    ):
+        done = kinema(tmp_path, "repack", "in.h5md", "out.h5md", "--force", *words)
+        assert done.returncode == 0, done.stderr
+        with h5py.File(tmp_path / "out.h5md") as file:
+            plist = file["particles/trajectory/position/value"].id.get_create_plist()
+            assert [plist.get_filter(i)[0] for i in range(plist.get_nfilters())] == filters
+    refused = kinema(tmp_path, "repack", "in.h5md", "out.h5md", "--force", "--checksum")
+    assert refused.returncode == 2
+    assert "--checksum needs compression=, which is kept as it was" in refused.stderr

@@ -55,8 +55,12 @@ def test_a_stated_format(tmp_path: Path) -> None:
     path = shutil.copy(DCD, tmp_path / "md.lammps")
     assert kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), stored=False).format == "DCD"
     other = MDAnalysis.Universe(PSF, path, format="DCD")
+    # of a format that Kinema has, never through MDAnalysis' reader of another
     other.trajectory.format = "GSD"
-    with pytest.raises(kn.ArgumentError, match="format='GSD', which Kinema does not know"):
+    with pytest.raises(kn.ArgumentError, match="this is DCD, which Kinema reads itself"):
+        kn.open(other)
+    other.trajectory.format = "CHEMFILES"
+    with pytest.raises(kn.ArgumentError, match="format='CHEMFILES', which Kinema does not know"):
         kn.open(other)
     with pytest.raises(kn.ArgumentError, match="nonsense"):
         kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), format="nonsense")

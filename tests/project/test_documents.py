@@ -22,7 +22,7 @@ def test_formats_page_is_current() -> None:
 
 def test_readme_lists_the_formats() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for known in formats():
+    for known in (one for one in formats() if not one.slow):
         row = f"| {known.name} | {'yes' if known.reads else 'no'} | {'yes' if known.writes else 'no'} |"
         assert row in readme
 

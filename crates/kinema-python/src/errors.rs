@@ -81,7 +81,14 @@ pub fn from_python(raised: &PyErr) -> Error {
         let Some(path) = path else { return Error::new(kind, text) };
         // the place is said once: by the error, not by its text
         let text = text.strip_prefix(&format!("{}: ", printed(&path))).unwrap_or(&text);
-        let text = text.strip_prefix("H5MD: ").unwrap_or(text);
-        Error::new(kind, text).at_path(&path)
+        let format =
+            value.getattr("format").ok().and_then(|format| format.extract::<String>().ok()).unwrap_or_default();
+        let frame = value.getattr("frame").ok().and_then(|frame| frame.extract::<u64>().ok());
+        let place = frame.map_or(format!("{format}: "), |frame| format!("{format} frame {frame}: "));
+        let error = Error::new(kind, text.strip_prefix(&place).unwrap_or(text)).at_path(&path);
+        match frame {
+            Some(frame) => error.at_frame(frame),
+            None => error,
+        }
     })
 }

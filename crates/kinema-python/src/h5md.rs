@@ -21,13 +21,36 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{from_python, to_python};
 
-/// The Python function that describes a file: path -> `kinema.formats.h5md.H5mdDescription`.
-pub struct Describe(pub Py<PyAny>);
+/// The Python functions that describe a file: path -> `kinema.formats.h5md.H5mdDescription`.
+pub struct Describe {
+    /// Of HDF5 files.
+    pub hdf5: Option<Py<PyAny>>,
+    /// Of files in which no format is found; gives `None` for those that it does not know.
+    pub other: Option<Py<PyAny>>,
+}
 
 impl ReadStructure for Describe {
     fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>> {
-        let description = Python::attach(|py| read_description(&python(self.0.bind(py).call1((path,)))?))?;
+        let Some(describe) = &self.hdf5 else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "HDF5 files are opened with libhdf5, which is not used here",
+            ));
+        };
+        let description = Python::attach(|py| read_description(&python(describe.bind(py).call1((path,)))?))?;
         Ok(Arc::new(H5mdDecoder::new(description)?))
+    }
+
+    fn open_other(&self, path: &Path) -> Result<Option<Arc<dyn Decoder>>> {
+        let Some(describe) = &self.other else { return Ok(None) };
+        let description = Python::attach(|py| {
+            let described = python(describe.bind(py).call1((path,)))?;
+            if described.is_none() { Ok(None) } else { read_description(&described).map(Some) }
+        })?;
+        match description {
+            None => Ok(None),
+            Some(description) => Ok(Some(Arc::new(H5mdDecoder::new(description)?))),
+        }
     }
 }
 

@@ -46,6 +46,7 @@ pub struct PyTrajectory {
     units: StatedUnits,
     times: StatedTimes,
     describe: Option<Py<PyAny>>,
+    external: Option<Py<PyAny>>,
     write_index: Option<Py<PyAny>>,
     log: Option<ReadLog>,
 }
@@ -65,7 +66,8 @@ impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", index="auto", max_open_files=64,
-        units=None, dt=None, time_offset=None, first_time=None, describe=None, write_index=None, snapshot=None, record_reads=false))]
+        units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
+        record_reads=false))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -79,6 +81,7 @@ impl PyTrajectory {
         time_offset: Option<f64>,
         first_time: Option<f64>,
         describe: Option<Py<PyAny>>,
+        external: Option<Py<PyAny>>,
         write_index: Option<Py<PyAny>>,
         snapshot: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
@@ -95,9 +98,11 @@ impl PyTrajectory {
         let times = StatedTimes { dt, first: first_time, offset: time_offset };
         let log = record_reads.then(ReadLog::default);
         let options = OpenOptions {
-            structure: describe
-                .as_ref()
-                .map(|function| Arc::new(Describe(function.clone_ref(py))) as Arc<dyn ReadStructure>),
+            structure: (describe.is_some() || external.is_some()).then(|| {
+                let shared = |function: &Option<Py<PyAny>>| function.as_ref().map(|function| function.clone_ref(py));
+                let functions = Describe { hdf5: shared(&describe), other: shared(&external) };
+                Arc::new(functions) as Arc<dyn ReadStructure>
+            }),
             write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
             sources: match &log {
                 Some(log) => Arc::new(log.clone()),
@@ -126,6 +131,7 @@ impl PyTrajectory {
             units,
             times,
             describe,
+            external,
             write_index,
             log,
         })
@@ -221,6 +227,7 @@ impl PyTrajectory {
         recipe.set_item("time_offset", self.times.offset)?;
         recipe.set_item("first_time", self.times.first)?;
         recipe.set_item("describe", &self.describe)?;
+        recipe.set_item("external", &self.external)?;
         recipe.set_item("write_index", &self.write_index)?;
         Ok(recipe)
     }

@@ -7,13 +7,20 @@ import typer
 from kinema.cli import numbers
 from kinema.formats.hdf5.filters import COMPRESSIONS as _LEVELS
 
-__all__ = ["COMPRESSIONS", "MaxError", "Unit", "compression", "layout"]
+__all__ = ["COMPRESSIONS", "Checksum", "MaxError", "Shuffle", "Unit", "compression", "layout"]
 
 # with their levels: gzip[:1-9]
 COMPRESSIONS = [
     "none",
     *(name if highest is None else f"{name}[:1-{highest}]" for name, (_, highest) in _LEVELS.items()),
+    "or a filter's number: 32001:5,1",
 ]
+
+Shuffle = Annotated[
+    bool | None,
+    typer.Option("--shuffle/--no-shuffle", help="HDF5's shuffle before --compress.", show_default=False),
+]
+Checksum = Annotated[bool, typer.Option("--checksum", help="Store a Fletcher32 checksum with each chunk.")]
 
 MaxError = Annotated[
     float | None,
@@ -38,11 +45,16 @@ def layout(text: str) -> str | tuple[int, ...]:
     return text
 
 
-def compression(text: str) -> tuple[str | None, int | None]:
-    """Name and level of "gzip:6"; "none" is None."""
+def compression(text: str) -> tuple[str | tuple[int, tuple[int, ...]] | None, int | None]:
+    """Name and level of "gzip:6", number and values of "32001:5,1"; "none" is None."""
     from kinema.errors import ArgumentError
 
     name, colon, level = text.partition(":")
+    if name.isdecimal():
+        values = level.split(",") if level else []
+        if not all(word.isdecimal() for word in values):
+            raise ArgumentError(f"--compress by number is a filter and its values, as in 32001:5,1, found {text!r}")
+        return (int(name), tuple(map(int, values))), None
     if colon and not level.isdecimal():
         raise ArgumentError(f"--compress is a name and perhaps a level, as in zstd:3, found {text!r}")
     return None if name == "none" else name, int(level) if colon else None

@@ -26,6 +26,8 @@ class FormatInfo:
         The file's own units; Kinema gives angstrom and ps.
     reference : str
         Where the format is specified.
+    slow : bool
+        Read frame by frame through MDAnalysis; `kinema.open` takes whatever else MDAnalysis reads as well.
     """
 
     name: str
@@ -37,11 +39,61 @@ class FormatInfo:
     length_unit: str
     time_unit: str
     reference: str
+    slow: bool = False
+
+
+def _through_mdanalysis(name: str, endings: str, description: str, fields: str) -> FormatInfo:
+    units = {"length_unit": "as MDAnalysis converts it", "time_unit": "as MDAnalysis converts it"}
+    return FormatInfo(
+        name=name,
+        extensions=tuple(endings.split()),
+        description=description,
+        reads=True,
+        writes=False,
+        fields=tuple(fields.split()),
+        reference="MDAnalysis, doi 10.25080/Majora-629e541a-00e",
+        slow=True,
+        **units,
+    )
+
+
+# those of the formats that MDAnalysis reads from files which Kinema does not read itself; what they may hold is what
+# MDAnalysis gives
+_THROUGH_MDANALYSIS = tuple(
+    _through_mdanalysis(*one)
+    for one in (
+        ("TRR", "trr", "GROMACS trajectory", "positions velocities forces cell step time"),
+        ("NCDF", "nc ncdf", "AMBER NetCDF trajectory", "positions velocities forces cell time"),
+        ("TRJ", "trj mdcrd crdbox", "AMBER text trajectory; needs a topology", "positions cell"),
+        ("INPCRD", "inpcrd restrt", "AMBER restart file", "positions time"),
+        ("LAMMPSDUMP", "lammpsdump", "LAMMPS dump", "positions velocities forces cell step"),
+        ("DATA", "data", "LAMMPS data file; needs a topology", "positions velocities cell"),
+        ("HISTORY", "history", "DL_POLY history", "positions velocities forces cell"),
+        ("CONFIG", "config", "DL_POLY configuration", "positions velocities forces cell"),
+        ("TRC", "trc", "GROMOS11 trajectory", "positions cell step time"),
+        ("TRZ", "trz", "IBIsCO and YASP trajectory; needs a topology", "positions velocities cell time"),
+        ("TNG", "tng", "TNG, with the package pytng", "positions velocities forces cell step time"),
+        ("GSD", "gsd", "HOOMD, with the package gsd", "positions cell step"),
+        ("XYZ", "xyz", "XYZ", "positions"),
+        ("TXYZ", "txyz arc", "Tinker", "positions"),
+        ("PDB", "pdb ent", "Protein Data Bank, one model or several", "positions cell"),
+        ("CIF", "cif mmcif", "mmCIF", "positions cell"),
+        ("PDBQT", "pdbqt", "AutoDock", "positions cell"),
+        ("PQR", "pqr", "PDB with charges and radii", "positions"),
+        ("GRO", "gro", "GROMACS coordinates; the first frame of a file", "positions velocities cell step time"),
+        ("CRD", "crd", "CHARMM coordinates", "positions"),
+        ("COOR", "coor namdbin", "NAMD binary coordinates", "positions"),
+        ("MOL2", "mol2", "Tripos molecules, a frame each", "positions"),
+        ("DMS", "dms", "DESRES molecular structure", "positions velocities"),
+        ("GMS", "gms", "GAMESS output", "positions"),
+        ("IN", "in fhiaims", "FHI-aims input", "positions velocities cell"),
+    )
+)
 
 
 def formats() -> tuple[FormatInfo, ...]:
-    """All formats, in the order in which files are tried."""
-    return tuple(
+    """All formats: those that Kinema reads itself, in the order in which files are tried, then those that are slow."""
+    own = tuple(
         FormatInfo(
             name=known["name"],
             extensions=tuple(known["extensions"]),
@@ -55,7 +107,35 @@ def formats() -> tuple[FormatInfo, ...]:
         )
         for known in core_formats()
     )
+    taken = {name.lower() for known in own for name in (known.name, *known.extensions)}
+    return own + tuple(one for one in _THROUGH_MDANALYSIS if taken.isdisjoint({one.name.lower(), *one.extensions}))
 
+
+_SLOW = """\
+## Formats that are read through MDAnalysis
+
+A file in which none of these formats is found is read through MDAnalysis, where that has a reader: by the ending of the
+file's name (also before .gz and .bz2), or by MDAnalysis' name of the format, `kinema.open("run.dump",
+format="LAMMPSDUMP")`. Every analysis takes such files, and so does convert, with any runner. A format of the list above
+is never read so, whatever a file is called.
+
+It is slow, and a note says so: the file is read once whole when it is opened, for how many frames there are and what
+they hold, and then frame by frame in each process, one thread at a time. A trajectory that is to be analysed more than
+once is better converted to XTC, DCD or H5MD. The table has the formats that are known to work; what MDAnalysis reads
+besides is read as well.
+
+- The number of atoms must be the same in all frames. Formats that do not say it need `topology=`.
+- Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
+  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, and `dt=`
+  states them; `reader_options={"dt": 0.002}` gives the time of a step in a LAMMPS dump. Of GRO files `t=` and `step=`
+  in the title count.
+- Of a GRO file MDAnalysis reads the first frame alone; a note says where there are more.
+- Frames that lack velocities or forces, and `absent=`, `axis=` and `units=` are as for H5MD.
+- `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` of LAMMPS dumps.
+- MDAnalysis may store files of its own beside a trajectory (of TRR: `.NAME_offsets.npz`), also with `stored=False`.
+
+| format | endings | | fields |
+|---|---|---|---|""".splitlines()
 
 _STATED = """\
 ## Units and times that are stated
@@ -95,12 +175,14 @@ def formats_page() -> str:
         "| format | reads | writes | endings | fields |",
         "|---|---|---|---|---|",
     ]
-    for known in formats():
+    own = [known for known in formats() if not known.slow]
+    slow = [known for known in formats() if known.slow]
+    for known in own:
         endings = ", ".join(f".{ending}" for ending in known.extensions)
         lines.append(
             f"| {known.name} | {_yes(known.reads)} | {_yes(known.writes)} | {endings} | {', '.join(known.fields)} |"
         )
-    for known in formats():
+    for known in own:
         lines += [
             "",
             f"## {known.name}",
@@ -110,6 +192,10 @@ def formats_page() -> str:
             f"- units of the file: {known.length_unit}, {known.time_unit}",
             f"- specified in: {known.reference}",
         ]
+    lines += ["", *_SLOW]
+    for known in slow:
+        endings = ", ".join(f".{ending}" for ending in known.extensions)
+        lines.append(f"| {known.name} | {endings} | {known.description} | {', '.join(known.fields)} |")
     lines += ["", *_STATED]
     return "\n".join(lines) + "\n"
 

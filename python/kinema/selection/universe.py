@@ -129,7 +129,10 @@ def options_of_universe(universe: Any) -> dict[str, Any]:
         if _reads_lammps(reader):
             # a DCD file in the units of the run, which MDAnalysis has as arguments of this reader
             options["units"] = {dimension: reader.units[dimension] for dimension in ("length", "time")}
-        if given.get("dt") is not None:
+        dump = _options_of_dump(reader)
+        if dump:
+            options["reader_options"] = dump
+        elif given.get("dt") is not None:
             options["dt"] = given["dt"]
         # also one that was put into the time step later
         offset = getattr(reader.ts, "data", {}).get("time_offset", given.get("time_offset"))
@@ -157,8 +160,18 @@ def _reads_lammps(reader: Any) -> bool:
     return bool(getattr(reader, "flavor", None) == "LAMMPS" and reader.format == "LAMMPS")
 
 
+def _options_of_dump(reader: Any) -> dict[str, Any]:
+    """What MDAnalysis' reader of LAMMPS dumps was told; its `dt` is the time of a step, not of a frame."""
+    if reader.format != "LAMMPSDUMP":
+        return {}
+    given = {"dt": getattr(reader, "_kwargs", {}).get("dt"), "unwrap_images": reader._unwrap or None}
+    if "lammps_coordinate_convention" in vars(reader):
+        given["lammps_coordinate_convention"] = reader.lammps_coordinate_convention
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _format_of(reader: Any) -> str:
-    """Kinema's name of the format that the user has stated; ArgumentError for one that it does not read."""
+    """The name of the format that the user has stated, Kinema's or that of MDAnalysis; ArgumentError for no files."""
     if _reads_lammps(reader):
         return "DCD"
     names = [reader.format] if isinstance(reader.format, str) else list(reader.format)
@@ -166,6 +179,8 @@ def _format_of(reader: Any) -> str:
     for name in names:
         if name.upper() in known:
             return str(name.upper())
+    if names[0].upper() not in ("CHAIN", "MEMORY", "NULL", "CHEMFILES"):
+        return str(names[0])
     raise ArgumentError(
         f"the universe reads its trajectory with format={names[0]!r}, which Kinema does not know; open the file itself"
     )

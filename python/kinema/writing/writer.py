@@ -93,10 +93,16 @@ class Writer:
         About how large chunks are; 1 MiB.
     align : int
         Chunks begin at multiples of this many bytes: the stripe of a parallel file system, or a page.
-    compression : None, "gzip", "zstd", "lz4", "bitshuffle-lz4" or "bitshuffle-zstd"
-        Only files with gzip (or none) are read by every HDF5; the others need its plugins (package hdf5plugin).
+    compression : None, "gzip", "zstd", "lz4", "bitshuffle-lz4", "bitshuffle-zstd", "lzf", "szip", or (number, values)
+        Only files with gzip (or none) are read by every HDF5, and with szip by most; LZF is h5py's own; the others need
+        its plugins (package hdf5plugin). A registered filter may be named by its number with its client values:
+        (32001, (0, 0, 0, 0, 5, 1, 1)) is Blosc. LZF, szip and those are encoded by libhdf5, on one thread.
     level : int
         Of gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3).
+    shuffle : bool
+        HDF5's shuffle before the compression; by default with gzip, zstd, lz4 and LZF.
+    checksum : bool
+        A Fletcher32 checksum of every chunk, which each reader compares.
     max_error : float
         Round positions so that none moves by more than this, in `unit`; they compress better then.
     unit : {"angstrom", "nm", "pm"}
@@ -147,8 +153,10 @@ class Writer:
         n_frames: int | None = None,
         chunk_bytes: int = CHUNK_BYTES,
         align: int | None = None,
-        compression: str | None = None,
+        compression: str | tuple[int, Sequence[int]] | None = None,
         level: int | None = None,
+        shuffle: bool | None = None,
+        checksum: bool = False,
         max_error: float | None = None,
         unit: str = "angstrom",
         dtype: DTypeLike | None = None,
@@ -216,7 +224,9 @@ class Writer:
             group=group_name(particles),
             fields=named,
             dtype=kind or np.dtype("<f4"),
-            layout=Layout(layout, Compression(compression, level), whole_number("chunk_bytes", chunk_bytes)),
+            layout=Layout(
+                layout, Compression(compression, level, shuffle, checksum), whole_number("chunk_bytes", chunk_bytes)
+            ),
             n_frames=None if n_frames is None else whole_number("n_frames", n_frames),
             align=None if align is None else whole_number("align", align),
             bound=None if max_error is None else bound_of(max_error, unit, units),

@@ -105,5 +105,8 @@ def test_storage_of_copies(tmp_path: Path) -> None:
         assert (series.shape, series.chunks, series.filters) == ((900,), (4096,), ((2, ()), (1, (4,))))
         assert not has_tiny_chunks(create_dataset(file, "better", series, like=step))
         kept, note = Layout(KEEP).existing_field(lzf, (6, 4, 3), 1 << 20)
+        assert (kept.shape, kept.chunks, kept.filters, note) == ((6, 4, 3), (2, 4, 3), ((32000, ()),), "")
+        rounded = file.create_dataset("rounded", (8, 5, 3), FLOAT, chunks=(2, 5, 3), scaleoffset=3)
+        kept, note = Layout(KEEP).existing_field(rounded, (6, 4, 3), 1 << 20)
         assert (kept.shape, kept.chunks, kept.filters) == ((6, 4, 3), (2, 4, 3), GZIP)
-        assert note == "lzf was compressed with lzf, which Kinema does not write: gzip instead"
+        assert note == "rounded was compressed with scaleoffset, which Kinema does not write: gzip instead"

@@ -5,6 +5,7 @@
 mod cells;
 pub mod dcd;
 pub mod encoder;
+pub mod external;
 pub mod h5md;
 pub mod netcdf;
 mod numbers;
@@ -27,6 +28,9 @@ use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
 pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md];
+
+/// What no format of the list is found in may be read by another library, slowly.
+pub static EXTERNAL: &dyn Format = &external::External;
 
 /// Facts about a format, as data.
 #[derive(Debug, Clone, Copy)]
@@ -94,13 +98,24 @@ pub trait Format: Send + Sync {
 /// Bytes of a file's head that [`Format::sniff`] is given: HDF5 may have a user block before its signature.
 pub const HEAD_BYTES: u64 = 2056;
 
-/// Reads the structure of an HDF5 file, which is libhdf5's business, and gives a decoder of its bytes.
+/// Reads the structure of files through other libraries: of HDF5 files through libhdf5, which gives a decoder of their
+/// bytes.
 pub trait ReadStructure: Send + Sync {
-    /// Opens a file.
+    /// Opens an HDF5 file.
     ///
     /// # Errors
     /// Whatever the library meets.
     fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>>;
+
+    /// Opens a file in which no format is found: a decoder whose frames another library reads; `None` where that does not
+    /// know the file either.
+    ///
+    /// # Errors
+    /// Whatever the library meets.
+    fn open_other(&self, path: &Path) -> Result<Option<Arc<dyn Decoder>>> {
+        let _ = path;
+        Ok(None)
+    }
 }
 
 /// What the header of a file says.
@@ -409,7 +424,7 @@ pub trait Decoder: Send + Sync {
 /// The format of that name (any case) or file name ending.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     let name = name.trim_start_matches('.').to_ascii_lowercase();
-    FORMATS.iter().copied().find(|format| {
+    FORMATS.iter().copied().chain([EXTERNAL]).find(|format| {
         let info = format.info();
         info.name.eq_ignore_ascii_case(&name) || info.extensions.contains(&name.as_str())
     })

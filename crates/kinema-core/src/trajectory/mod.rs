@@ -293,12 +293,29 @@ fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<Fi
 }
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
-    let format = match options.format {
-        Some(format) => format,
-        None => format::detect(source)?,
+    let structure = options.structure.as_deref();
+    let open = |format: &'static dyn Format| {
+        let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
+        Ok((format, format.open_with(source, structure).map_err(place)?))
     };
-    let decoder = format
-        .open_with(source, options.structure.as_deref())
-        .map_err(|error| error.in_format(format.info().name).at_path(source.path()))?;
-    Ok((format, decoder))
+    let external = format::EXTERNAL.info().name;
+    match options.format {
+        Some(format) if format.info().name != external => open(format),
+        Some(_) => match format::detect(source) {
+            Ok(own) => {
+                let what = format!("this is {}, which Kinema reads itself; leave out format=", own.info().name);
+                Err(Error::new(ErrorKind::InvalidArgument, what).at_path(source.path()))
+            }
+            Err(_) => open(format::EXTERNAL),
+        },
+        None => match (format::detect(source), structure) {
+            (Ok(format), _) => open(format),
+            (Err(error), Some(structure)) if error.kind() == ErrorKind::Unsupported => {
+                let place = |error: Error| error.in_format(external).at_path(source.path());
+                let other = structure.open_other(source.path()).map_err(place)?;
+                other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)
+            }
+            (Err(error), _) => Err(error),
+        },
+    }
 }

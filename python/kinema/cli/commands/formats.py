@@ -22,6 +22,13 @@ def formats(context: typer.Context) -> None:
 
 
 def _lines(known: "Sequence[FormatInfo]") -> Iterator[str]:
+    yield from _table([one for one in known if not one.slow])
+    yield ""
+    yield "slow, frame by frame through MDAnalysis (also others that it reads):"
+    yield from _table([one for one in known if one.slow])
+
+
+def _table(known: "Sequence[FormatInfo]") -> Iterator[str]:
     rows = [("format", "reads", "writes", "endings", "description")]
     for one in known:
         reads, writes = ("yes" if can else "no" for can in (one.reads, one.writes))

@@ -1,6 +1,7 @@
 """`kinema info`: what is in a file. All of it comes from `kinema.open`, and of H5MD files from `kinema.layout_of`."""
 
 import dataclasses
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ def _lines(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> list[str]:
 def _trajectory_lines(traj: Any) -> list[str]:
     from kinema.printable import counted, shortest
 
-    step = "" if traj.dt is None else f", {shortest(traj.dt, 6)} ps apart"
+    step = "" if traj.dt is None or not math.isfinite(traj.dt) else f", {shortest(traj.dt, 6)} ps apart"
     lines = [
         f"{counted(traj.n_frames, 'frame')} of {counted(traj.n_atoms, 'atom')}{step}",
         f"fields: {', '.join(traj.fields)}",

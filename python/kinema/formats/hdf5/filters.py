@@ -1,14 +1,18 @@
 """HDF5 filter pipelines: compressions by name, the filters of an existing data set, filters set on a new one.
 
-Numbers and client values of the named compressions are declared in Rust (`creation_filters`), which also encodes them.
+Numbers and client values of the compressions that Rust encodes are declared there (`creation_filters`); LZF, szip and
+filters by their number go through libhdf5's own pipeline.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -19,6 +23,7 @@ __all__ = [
     "Compression",
     "Filters",
     "encodable",
+    "encoded_by_core",
     "filters_of",
     "missing_filters",
     "set_filters",
@@ -28,7 +33,13 @@ __all__ = [
 Filters = tuple[tuple[int, tuple[int, ...]], ...]
 """(Number, client values) of each filter, in the order of writing."""
 
-_DEFLATE, _SHUFFLE, _FLETCHER32, _BITSHUFFLE = 1, 2, 3, 32008
+_DEFLATE, _SHUFFLE, _FLETCHER32, _SZIP, _LZF, _BITSHUFFLE = 1, 2, 3, 4, 32000, 32008
+_NBIT, _SCALE_OFFSET = 5, 6
+# nearest neighbour, blocks of 8 elements: as h5py
+_SZIP_VALUES = (32, 8)
+# entropy coding, nearest neighbour
+_SZIP_METHODS = 4 | 32
+_LARGEST_FILTER = 65535
 # name -> (default level, highest level); (None, None): it has none. Higher levels of gzip take up to twice the time for
 # 2 to 5 % of the size, as most of the mantissas are noise.
 COMPRESSIONS: dict[str, tuple[int | None, int | None]] = {
@@ -37,31 +48,58 @@ COMPRESSIONS: dict[str, tuple[int | None, int | None]] = {
     "lz4": (None, None),
     "bitshuffle-lz4": (None, None),
     "bitshuffle-zstd": (3, 22),
+    "lzf": (None, None),
+    "szip": (None, None),
 }
+_BY_LIBRARY: dict[str, Filters] = {"lzf": ((_LZF, ()),), "szip": ((_SZIP, _SZIP_VALUES),)}
 GZIP: Filters = ((_SHUFFLE, ()), (_DEFLATE, (4,)))
 """Replaces filters that Kinema does not encode."""
 
-_ENCODED = {_FLETCHER32} | {number for name in COMPRESSIONS for number, _ in _core.creation_filters(name, None, 4)}
+_ENCODED = {_FLETCHER32} | {
+    number for name in COMPRESSIONS if name not in _BY_LIBRARY for number, _ in _core.creation_filters(name, None, 4)
+}
 _WITHOUT_PLUGIN = {_DEFLATE, _SHUFFLE, _FLETCHER32}
 
 
 @dataclass(frozen=True)
 class Compression:
-    """A compression by name, with its level; `None` for no compression.
+    """How chunks are filtered; without a name they are not compressed.
 
-    `gzip` (after HDF5's shuffle) is read by every HDF5; all others need the plugins of the package hdf5plugin.
+    `gzip` and `szip` are read by HDF5 itself, `lzf` by h5py's; all others need the plugins of the package hdf5plugin.
+
+    Attributes
+    ----------
+    name : a name out of `COMPRESSIONS`, or (number of a registered filter, its client values)
+    level : of those that have levels
+    shuffle : bytes of like significance side by side before compression; None: as is best with that compression
+    checksum : a Fletcher32 checksum of each stored chunk
     """
 
-    name: str | None = None
+    name: str | tuple[int, Sequence[int]] | None = None
     level: int | None = None
+    shuffle: bool | None = None
+    checksum: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.checksum, bool) or not (self.shuffle is None or isinstance(self.shuffle, bool)):
+            raise ArgumentError(f"shuffle and checksum are True or False, found {self.shuffle!r}, {self.checksum!r}")
         if self.name is None:
-            if self.level is not None:
-                raise ArgumentError(f"level={self.level} needs compression=, one of {', '.join(COMPRESSIONS)}")
+            for option, value in (("level", self.level), ("shuffle", self.shuffle or None)):
+                if value is not None:
+                    raise ArgumentError(f"{option}={value} needs compression=, one of {', '.join(COMPRESSIONS)}")
+            return
+        if not isinstance(self.name, str):
+            self._check_number()
             return
         if self.name not in COMPRESSIONS:
-            raise ArgumentError(f"compression is None or one of {', '.join(COMPRESSIONS)}, found {self.name!r}")
+            raise ArgumentError(
+                f"compression is None or one of {', '.join(COMPRESSIONS)}, or (number of a filter, its values), found "
+                f"{self.name!r}"
+            )
+        if self.shuffle and self.name.startswith("bitshuffle"):
+            raise ArgumentError(f"shuffle=True is not for {self.name}, which shuffles bits itself")
+        for number, _ in _BY_LIBRARY.get(self.name, ()):
+            _check_encoder(number, str(self.name))
         default, highest = COMPRESSIONS[self.name]
         if highest is None:
             if self.level is not None:
@@ -72,11 +110,77 @@ class Compression:
             raise ArgumentError(f"level of {self.name} is a whole number from 1 to {highest}, found {level!r}")
         object.__setattr__(self, "level", level)
 
+    def _check_number(self) -> None:
+        given = self.name
+        expected = f"compression by number is (number of a filter, its values), found {given!r}"
+        if not isinstance(given, Sequence) or len(given) != 2 or isinstance(given[1], (str, bytes)):
+            raise ArgumentError(expected)
+        number: Any = given[0]
+        values = given[1] if isinstance(given[1], Sequence) else None
+        if values is None or not all(_is_whole(one, 0, 2**32 - 1) for one in values):
+            raise ArgumentError(expected)
+        if not _is_whole(number, 1, _LARGEST_FILTER):
+            raise ArgumentError(f"the number of a filter is from 1 to {_LARGEST_FILTER}, found {number!r}")
+        for named, instead in {
+            _SHUFFLE: "shuffle=True",
+            _FLETCHER32: "checksum=True",
+            _NBIT: "dtype=",
+            _SCALE_OFFSET: "max_error=",
+        }.items():
+            if number == named:
+                raise ArgumentError(f"filter {number} is no compression that is chosen by number; give {instead}")
+        if number in (_DEFLATE, _SZIP) and len(values) != {_DEFLATE: 1, _SZIP: 2}[number]:
+            raise ArgumentError(f"filter {number} has {'a level' if number == _DEFLATE else 'a mask and a block size'}")
+        if self.level is not None:
+            raise ArgumentError(f"level={self.level} is that of a compression by name; filter {number} has its values")
+        _check_encoder(number, f"filter {number}")
+        object.__setattr__(self, "name", (int(number), tuple(int(one) for one in values)))
+
     def filters(self, element_bytes: int) -> Filters:
         """The pipeline for elements of so many bytes."""
         if self.name is None:
-            return ()
-        return _given(_core.creation_filters(self.name, self.level, element_bytes))
+            made: Filters = ()
+        elif not isinstance(self.name, str):
+            made = ((self.name[0], tuple(self.name[1])),)
+        elif self.name in _BY_LIBRARY:
+            made = _BY_LIBRARY[self.name]
+        else:
+            made = _given(_core.creation_filters(self.name, self.level, element_bytes))
+        # what Rust declares has shuffle where that is best; LZF is next to useless without, szip models values itself
+        wanted = self.shuffle if self.shuffle is not None else self.name == "lzf" or (_SHUFFLE, ()) in made
+        made = tuple(one for one in made if one[0] != _SHUFFLE)
+        before: Filters = ((_SHUFFLE, ()),) if wanted else ()
+        after: Filters = ((_FLETCHER32, ()),) if self.checksum else ()
+        return before + made + after
+
+
+def _is_whole(value: object, lowest: int, highest: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and lowest <= int(value) <= highest
+
+
+def _check_encoder(number: int, name: str) -> None:
+    """ArgumentError where this HDF5 has no encoder of a filter that Rust has none of."""
+    import h5py
+
+    if number in _ENCODED:
+        return
+    if number >= 256:
+        # registers the filters with HDF5
+        import hdf5plugin  # noqa: F401
+    if not h5py.h5z.filter_avail(number):
+        raise ArgumentError(f"compression {name}: neither Kinema nor HDF5 {h5py.version.hdf5_version} has this filter")
+    if not h5py.h5z.get_filter_info(number) & h5py.h5z.FILTER_CONFIG_ENCODE_ENABLED:
+        raise ArgumentError(
+            f"compression {name}: HDF5 {h5py.version.hdf5_version} reads this filter and has no encoder"
+        )
+
+
+def encoded_by_core(dataset: Any) -> bool:
+    """Whether Rust encodes the chunks of a data set, as it is stored; libhdf5 does otherwise."""
+    filters, element = filters_of(dataset), dataset.dtype.itemsize
+    chunk_bytes = element * math.prod(dataset.chunks or (1,))
+    known = all(number in _ENCODED for number, _ in filters)
+    return known and (not filters or _core.undecodable(filters, element, chunk_bytes) is None)
 
 
 def filters_of(dataset: Any) -> Filters:
@@ -87,8 +191,9 @@ def filters_of(dataset: Any) -> Filters:
 
 
 def encodable(filters: Filters) -> Filters | None:
-    """A stored pipeline as `set_filters` takes it; None where Kinema cannot encode one of its filters."""
-    return _given(filters) if all(number in _ENCODED for number, _ in filters) else None
+    """A stored pipeline as `set_filters` takes it; None where one of its filters cannot be written again."""
+    known = _ENCODED | {_LZF, _SZIP}
+    return _given(filters) if all(number in known for number, _ in filters) else None
 
 
 def without_plugin(filters: Filters) -> Filters | None:
@@ -119,6 +224,8 @@ def set_filters(plist: Any, filters: Filters) -> None:
             plist.set_fletcher32()
         elif number == _DEFLATE:
             plist.set_deflate(values[0])
+        elif number == _SZIP:
+            plist.set_szip(*values)
         else:
             # registers the filters with HDF5
             import hdf5plugin  # noqa: F401
@@ -129,5 +236,12 @@ def set_filters(plist: Any, filters: Filters) -> None:
 def _given(stored: Sequence[tuple[int, Sequence[int]]]) -> Filters:
     """Filters with the client values that their creator gave, without those that HDF5 and the filters add."""
     # bitshuffle adds its version and the size of an element; shuffle and Fletcher32 have no values of their creator
-    first = {_SHUFFLE: 1, _FLETCHER32: 1, _BITSHUFFLE: 3}
-    return tuple((number, tuple(values[first.get(number, 0) :])) for number, values in stored)
+    first = {_SHUFFLE: 1, _FLETCHER32: 1, _BITSHUFFLE: 3, _LZF: 3}
+    given: list[tuple[int, tuple[int, ...]]] = []
+    for number, values in stored:
+        if number == _SZIP and len(values) >= 2:
+            # it adds bits of the mask and what it takes from the type and the chunks
+            given.append((number, (values[0] & _SZIP_METHODS, values[1])))
+        else:
+            given.append((number, tuple(values[first.get(number, 0) :])))
+    return tuple(given)

@@ -81,8 +81,10 @@ class Layout:
     chunk_bytes: int = CHUNK_BYTES
 
     def __post_init__(self) -> None:
-        if self.contiguous and isinstance(self.compression, Compression) and self.compression.name:
-            raise ArgumentError("layout='contiguous' cannot be compressed, choose another layout")
+        how = self.compression
+        if self.contiguous and isinstance(how, Compression) and (how.name is not None or how.checksum):
+            what = "compressed" if how.name is not None else "given checksums"
+            raise ArgumentError(f"layout='contiguous' cannot be {what}, choose another layout")
 
     @property
     def contiguous(self) -> bool:

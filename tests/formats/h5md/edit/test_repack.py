@@ -114,12 +114,24 @@ def test_compression_by_name_is_read_by_libhdf5(tmp_path: Path, name: str | None
 
 
 def test_a_compression_that_is_not_written_becomes_gzip_and_is_said(tmp_path: Path) -> None:
-    values = make_h5md(tmp_path / "in.h5md", compression="lzf", chunks=(2, 10, 3))
+    make_h5md(tmp_path / "in.h5md", scaleoffset=3, chunks=(2, 10, 3))
     done = kn.repack(tmp_path / "in.h5md", tmp_path / "out.h5md")
-    assert any("lzf" in note and "gzip" in note for note in done.notes)
-    with h5py.File(tmp_path / "out.h5md") as file:
+    assert any("scaleoffset" in note and "gzip" in note for note in done.notes)
+    with h5py.File(tmp_path / "in.h5md") as before, h5py.File(tmp_path / "out.h5md") as file:
         assert file["particles/all/position/value"].compression == "gzip"
-        assert file["particles/all/position/value"][()].tobytes() == values.tobytes()
+        np.testing.assert_array_equal(
+            file["particles/all/position/value"][()], before["particles/all/position/value"][()]
+        )
+
+
+def test_lzf_and_szip_are_kept(tmp_path: Path) -> None:
+    for name, options in {"lzf": {}, "szip": {"compression_opts": ("ec", 16)}}.items():
+        values = make_h5md(tmp_path / f"{name}.h5md", compression=name, chunks=(2, 10, 3), **options)
+        assert not kn.repack(tmp_path / f"{name}.h5md", tmp_path / f"{name}-out.h5md").notes
+        with h5py.File(tmp_path / f"{name}-out.h5md") as file:
+            value = file["particles/all/position/value"]
+            assert (value.compression, value.compression_opts) == (name, options.get("compression_opts"))
+            assert value[()].tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["<f8", ">f4", "<f2", "<i4", "<i8", "|u1"])

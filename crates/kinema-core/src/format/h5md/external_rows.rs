@@ -1,4 +1,4 @@
-//! External rows: frames that another library (h5py) reads, of which the requested atoms are taken.
+//! External rows: frames that another library (h5py, MDAnalysis) reads, of which the requested atoms are taken.
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ impl H5mdDecoder {
         external_io.bytes += values.bytes() as u64;
         external_io.calls += 1;
         if values.len() != rows.len() * n_atoms * 3 {
-            let what = format!("values of {} that h5py gave", row_request.field.name);
+            let what = format!("values of {} that the reader gave", row_request.field.name);
             return Err(Error::new(
                 ErrorKind::Internal,
                 format!("{what}, expected {}, found {}", rows.len() * n_atoms * 3, values.len()),

@@ -81,8 +81,10 @@ def repack(
     target: str | os.PathLike[str],
     *,
     layout: str | Sequence[int] = "frames",
-    compression: str | None = KEEP,
+    compression: str | tuple[int, Sequence[int]] | None = KEEP,
     level: int | None = None,
+    shuffle: bool | None = None,
+    checksum: bool = False,
     max_error: float | None = None,
     unit: str | None = None,
     select: AtomChoice = None,
@@ -113,10 +115,10 @@ def repack(
     layout : {"frames", "atoms", "contiguous", "keep"} or (frames, atoms, components)
         Chunks of whole frames, about 1 MiB; of few atoms over many frames, for time series; none; as they are; or of
         this shape.
-    compression : {"keep", None, "gzip", "zstd", "lz4", "bitshuffle-lz4", "bitshuffle-zstd"}
+    compression : "keep", or as `kinema.Writer`
         "keep": as it was, but none where `layout` is "contiguous".
-    level : int
-        Of gzip (1 to 9; 4), zstd and bitshuffle-zstd (1 to 22; 3).
+    level, shuffle, checksum
+        As `kinema.Writer`; not with "keep".
     max_error : float
         Round positions so that none moves by more than this, in `unit`; they compress better then. The bound is
         recorded as attributes of the data set; it adds to that of an earlier rounding.
@@ -145,7 +147,7 @@ def repack(
     ArgumentError, UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
     path, out = os.fspath(source), os.fspath(target)
-    wanted = _layout(layout, compression, level, chunk_bytes)
+    wanted = _layout(layout, compression, level, chunk_bytes, shuffle=shuffle, checksum=checksum)
     options = h5md.H5mdOptions(particles=particles, root=root, units=units)
     rounding = None
     if max_error is not None:
@@ -213,7 +215,15 @@ def repack_with(
         )
 
 
-def _layout(layout: str | Sequence[int], compression: str | None, level: int | None, chunk_bytes: int) -> Layout:
+def _layout(
+    layout: str | Sequence[int],
+    compression: str | tuple[int, Sequence[int]] | None,
+    level: int | None,
+    chunk_bytes: int,
+    *,
+    shuffle: bool | None,
+    checksum: bool,
+) -> Layout:
     known = (*LAYOUTS, KEEP)
     if isinstance(layout, str):
         if layout not in known:
@@ -227,11 +237,12 @@ def _layout(layout: str | Sequence[int], compression: str | None, level: int | N
             raise ArgumentError(f"a chunk shape is (frames, atoms, components) from 1 on, found {layout!r}")
         shape = tuple(int(n) for n in shape)
     if compression == KEEP:
-        if level is not None:
-            raise ArgumentError(f"level={level} needs compression=, which is kept as it was")
+        for option, value in {"level": level, "shuffle": shuffle, "checksum": checksum or None}.items():
+            if value is not None:
+                raise ArgumentError(f"{option}={value} needs compression=, which is kept as it was")
         how: Compression | str = Compression() if shape == "contiguous" else KEEP
     else:
-        how = Compression(compression, level)
+        how = Compression(compression, level, shuffle, checksum)
     return Layout(shape, how, whole_number("chunk_bytes", chunk_bytes))
 
 

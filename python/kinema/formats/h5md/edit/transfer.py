@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import CorruptFileError
 from kinema.formats.h5md.edit.values import Values
-from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.filters import encoded_by_core, filters_of
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.hdf5.storage import Storage
 from kinema.prefetch import prefetched
@@ -143,7 +143,7 @@ def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) 
 
 def _store(part: NDArray[Any], tile: Tile, target: Any, storage: Storage, filters: Any, workers: int) -> None:
     start, stop, first, last = tile
-    if storage.chunks is None or not _as_in_memory(target):
+    if storage.chunks is None or not _as_in_memory(target) or not encoded_by_core(target):
         target.write_direct(part, dest_sel=np.s_[start:stop, first:last] if part.ndim > 1 else np.s_[start:stop])
         return
     corner = (start, first, *(0,) * (len(storage.shape) - 2))[: len(storage.shape)]

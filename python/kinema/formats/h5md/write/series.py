@@ -1,13 +1,13 @@
 """Growing data sets: rows are buffered until whole chunks can be encoded and written.
 
-Chunks are encoded by Rust on several threads and written past HDF5's own filters (direct chunk writes). HDF5 stores
-whole chunks only, so the last one is padded with zeros behind the data set's extent.
+Chunks are encoded by Rust on several threads and written past HDF5's own filters (direct chunk writes); where Rust has
+no encoder libhdf5 encodes them. HDF5 stores whole chunks only, so the last one is padded behind the data set's extent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.filters import encoded_by_core, filters_of
+from kinema.formats.hdf5.library_encoder import encode_by_library
 from kinema.formats.hdf5.rounding import Rounding
 
 __all__ = ["Preparation", "Series", "buffered_rows"]
@@ -107,6 +108,7 @@ class Series:
         self._item: tuple[int, ...] = dataset.shape[1:]
         self._chunk: tuple[int, ...] | None = dataset.chunks
         self._filters = filters_of(dataset)
+        self._encodes = encoded_by_core(dataset)
         self._workers, self._make = workers, make
         self._extent: int = dataset.shape[0]
         self._chunk_rows = 1 if self._chunk is None else self._chunk[0]
@@ -190,8 +192,27 @@ class Series:
         if not filters and self._chunk[1:] == self._item:
             self._store_as_they_are(rows, mask)
             return
+        if filters and not self._encodes:
+            for place, stored, skipped in encode_by_library(self.dataset, rows):
+                self._write(rows, place, stored, skipped)
+            return
         for offset, encoded in _core.encode_chunks(np.ascontiguousarray(rows), self._chunk, filters, self._workers):
-            self._id.write_direct_chunk((first + offset[0], *offset[1:]), encoded, mask)
+            self._write(rows, offset, encoded, mask)
+
+    def _write(self, rows: NDArray[Any], offset: Sequence[int], encoded: bytes, mask: int) -> None:
+        """A chunk of `rows`, which are those from `_first` on.
+
+        libhdf5 keeps the mask of a chunk that is written again with as many bytes. So chunks of the size that they have
+        without filters are stored without, as `flush` does.
+        """
+        assert self._chunk is not None
+        raw_mask = (1 << len(self._filters)) - 1
+        if mask != raw_mask and len(encoded) == math.prod(self._chunk) * rows.dtype.itemsize:
+            part = rows[tuple(slice(start, start + k) for start, k in zip(offset, self._chunk, strict=True))]
+            whole = np.zeros(self._chunk, rows.dtype)
+            whole[tuple(slice(0, n) for n in part.shape)] = part
+            encoded, mask = whole.tobytes(), raw_mask
+        self._id.write_direct_chunk((self._first + offset[0], *offset[1:]), encoded, mask)
 
     def _store_as_they_are(self, rows: NDArray[Any], mask: int) -> None:
         """Chunks of whole rows without filters need no encoding."""

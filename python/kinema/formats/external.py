@@ -1,0 +1,487 @@
+"""Formats that Kinema does not read itself: files described, and their frames read, through MDAnalysis.
+
+A file that is opened so is read once whole, for what its frames hold; then frame by frame, under one lock.
+MDAnalysis is imported at the first call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
+from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
+from kinema.printable import printable
+from kinema.selection.topology import Topology
+from kinema.selection.universe import import_mdanalysis
+
+__all__ = ["EXTERNAL", "Describer", "ExternalOptions", "FrameReader", "check_stated", "reader_class"]
+
+EXTERNAL = "MDAnalysis"
+"""Name of what the core has for all formats that are read so."""
+
+_VECTORS: tuple[Quantity, ...] = ("positions", "velocities", "forces")
+# no files, or DCD files
+_NOT_FILES = {"MEMORY", "CHAIN", "NULL", "IMD", "RDKIT", "PARMED", "LAMMPS"}
+_OPTIONS_OF_OPEN = {"dt": "dt=", "time_offset": "time_offset=", "convert_units": "units=", "n_atoms": "topology="}
+# in the title of GRO files, which MDAnalysis does not look at
+_TIME = re.compile(rb"\bt=\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
+_STEP = re.compile(rb"\bstep=\s*([-+]?[0-9]+)")
+
+
+@dataclass(frozen=True)
+class ExternalOptions:
+    """How a user wants files of other formats to be read; picklable."""
+
+    format: str | None = None
+    """MDAnalysis' name of the format; None: by the name of the file."""
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of MDAnalysis' reader."""
+    units: Mapping[str, str] | None = None
+    """As `kinema.formats.h5md.H5mdOptions.units`."""
+    axis: Quantity | None = None
+    absent: Literal["error", "nan", "hold"] = "error"
+    topology: Topology | None = None
+    """Says how many atoms there are, for formats that do not."""
+
+
+def reader_class(path: str, format: str | None = None) -> Any | None:
+    """MDAnalysis' reader for a file, by `format` or the ending of its name; None where there is none.
+
+    Never the reader of a format that Kinema reads itself.
+    """
+    import_mdanalysis()
+    from MDAnalysis.coordinates.core import get_reader_for
+
+    try:
+        found = get_reader_for(path, format=format)
+    except (ValueError, TypeError):
+        return None
+    return None if (_own_names() | _NOT_FILES) & set(_names(found)) else found
+
+
+def check_stated(format: str | None) -> str | None:
+    """A stated format as the core takes it: its own name, or `EXTERNAL` for one that MDAnalysis reads."""
+    if format is None or format.upper() == EXTERNAL.upper():
+        return format
+    # the core refuses what nobody reads
+    return format if format.lstrip(".").upper() in _own_names() or reader_class("", format) is None else EXTERNAL
+
+
+def _own_names() -> set[str]:
+    """Names and endings of the formats that Kinema reads itself."""
+    return {name.upper() for one in _core.formats() for name in (one["name"], *one["extensions"])}
+
+
+def _names(cls: Any) -> list[str]:
+    names = [cls.format] if isinstance(cls.format, str) else list(cls.format)
+    return [name.upper() for name in names]
+
+
+class FrameReader:
+    """Frames of one file through MDAnalysis' reader, which is opened at the first call; calls take turns.
+
+    Pickled without the open file. A format without access to single frames is read forward.
+    """
+
+    def __init__(self, path: str, format: str | None, options: Mapping[str, Any]) -> None:
+        self.path = path
+        self.format = format
+        self.options = dict(options)
+        self._lock = threading.Lock()
+        self._reader: Any = None
+
+    def __getstate__(self) -> tuple[str, str | None, dict[str, Any]]:
+        return self.path, self.format, self.options
+
+    def __setstate__(self, state: tuple[str, str | None, dict[str, Any]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def read(self, frames: NDArray[np.int64], quantity: Quantity) -> NDArray[np.float32]:
+        """(n,) -> (n, n_atoms, 3), in MDAnalysis' units: angstrom, angstrom/ps, kJ/(mol angstrom)."""
+        with self._lock:
+            result: NDArray[np.float32] | None = None
+            for row, frame in enumerate(frames.tolist()):
+                with self.reading(frame):
+                    values = getattr(self._go_to(frame), quantity)
+                if result is None:
+                    result = np.empty((len(frames), *values.shape), np.float32)
+                if values.shape != result.shape[1:]:
+                    raise CorruptFileError(
+                        f"{self.path}: {EXTERNAL} frame {frame}: {quantity} of another number of atoms, expected "
+                        f"{result.shape[1]}, found {len(values)}",
+                        path=self.path,
+                        format=EXTERNAL,
+                        frame=frame,
+                    )
+                result[row] = values
+        return np.empty((0, 0, 3), np.float32) if result is None else result
+
+    def steps(self) -> Iterator[Any]:
+        """All time steps, in order; each is valid until the next."""
+        with self._lock:
+            with self.reading(0):
+                reader = self._opened()
+                iterator = iter(reader)
+            frame = 0
+            while True:
+                with self.reading(frame):
+                    step = next(iterator, None)
+                if step is None:
+                    return
+                yield step
+                frame += 1
+
+    def close(self) -> None:
+        """Closes the file; the next call opens it again."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    @property
+    def native(self) -> Mapping[str, str]:
+        """The units of the file, as MDAnalysis has them."""
+        units = getattr(self._opened(), "units", {}) or {}
+        return {name: unit for name, unit in units.items() if unit is not None}
+
+    @property
+    def name(self) -> str:
+        """MDAnalysis' name of the format."""
+        return _names(self.cls)[0]
+
+    @property
+    def cls(self) -> Any:
+        """MDAnalysis' class."""
+        found = reader_class(self.path, self.format)
+        if found is None:
+            raise UnsupportedFormatError(f"{self.path}: not a format that MDAnalysis reads", path=self.path)
+        return found
+
+    def _opened(self) -> Any:
+        if self._reader is None:
+            self._reader = self.cls(self.path, **self.options)
+        return self._reader
+
+    def _go_to(self, frame: int) -> Any:
+        """The time step of a frame."""
+        from MDAnalysis.coordinates.base import ProtoReader
+
+        reader = self._opened()
+        if reader.ts.frame == frame:
+            return reader.ts
+        if type(reader)._read_frame is not ProtoReader._read_frame:
+            return reader[frame]
+        if reader.ts.frame > frame:
+            reader.rewind()
+        while reader.ts.frame < frame:
+            reader.next()
+        return reader.ts
+
+    @contextmanager
+    def reading(self, frame: int) -> Iterator[None]:
+        """Turns errors of MDAnalysis, which are of any class, into CorruptFileError with file and frame."""
+        try:
+            yield
+        except (Error, MemoryError):
+            raise
+        except ImportError as error:
+            raise UnsupportedFormatError(
+                f"{self.path}: {EXTERNAL}: a package is missing: {printable(error)}", path=self.path, format=EXTERNAL
+            ) from error
+        except Exception as error:
+            # a time step that was half read is not to be given as another
+            self._reader = None
+            if isinstance(error, OSError) and error.errno is not None:
+                raise from_os("reading", error, self.path) from error
+            what = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+            raise CorruptFileError(
+                f"{self.path}: {EXTERNAL} frame {frame}: {what} (reading {self.name}; the file begins with "
+                f"{_head(self.path)})",
+                path=self.path,
+                format=EXTERNAL,
+                frame=frame,
+            ) from error
+
+
+@dataclass(frozen=True)
+class _FrameRows:
+    """Rows of a quantity: row i is frame i of the file."""
+
+    reader: FrameReader
+    quantity: Quantity
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(n,) -> (n, n_atoms, 3)."""
+        return self.reader.read(rows, self.quantity)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownCells:
+    """Cells, known since the file was described."""
+
+    cells: NDArray[np.float64]
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n,) -> (n, 3, 3)."""
+        return self.cells[rows]
+
+
+class Describer:
+    """Describes files for the core, each once while it is unchanged.
+
+    Pickled with what it knows, so that other processes do not read files whole again.
+    """
+
+    def __init__(self, options: ExternalOptions) -> None:
+        self.options = options
+        self._known: dict[str, tuple[tuple[int, ...] | None, H5mdDescription]] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # another process compares files with their identities when it reads them, and has no use for the topology
+        known = {path: (None, description) for path, (_, description) in self._known.items()}
+        return {"options": replace(self.options, topology=None), "_known": known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def __call__(self, path: str | os.PathLike[str]) -> H5mdDescription | None:
+        """The description of a file; None for one that MDAnalysis has no reader for.
+
+        Raises CorruptFileError for what MDAnalysis cannot read, ArgumentError for options that do not fit.
+        """
+        name = os.fspath(path)
+        key = os.path.abspath(name)
+        with self._lock:
+            then, known = self._known.get(key, (None, None))
+            if known is not None and (then is None or then == _signature(name)):
+                return known
+            if reader_class(name, self.options.format) is None:
+                return None
+            before = _signature(name)
+            description = _described(name, self.options)
+            self._known[key] = before, description
+            return description
+
+
+def _signature(path: str) -> tuple[int, ...]:
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@dataclass
+class _Frames:
+    """What the frames of a file hold, gathered in one pass."""
+
+    n_atoms: int = 0
+    steps: list[int | None] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    dimensions: list[NDArray[Any] | None] = field(default_factory=list)
+    has: dict[Quantity, list[bool]] = field(default_factory=lambda: {name: [] for name in _VECTORS})
+
+    @classmethod
+    def of(cls, reader: FrameReader) -> _Frames:
+        found = cls()
+        for number, step in enumerate(reader.steps()):
+            if number == 0:
+                found.n_atoms = step.n_atoms
+            if step.n_atoms != found.n_atoms:
+                raise UnsupportedFormatError(
+                    f"{reader.path}: {EXTERNAL} frame {number}: number of atoms, expected {found.n_atoms} as in "
+                    f"frame 0, found {step.n_atoms}",
+                    path=reader.path,
+                    format=EXTERNAL,
+                    frame=number,
+                )
+            found.steps.append(step.data.get("step"))
+            found.times.append(float(step.data.get("time", np.nan)))
+            dimensions = step.dimensions
+            there = dimensions is not None and bool((dimensions[:3] > 0).all() and (dimensions[3:] > 0).all())
+            found.dimensions.append(np.array(dimensions, np.float64) if there else None)
+            for name in _VECTORS:
+                found.has[name].append(bool(getattr(step, f"has_{name}")))
+        return found
+
+
+def _described(path: str, options: ExternalOptions) -> H5mdDescription:
+    reader = FrameReader(path, options.format, options.reader)
+    reader.options = _reader_options(path, reader.cls, options)
+    name, remarks = reader.name, []
+    try:
+        frames = _Frames.of(reader)
+        scales = _scales(path, reader, options.units)
+    finally:
+        reader.close()
+    if not frames.n_atoms or not frames.steps:
+        raise CorruptFileError(f"{path}: {EXTERNAL} found no atoms in it, reading {name}", path=path, format=EXTERNAL)
+    if name == "LAMMPSDUMP" and "dt" not in options.reader:
+        # steps times a made-up 1 ps
+        frames.times = [np.nan] * len(frames.times)
+    if name == "TRC" and not any(frames.times):
+        # without a block TIMESTEP all times are 0, and steps the numbers of frames
+        frames.times, frames.steps = [np.nan] * len(frames.times), [None] * len(frames.steps)
+    warnings = [f"{name} is read through MDAnalysis, frame by frame, which is slow"]
+    if name == "GRO":
+        warnings += _title_of_gro(path, frames)
+    times = np.array(frames.times, np.float64)
+    has_times, has_steps = not np.isnan(times).any(), None not in frames.steps
+    if not has_times and not np.isnan(times).all():
+        remarks.append("only some frames have times, which are left out")
+    axis = frames.has[options.axis] if options.axis is not None else [True] * len(frames.steps)
+    numbers = np.flatnonzero(axis)
+    fields = {q: _field(reader, q, frames.has[q], numbers, scales[q], options.absent) for q in _VECTORS}
+    return H5mdDescription(
+        path=path,
+        other_files=(),
+        group="",
+        n_atoms=frames.n_atoms,
+        n_frames=len(numbers),
+        steps=np.array(frames.steps, np.int64)[numbers] if has_steps else None,
+        times=times[numbers] if has_times else None,
+        time_scale=scales["time"],
+        **fields,
+        cell=_cell(frames.dimensions, numbers, scales["positions"], options.absent),
+        wide=False,
+        variant=f"{name}, read by MDAnalysis' {reader.cls.__name__}",
+        remarks=tuple(remarks),
+        warnings=tuple(warnings),
+    )
+
+
+def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, Any]:
+    """The arguments of MDAnalysis' reader; the number of atoms is one where a topology says it."""
+    given = dict(options.reader)
+    lammps = _names(cls)[0] == "LAMMPSDUMP"
+    for name in given:
+        if name in _OPTIONS_OF_OPEN and not (name == "dt" and lammps):
+            raise ArgumentError(
+                f"{path}: reader_options has {name}, which is given as {_OPTIONS_OF_OPEN[name]} of kn.open", path=path
+            )
+    if lammps:
+        # without it MDAnalysis warns of what it makes up
+        given.setdefault("dt", 1.0)
+    if _needs_n_atoms(cls):
+        if options.topology is not None:
+            given["n_atoms"] = options.topology.atoms.n_atoms
+        else:
+            raise ArgumentError(
+                f"{path}: {_names(cls)[0]} files do not say how many atoms they have; give a topology with topology=",
+                path=path,
+                format=EXTERNAL,
+            )
+    return given
+
+
+def _needs_n_atoms(cls: Any) -> bool:
+    """Whether a reader must be told how many atoms there are."""
+    from MDAnalysis.coordinates.base import SingleFrameReaderBase
+
+    # single frames say it, but for LAMMPS' data files, in whatever way MDAnalysis declares the argument; so does NetCDF
+    if issubclass(cls, SingleFrameReaderBase):
+        return "DATA" in _names(cls)
+    return "n_atoms" in inspect.signature(cls.__init__).parameters and "NCDF" not in _names(cls)
+
+
+def _scales(path: str, reader: FrameReader, stated: Mapping[str, str] | None) -> dict[str, float]:
+    """Factors to Kinema's units: 1 but for units that the user states, of which MDAnalysis has applied the file's."""
+    scales = {"positions": 1.0, "velocities": 1.0, "forces": 1.0, "time": 1.0}
+    if not stated:
+        return scales
+    from MDAnalysis.units import get_conversion_factor
+
+    from kinema.formats.h5md.units import scale_to_kinema
+
+    with reader.reading(0):
+        native = reader.native
+    ours = {"length": "Angstrom", "time": "ps", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}
+    kinds = {"length": "length", "time": "time", "velocity": "speed", "force": "force"}
+
+    def factor(name: Literal["length", "time", "velocity", "force"]) -> float:
+        applied = get_conversion_factor(kinds[name], native[name], ours[name]) if native.get(name) else 1.0
+        return scale_to_kinema(stated[name], name) / float(applied) if name in stated else 1.0
+
+    length, time = factor("length"), factor("time")
+    scales |= {"positions": length, "time": time}
+    scales["velocities"] = factor("velocity") if "velocity" in stated else length / time
+    scales["forces"] = factor("force") if "force" in stated else 1.0 / length
+    return scales
+
+
+def _rows(has: NDArray[np.bool_], numbers: NDArray[np.int64], absent: str) -> NDArray[np.int64]:
+    """The frame of the file that each frame takes a quantity from."""
+    chosen = numbers.astype(np.int64)
+    if absent == "hold":
+        before = np.maximum.accumulate(np.where(has, np.arange(len(has)), ABSENT))
+        return before[numbers].astype(np.int64)
+    return np.where(has[numbers], chosen, FORBIDDEN if absent == "error" else ABSENT).astype(np.int64)
+
+
+def _field(
+    reader: FrameReader, quantity: Quantity, has: list[bool], numbers: NDArray[np.int64], scale: float, absent: str
+) -> FieldDescription | None:
+    if not any(has):
+        return None
+    return FieldDescription(
+        pieces=(),
+        rows=_rows(np.array(has), numbers, absent),
+        fixed=False,
+        scale=scale,
+        unit=None,
+        reader=_FrameRows(reader, quantity),
+        reason="read through MDAnalysis",
+    )
+
+
+def _cell(
+    dimensions: list[NDArray[Any] | None], numbers: NDArray[np.int64], scale: float, absent: str
+) -> FieldDescription | None:
+    """Cells; a frame without one has none, which is an error for no analysis but those that need it."""
+    has = np.array([one is not None for one in dimensions])
+    if not has.any():
+        return None
+    known = np.array([np.ones(6) if one is None else one for one in dimensions])
+    cells = from_lengths_and_angles(known[:, :3], known[:, 3:])
+    return FieldDescription(
+        pieces=(),
+        rows=_rows(has, numbers, "nan" if absent == "error" else absent),
+        fixed=False,
+        scale=scale,
+        unit=None,
+        reader=_KnownCells(cells),
+        reason="read through MDAnalysis",
+    )
+
+
+def _title_of_gro(path: str, frames: _Frames) -> list[str]:
+    """Puts time and step of the title into the frame; what MDAnalysis leaves unread of the file, in words."""
+    from MDAnalysis.lib.util import anyopen
+
+    with anyopen(path, "rb") as file:
+        title = file.readline()
+        lines = sum(1 for line in file if line.strip())
+    if found := _TIME.search(title):
+        frames.times[0] = float(found[1])
+    if found := _STEP.search(title):
+        frames.steps[0] = int(found[1])
+    if lines > frames.n_atoms + 2:
+        return ["of GRO files MDAnalysis reads the first frame alone, and this one has more behind it"]
+    return []
+
+
+def _head(path: str) -> str:
+    """The first bytes of a file, for messages."""
+    with open(path, "rb") as file:
+        return repr(file.read(16))[1:]

@@ -1,0 +1,352 @@
+"""Formats that are read through MDAnalysis: the suite of formats, and real files against MDAnalysis itself."""
+
+import pickle
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import MDAnalysis
+import numpy as np
+import pytest
+from MDAnalysisTests import datafiles as data
+
+import kinema as kn
+from kinema.formats.external import Describer, ExternalOptions, reader_class
+from kinema.testing import FormatTests, Golden, random_walk
+
+# file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
+FILES = {
+    "XYZ": (data.XYZ, None, None),
+    "XYZ.bz2": (data.XYZ_bz2, None, None),
+    "TRR": (data.TRR, None, None),
+    "PDB of several models": (data.PDB_multiframe, None, None),
+    "PDB": (data.PDB_small, None, None),
+    "GRO": (data.GRO, None, None),
+    "GRO with velocities": (data.GRO_velocity, None, None),
+    "LAMMPS dump": (data.LAMMPSDUMP, "LAMMPSDUMP", None),
+    "LAMMPS data": (data.LAMMPSdata, "DATA", data.LAMMPSdata),
+    "AMBER mdcrd": (data.TRJ, None, data.PRM),
+    "AMBER mdcrd with boxes": (data.TRJpbc_bz2, None, data.PRMpbc),
+    "AMBER NetCDF": (data.NCDF, None, None),
+    "AMBER restart": (data.INPCRD, None, None),
+    "DL_POLY history": (data.DLP_HISTORY, "HISTORY", None),
+    "TRZ": (data.TRZ, None, data.TRZ_psf),
+    "MOL2": (data.mol2_molecules, None, None),
+    "GAMESS": (data.GMS_ASYMOPT, "GMS", None),
+    "CHARMM CRD": (data.CRD, None, None),
+    "Tinker": (data.TXYZ, None, None),
+    "GROMOS": (data.TRC_TRAJ1_VAC, None, None),
+}
+
+
+def write_trc(path, positions, first_step):
+    """A GROMOS trajectory, in nm."""
+    with open(path, "w") as file:
+        file.write("TITLE\nmade\nEND\n")
+        for number, frame in enumerate(positions):
+            step = first_step + number
+            file.write(f"TIMESTEP\n{step:15d}{step:20.9f}\nEND\nPOSITIONRED\n")
+            for x, y, z in frame.astype(float) / 10:
+                file.write(f"{x:20.9f}{y:20.9f}{z:20.9f}\n")
+            file.write("END\nGENBOX\n    0\nEND\n")
+
+
+def opened(name, **options):
+    path, named, topology = FILES[name]
+    if named == "DATA":
+        topology = MDAnalysis.Universe(path)
+    return kn.open(path, topology, format=named, stored=False, **options)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    # of MDAnalysis, about files of its own tests
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+class TestGromos(FormatTests):
+    suffix = ".trc"
+    index = "structure"
+    reads_bytes = False
+    # nm in float32, times 10
+    tolerance = 1e-4
+
+    def write(self, path, positions, first_step):
+        write_trc(path, positions, first_step)
+
+    def write_synthetic(self, path, made):
+        write_trc(path, made.positions, 0)
+        return False, False
+
+    def golden_files(self):
+        universe = MDAnalysis.Universe(data.XYZ)
+        return [Golden(Path(data.XYZ), np.array([step.positions.copy() for step in universe.trajectory]))]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_frames_are_those_of_mdanalysis(name):
+    path, named, topology = FILES[name]
+    traj = opened(name)
+    assert traj.format == "MDAnalysis"
+    options = {} if topology is None else {"n_atoms": traj.n_atoms}
+    with reader_class(path, named)(path, **options) as reader:
+        assert (traj.n_frames, traj.n_atoms) == (reader.n_frames, reader.n_atoms)
+        fields = [field for field in ("positions", "velocities", "forces") if field in traj.fields]
+        found = traj.read(fields=fields)
+        for number, step in enumerate(reader):
+            for field in fields:
+                np.testing.assert_array_equal(found[field][number], getattr(step, field))
+            assert [getattr(step, f"has_{field}") for field in ("positions", "velocities", "forces")] == [
+                field in fields for field in ("positions", "velocities", "forces")
+            ]
+            if "step" in traj.fields:
+                assert found["steps"][number] == step.data["step"]
+            assert "time" in traj.fields or np.isnan(found["times"][number])
+            if "time" in traj.fields:
+                assert found["times"][number] == step.time
+            assert found["present"]["cells"][number] == (step.dimensions is not None)
+            if step.dimensions is not None:
+                np.testing.assert_allclose(found["cells"][number], step.triclinic_dimensions, rtol=1e-5, atol=1e-4)
+    assert any("read through MDAnalysis, frame by frame, which is slow" in note for note in traj.notes)
+    # one frame alone, the last first
+    for number in {traj.n_frames - 1, 0}:
+        np.testing.assert_array_equal(traj[number].positions, found["positions"][number])
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("TRR", {"step", "time"}),
+        ("AMBER NetCDF", {"time"}),
+        ("TRZ", {"time"}),
+        ("LAMMPS dump", {"step"}),
+        ("GROMOS", {"step", "time"}),
+        *((name, set()) for name in ("XYZ", "PDB", "PDB of several models", "GRO", "AMBER mdcrd", "MOL2")),
+    ],
+)
+def test_no_time_is_made_up(name, fields):
+    traj = opened(name)
+    assert set(traj.fields) & {"step", "time"} == fields
+    assert np.isnan(traj.times).all() == ("time" not in fields)
+
+
+def test_stated_times_and_reader_options():
+    traj = opened("XYZ", dt=2.0)
+    np.testing.assert_array_equal(traj.times, 2.0 * np.arange(traj.n_frames))
+    dump = opened("LAMMPS dump", reader_options={"dt": 0.5})
+    np.testing.assert_array_equal(dump.times, 0.5 * dump.steps)
+    assert dump.stated["reader_options"] == "dt 0.5"
+    with pytest.raises(kn.ArgumentError, match=r"reader_options has time_offset, which is given as time_offset= of"):
+        opened("XYZ", reader_options={"time_offset": 1.0})
+    with pytest.raises(kn.ArgumentError, match="reader_options is for files that are read through MDAnalysis"):
+        kn.open(data.XTC, reader_options={"x": 1}, stored=False)
+
+
+def test_stated_units_replace_those_of_mdanalysis():
+    plain = opened("XYZ").read()
+    np.testing.assert_allclose(opened("XYZ", units={"length": "nm"}).read(), 10 * plain, rtol=1e-6)
+    # TRR is in nm, which MDAnalysis has applied
+    np.testing.assert_allclose(opened("TRR", units={"length": "nm"}).read(), opened("TRR").read(), rtol=1e-6)
+    halved = opened("TRR", units={"length": "angstrom"}).read(fields=["positions", "velocities"])
+    whole = opened("TRR").read(fields=["positions", "velocities"])
+    for field in halved:
+        if field in ("positions", "velocities"):
+            np.testing.assert_allclose(10 * halved[field], whole[field], rtol=1e-6)
+
+
+def test_time_and_step_of_a_gro_title(tmp_path):
+    path = tmp_path / "frame.gro"
+    text = Path(data.two_water_gro).read_text().splitlines(keepends=True)
+    path.write_text("".join(["water t=   12.50000 step= 6250\n", *text[1:], "\n"]))
+    traj = kn.open(path, stored=False)
+    assert (traj.times[0], traj.steps[0]) == (12.5, 6250)
+    assert not any("more behind it" in note for note in traj.notes)
+    path.write_text(path.read_text() * 2)
+    assert any("the first frame alone, and this one has more behind it" in n for n in kn.open(path).notes)
+
+
+def test_frames_without_velocities(tmp_path):
+    path = tmp_path / "some.trr"
+    source = MDAnalysis.Universe(data.TRR)
+    with MDAnalysis.Writer(str(path), 5) as writer:
+        for number, _ in enumerate(source.trajectory):
+            five = source.atoms[:5]
+            part = MDAnalysis.Merge(five)
+            part.trajectory.ts.positions = five.positions
+            part.trajectory.ts.dimensions = source.dimensions
+            if number % 2 == 0:
+                part.trajectory.ts.velocities = five.velocities
+            part.trajectory.ts.data |= {"step": number, "time": float(number)}
+            writer.write(part)
+    strict = kn.open(path, stored=False)
+    assert "velocities" in strict.fields
+    assert strict.read().shape == (10, 5, 3)
+    with pytest.raises(kn.ArgumentError, match="frame 1: no velocities at this step"):
+        strict.read(fields=["velocities"])
+    absent = kn.open(path, stored=False, absent="nan").read(fields=["velocities"])
+    np.testing.assert_array_equal(np.isnan(absent["velocities"]).all(axis=(1, 2)), np.arange(10) % 2 == 1)
+    np.testing.assert_array_equal(absent["present"]["velocities"], np.arange(10) % 2 == 0)
+    held = kn.open(path, stored=False, absent="hold").read(fields=["velocities"])["velocities"]
+    np.testing.assert_array_equal(held[1::2], held[::2])
+    np.testing.assert_array_equal(kn.open(path, stored=False, axis="velocities").steps, np.arange(0, 10, 2))
+
+
+def test_another_number_of_atoms_is_refused_with_its_frame(tmp_path):
+    path = tmp_path / "changes.lammpsdump"
+    frame = "ITEM: TIMESTEP\n{0}\nITEM: NUMBER OF ATOMS\n{1}\nITEM: BOX BOUNDS pp pp pp\n" + 3 * "0 9\n"
+    path.write_text(
+        "".join(
+            frame.format(step, n_atoms)
+            + "ITEM: ATOMS id x y z\n"
+            + "".join(f"{i + 1} {i} {i} {i}\n" for i in range(n_atoms))
+            for step, n_atoms in ((0, 3), (1, 3), (2, 4))
+        )
+    )
+    with pytest.raises(kn.Error, match=r"frame 2: .*[Nn]umber of atoms") as caught:
+        kn.open(path, stored=False)
+    assert (caught.value.path, caught.value.format, caught.value.frame) == (str(path), "MDAnalysis", 2)
+
+
+def test_what_nobody_reads_is_refused_as_ever(tmp_path):
+    path = tmp_path / "letter.foo"
+    path.write_text("dear reader")
+    known = r"not a format that Kinema reads \(.*XTC.*\): the first bytes are \"dear reader\""
+    with pytest.raises(kn.UnsupportedFormatError, match=known):
+        kn.open(path)
+    path = path.rename(tmp_path / "letter.xyz")
+    with pytest.raises(kn.CorruptFileError, match=r"letter.xyz: MDAnalysis frame 0: ValueError: .*begins with 'dear"):
+        kn.open(path)
+    with pytest.raises(kn.ArgumentError, match="TRJ files do not say how many atoms they have; give a topology"):
+        kn.open(data.TRJ)
+    with pytest.raises(kn.ArgumentError, match='no format "FOO"'):
+        kn.open(data.XTC, format="FOO")
+
+
+@pytest.mark.parametrize("named", ["MDAnalysis", "XYZ", "PDB"])
+def test_what_kinema_reads_is_never_read_through_mdanalysis(named, tmp_path):
+    with pytest.raises(kn.ArgumentError, match="this is XTC, which Kinema reads itself"):
+        kn.open(data.XTC, format=named)
+    disguised = tmp_path / "named.xyz"
+    shutil.copy(data.DCD, disguised)
+    assert kn.open(disguised, stored=False).format == "DCD"
+    for name in ("XTC", "DCD", "LAMMPS", "H5MD", "MEMORY"):
+        assert reader_class("file", name) is None
+
+
+def test_descriptions_travel_and_are_made_once(tmp_path, monkeypatch):
+    path = tmp_path / "made.xyz"
+    shutil.copy(data.XYZ, path)
+    describe = Describer(ExternalOptions())
+    first = describe(path)
+    assert describe(path) is first
+    other = pickle.loads(pickle.dumps(describe))
+    monkeypatch.setattr(sys.modules["kinema.formats.external"], "_described", None)
+    np.testing.assert_array_equal(other(path).positions.reader(np.array([3])), first.positions.reader(np.array([3])))
+    monkeypatch.undo()
+    path.write_text("1\nnew\nC 0 0 0\n")
+    assert describe(path).n_frames == 1
+
+
+@pytest.mark.parametrize("name", ["XYZ", "TRR", "AMBER mdcrd"])
+def test_pickled_trajectories(name):
+    traj = opened(name)
+    again = pickle.loads(pickle.dumps(traj[::2]))
+    np.testing.assert_array_equal(again.read(), traj[::2].read())
+
+
+@pytest.mark.parametrize("name", ["XYZ", "TRR", "LAMMPS dump", "AMBER mdcrd", "PDB of several models"])
+def test_results_have_the_same_bits_on_threads(name):
+    traj = opened(name)
+    one = kn.analysis.RMSD(traj).run(runner="serial").results.rmsd
+    np.testing.assert_array_equal(kn.analysis.RMSD(traj).run(runner="threads", workers=3).results.rmsd, one)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["XYZ", "AMBER mdcrd"])
+@pytest.mark.parametrize("runner", ["processes", "dask"])
+def test_results_have_the_same_bits_on_processes(name, runner):
+    traj = opened(name)
+    one = kn.analysis.RMSD(traj).run(runner="serial").results.rmsd
+    np.testing.assert_array_equal(kn.analysis.RMSD(traj).run(runner=runner, workers=2).results.rmsd, one)
+
+
+def test_files_that_change_are_noticed(tmp_path):
+    path = tmp_path / "made.trc"
+    write_trc(path, random_walk(4, 5), 0)
+    data_of = pickle.dumps(kn.open(path, stored=False))
+    write_trc(path, random_walk(3, 5), 0)
+    with pytest.raises(kn.Error, match="has changed since it was opened"):
+        pickle.loads(data_of).read()
+
+
+def test_trajectory_and_topology_exchanged():
+    with pytest.raises(kn.ArgumentError, match=r"adk_oplsaa.xtc, given as topology, is a trajectory \(XTC\)"):
+        kn.open(data.GRO, data.XTC)
+
+
+def test_listed_formats_are_those_of_mdanalysis():
+    listed = [one for one in kn.formats() if one.slow]
+    for one in listed:
+        assert reader_class("file", one.name) is not None
+        for ending in one.extensions:
+            assert reader_class(f"file.{ending}") is reader_class("file", one.name)
+    of_tests = {
+        kn.open(*open_of[:1], open_of[2], format=open_of[1], stored=False).parts[0].variant.split(",")[0]
+        for name, open_of in FILES.items()
+        if name != "LAMMPS data"
+    }
+    assert of_tests <= {one.name for one in listed}
+
+
+def test_check_and_info_of_files_without_times():
+    assert not kn.check(data.XYZ).problems
+    words = [sys.executable, "-m", "kinema", "info", data.XYZ]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "10 frames of 1284 atoms\n" in shown.replace(",", "")
+    assert "nan" not in shown
+
+
+MPI_PROGRAM = """
+import sys
+import numpy as np
+import kinema as kn
+with kn.runners.MPI() as mpi:
+    if mpi.is_root:
+        for path, topology in zip(sys.argv[1::2], sys.argv[2::2]):
+            traj = mpi.open(path, topology or None, stored=False)
+            found = kn.analysis.RMSD(traj).run(runner=mpi).results.rmsd
+            one = kn.analysis.RMSD(kn.open(path, topology or None, stored=False)).run(runner="serial").results.rmsd
+            assert len(one) > 5
+            np.testing.assert_array_equal(found, one)
+        print("same bits")
+"""
+
+
+@pytest.mark.processes
+def test_results_have_the_same_bits_on_ranks(mpi, tmp_path):
+    (tmp_path / "program.py").write_text(MPI_PROGRAM)
+    words = [str(tmp_path / "program.py"), data.XYZ, "", data.TRJ, data.PRM, data.TRR, ""]
+    code, out, err = mpi.ended(mpi.started(3, words, tmp_path))
+    assert (code, "same bits" in out) == (0, True), err
+
+
+def test_convert_takes_them(tmp_path):
+    kn.convert(data.XYZ, tmp_path / "out.dcd", progress=False)
+    np.testing.assert_array_equal(kn.open(tmp_path / "out.dcd", stored=False).read(), kn.open(data.XYZ).read())
+
+
+def test_universes_of_such_files():
+    universe = MDAnalysis.Universe(data.PRM, data.TRJ)
+    np.testing.assert_array_equal(kn.open(universe).read([5])[0], universe.trajectory[5].positions)
+    names = {"format": "LAMMPSDUMP", "topology_format": "LAMMPSDUMP", "dt": 0.5, "unwrap_images": True}
+    path = data.LAMMPSDUMP_image_vf
+    universe = MDAnalysis.Universe(path, path, **names)
+    traj = kn.open(universe, stored=False)
+    for frame, step in zip(traj, universe.trajectory, strict=True):
+        np.testing.assert_array_equal(frame.positions, step.positions)
+        assert frame.time == step.time
+    assert not np.array_equal(kn.open(path, format="LAMMPSDUMP", stored=False).read(), traj.read())
