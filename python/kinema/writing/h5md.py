@@ -1,4 +1,4 @@
-"""`Writer`: trajectories as H5MD, in new files, which appear whole or not at all, and in files that grow.
+"""`H5mdWriter`: trajectories as H5MD, in new files, which appear whole or not at all, and in files that grow.
 
 A file that grows survives a killed process. The elements of a file are in `kinema.formats.h5md.write`.
 """
@@ -6,22 +6,18 @@ A file that grows survives a killed process. The elements of a file are in `kine
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
-from kinema.choices import renamed
-from kinema.errors import ArgumentError, Error, FileNotFound
+from kinema.errors import ArgumentError, Error
 from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile
 from kinema.formats.h5md.write.atoms import file_atoms
-from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
 from kinema.formats.h5md.write.observables import ObservableWriter, create_fixed_observable, open_observable
 from kinema.formats.h5md.write.options import (
@@ -40,47 +36,33 @@ from kinema.formats.hdf5.filters import Compression
 from kinema.formats.hdf5.output import GrowingFile, NewFile, damaged_file_errors, hdf5_errors
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
-from kinema.frame import Block, Frame
-from kinema.notes import emit
 from kinema.opening import topology_of
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group
-from kinema.writing.output_checks import check_format, check_not_input, check_target
+from kinema.writing.base import Writer
+from kinema.writing.frames import FrameArrays
+from kinema.writing.output_checks import check_not_input, check_target
 
-__all__ = ["Writer"]
+__all__ = ["H5mdWriter"]
 
 
-class Writer:
+class H5mdWriter(Writer, format="H5MD"):
     """Writes frames into an H5MD file (specification 1.1).
 
         with kn.Writer("out.h5md", n_atoms=3341) as out:
             for block in traj.blocks():
                 out.write(block)
 
-    Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). With the default units of the file
-    they are stored as they are, bit for bit (float64 is rounded to float32 unless dtype="float64").
-
-    With mode="w" the file appears under its name when it is closed, whole; until then it is
-    `NAME.part-HOST-BOOT-PID.h5md` beside it. An exception inside `with` leaves this file with the frames taken so far,
-    and names it; so does a killed process with the frames up to the last `flush()`. No later Writer removes it.
-    With mode="a" the frames up to the last `flush()` are in the file whatever happens to the process afterwards, and
-    a later Writer goes on behind them. (A power cut is another matter.)
+    With the default units of the file values are stored as they are, bit for bit (float64 is rounded to float32 unless
+    dtype="float64"). A file that mode="a" finds keeps its layout, compression and topology; `atoms`, `fields`, `dtype`,
+    units, `max_error` and `cell` must agree with it where given. Steps must rise and times must not fall; each frame
+    has a cell and a time, or none: the first one decides.
 
     Parameters
     ----------
-    path : file name
-        With a suffix of H5MD: .h5md, .h5, .hdf5.
-    n_atoms : int
-        May be left out where `atoms` are given, and where mode="a" finds a file.
-    mode : {"w", "a"}
-        "w" makes a new file; "a" appends to it, and makes it where there is none. One that is there keeps its layout,
-        compression and topology; `atoms`, `fields`, `dtype`, units, `max_error` and `cell` must agree with it where
-        given.
-    overwrite : bool
-        Let mode="w" replace an existing file.
-    keep_partial : bool
-        Whether a new file that an exception has ended stays, under its temporary name.
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+        The suffix is one of H5MD: .h5md, .h5, .hdf5. `n_atoms` may be left out where `atoms` are given.
     fields : names out of "positions", "velocities", "forces"
         Which each frame has; by default those of the first.
     particles : str
@@ -119,8 +101,6 @@ class Writer:
     dialect : {"h5md", "mdanalysis"}
         "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
         variable length. Also steps and boxes are then stored one by one where they could be stored once.
-    workers : int
-        Threads that encode chunks; by default as many as the process may use.
 
     Raises
     ------
@@ -128,15 +108,16 @@ class Writer:
         From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
     """
 
-    @renamed(group="particles")
     def __init__(
         self,
         path: str | os.PathLike[str],
         n_atoms: int | None = None,
         *,
+        format: str | None = None,
         mode: Literal["w", "a"] = "w",
         overwrite: bool = False,
         keep_partial: bool = True,
+        workers: int | None = None,
         fields: Sequence[str] | None = None,
         particles: str | None = None,
         layout: str | Sequence[int] = "frames",
@@ -164,30 +145,19 @@ class Writer:
         creator: str = "Kinema",
         creator_version: str = __version__,
         dialect: str = "h5md",
-        workers: int | None = None,
     ) -> None:
-        self.path = os.fspath(path)
-        self._closed, self._broken = True, False  # until all is well
+        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
         self._file: NewFile | GrowingFile
         # with mode="w" a file that grows under its temporary name, from the first `flush` on
         self._new: NewFile | None = None
-        self._keep_partial = keep_partial
         self._group: TrajectoryGroup | None = None
         self._observables: dict[str, ObservableWriter] = {}
-        self._n_flushed = 0
-        self._not_finite_noted = False
         self._workers = worker_count(workers)
-        if mode not in ("w", "a"):
-            raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
-        self._mode = mode
-        check_format(self.path, "H5MD")
         if atoms is not None:
             atoms = _table(atoms, topology)
             n_atoms = atoms.n_atoms if atoms is not None and n_atoms is None else n_atoms
         named = field_names(fields)
         kind = None if dtype is None else float_type(dtype)
-        if mode == "a" and overwrite:
-            raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         if mode == "a" and os.path.exists(self.path):
             given = {
                 "n_atoms": n_atoms,
@@ -244,84 +214,25 @@ class Writer:
         notes = self._options.atoms.notes()
         if max_error is not None and compression is None:
             notes.append(NOT_COMPRESSED)
-        emit(f"{self.path}: {note}" for note in notes)
-
-    @classmethod
-    def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
-        """`Writer(path, n_atoms, mode="a", ...)` for a file that must exist."""
-        if not os.path.exists(path):
-            name = os.fspath(path)
-            raise FileNotFound(f"{name}: no such file to append to; mode='a' makes it", path=name)
-        return cls(path, n_atoms, mode="a", **options)
+        self._note(notes)
 
     @property
     def n_frames(self) -> int:
-        """Frames taken so far, with those that the file had."""
         return 0 if self._group is None else self._group.rows
 
     @property
-    def n_flushed(self) -> int:
-        """Frames that are in the file whatever happens to this process; a new one may have its temporary name."""
-        return self._n_flushed
-
-    @property
     def fields(self) -> tuple[str, ...] | None:
-        """Fields of each frame; None before the first frame, which decides."""
         return self._options.fields if self._group is None else tuple(self._group.fields)
 
-    def write(
-        self,
-        positions: ArrayLike | Frame | Block | None = None,
-        *,
-        velocities: ArrayLike | None = None,
-        forces: ArrayLike | None = None,
-        cell: ArrayLike | None = None,
-        step: ArrayLike | None = None,
-        time: ArrayLike | None = None,
-    ) -> None:
-        """Takes one frame, or a block of frames.
-
-        Parameters
-        ----------
-        positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all that it has
-        velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
-        cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
-            Box vectors as rows in angstrom, or edge lengths.
-        step : whole number, or (frames,); by default counted on from the last frame by 1, from 0
-        time : ps, or (frames,); the first frame decides whether the file has times
-
-        Positions that are NaN or infinite are written; a note names the first frame that has some.
-
-        Nothing is taken where it raises ArgumentError: for other shapes and types, steps that do not rise, times that
-        fall, a field, cell or time that the file has and this frame has not (or the other way round).
-        """
-        self._require_open()
-        if isinstance(positions, (Frame, Block)):
-            given = (velocities, forces, cell, step, time)
-            if any(value is not None for value in given):
-                raise ArgumentError(
-                    f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
-                )
-            velocities, forces = positions.velocities, positions.forces
-            if isinstance(positions, Frame):
-                cell, step, time = positions.cell, positions.step, positions.time
-            else:
-                cell, step, time = positions.cells, positions.steps, positions.times
-            cell = cell if np.any(cell) else None  # zeros: no box
-            positions = positions.positions
-        values = {"positions": positions, "velocities": velocities, "forces": forces}
-        frames = frame_arrays(self.n_atoms, values, cell, step, time)
-        if not len(frames):
-            return
+    def _take(self, frames: FrameArrays) -> None:
+        frames.check_series()
+        frames.check_present(frames.fields)
         self._begin(frames)
         assert self._group is not None
         self._group.check(frames)
         if isinstance(self._file, NewFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
-        first = None if self._not_finite_noted else frames.first_not_finite
-        if first is not None:
-            self._not_finite_noted = True
-            emit([f"{self.path}: frame {self.n_frames + first} has positions that are no numbers (NaN or infinite)"])
+        self._note_not_finite(frames)
         with self._all_or_nothing():
             self._group.extend(frames)
 
@@ -372,9 +283,8 @@ class Writer:
     def flush(self) -> None:
         """Brings all frames taken so far into the file.
 
-        They are there when it returns, and stay there when the process is killed at any later moment. A new file
-        (mode="w") has its temporary name until it is closed; from the first call on it has a row of `step` and `time`
-        for each frame. With layout "contiguous" a new file has its frames only when it is closed.
+        As `Writer.flush`. From the first call on a new file (mode="w") has a row of `step` and `time` for each frame.
+        With layout "contiguous" it has its frames only when it is closed.
         """
         self._require_open()
         if self._mode == "a":
@@ -394,10 +304,6 @@ class Writer:
         self._n_flushed = self.n_frames
 
     def close(self) -> None:
-        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
-
-        Where that fails, a new file stays with the frames that are in it, under its temporary name.
-        """
         if self._closed:
             return
         try:
@@ -425,10 +331,6 @@ class Writer:
         self._closed = True
 
     def abort(self) -> None:
-        """Closes without writing more: the file stays as it was last flushed, a new one under its temporary name.
-
-        A new file that was not flushed is removed, and any new file with keep_partial=False.
-        """
         if self._closed:
             return
         self._closed = True
@@ -442,37 +344,6 @@ class Writer:
             with suppress(FileNotFoundError):
                 os.unlink(self._new.temporary)
 
-    def __enter__(self) -> Writer:
-        self._require_open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        # the frames that were taken are whole, whatever stopped the caller
-        whole = not (self._closed or self._broken)
-        if whole and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow)):
-            try:
-                self.flush()
-            except Exception as second:
-                error.add_note(f"and what was not flushed is lost: {second}")
-        self._stop(error)
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            self.abort()
-            left = (
-                f"of its file {self._n_flushed} frames are left{self._place}" if self._n_flushed else "its file is lost"
-            )
-            warnings.warn(f"{self.path}: the writer was not closed, {left}", ResourceWarning, stacklevel=2)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "open"
-        return f"<Writer of {self.path}: {self.n_frames} frames, {state}>"
-
     # how
 
     @property
@@ -481,16 +352,12 @@ class Writer:
         return self._group is not None and not self._options.layout.contiguous
 
     @property
-    def _place(self) -> str:
-        return "" if self._new is None else f" in {self._new.temporary}"
+    def _temporary(self) -> str | None:
+        return None if self._new is None else self._new.temporary
 
-    def _stop(self, error: BaseException) -> None:
-        """Closes after an error, which names the file that stays."""
-        if self._closed:
-            return
-        self.abort()
-        if self._new is not None and self._keep_partial and self._n_flushed:
-            error.add_note(f"{self._n_flushed} frames are{self._place}, which can be read and renamed")
+    @property
+    def _keeps_taken(self) -> bool:
+        return not self._broken and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow))
 
     def _open_existing(
         self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None
@@ -561,12 +428,6 @@ class Writer:
         except BaseException as error:
             self._broken = unless is None or not isinstance(error, unless)
             raise
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
-        if self._broken:
-            raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
 
 def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:

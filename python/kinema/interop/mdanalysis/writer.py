@@ -5,7 +5,6 @@ It derives from MDAnalysis' base class by import; how a file is laid out and com
 
 from __future__ import annotations
 
-import inspect
 import os
 from types import TracebackType
 from typing import Any
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
-from kinema.writing.writer import Writer
+from kinema.writing.writer import Writer, options_of
 
 __all__ = ["KinemaWriter"]
 
@@ -96,7 +95,8 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             raise ArgumentError(
                 "convert_units=False is not for writing; say which units the file has: length_unit='nm'"
             )
-        unknown = set(options) - set(inspect.signature(Writer.__init__).parameters) | set(options) & {"fields", "mode"}
+        known = {*options_of("H5MD"), "keep_partial", "workers"} - {"fields"}
+        unknown = set(options) - known
         if unknown:
             raise ArgumentError(f"no such option of the writer: {', '.join(sorted(unknown))}")
         self.filename = os.fspath(filename)
