@@ -14,6 +14,7 @@ mod identity;
 mod kernels;
 mod merge_tree;
 mod python_kernel;
+mod record_file;
 mod run;
 mod signals;
 mod trajectory;
@@ -96,6 +97,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;
+    module.add_class::<record_file::PyRecordFile>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

@@ -248,7 +248,7 @@ class Writer:
         # the frames that were taken are whole, whatever stopped the caller
         if not self._closed and self._keeps_taken:
             try:
-                self.flush()
+                self._salvage()
             except Exception as second:
                 error.add_note(f"and what was not flushed is lost: {second}")
         self._stop(error)
@@ -269,6 +269,10 @@ class Writer:
     def _take(self, frames: FrameArrays) -> None:
         """Takes frames, at least one."""
         raise NotImplementedError
+
+    def _salvage(self) -> None:
+        """Flushes what is whole of the frames that were taken."""
+        self.flush()
 
     @property
     def _keeps_taken(self) -> bool:

@@ -4,7 +4,7 @@
 
 use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockView, Cell, Fields};
+use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::selection::AtomSelection;
 
 /// What is to be written, as far as it is known before the first byte.
@@ -33,6 +33,9 @@ pub struct Making {
     pub precision: Option<f64>,
     /// Those of the source, the most of its files, where all are of this format.
     pub source_precision: Option<f64>,
+    /// Whether frames come one after the other and `steps`, `times` and `cells` are not those of all: what of them is lost
+    /// says [`Encoder::stamp_losses`], and [`Encoder::time_by`] decides their spacing.
+    pub open_ended: bool,
 }
 
 impl Making {
@@ -96,6 +99,17 @@ pub struct Record<'a> {
     pub frame: u64,
 }
 
+/// A record as a scan of the file finds it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecordFound {
+    /// Its bytes.
+    pub len: u64,
+    /// Its step.
+    pub step: i64,
+    /// Its time in the file's own unit.
+    pub time: f64,
+}
+
 /// Makes the bytes of one file. Values are in the format's units ([`super::FormatInfo::scales`]), times in ps.
 pub trait Encoder: Send + Sync {
     /// The vectors that are encoded.
@@ -149,4 +163,38 @@ pub trait Encoder: Send + Sync {
         let _ = committed;
         None
     }
+
+    /// The first of `bytes`, which are records of this encoder, as a scan finds it; `None` where frames are found by
+    /// arithmetic, and an index is not stored.
+    ///
+    /// # Errors
+    /// `Internal` for bytes that are no record.
+    fn found(&self, bytes: &[u8]) -> Result<Option<RecordFound>> {
+        let _ = bytes;
+        Ok(None)
+    }
+
+    /// Where [`Making::open_ended`]: takes steps and times (ps) of the first frames, one or two, by which the head says those
+    /// of all. Returns what is to be written again in a head that is there, beside [`Encoder::marker`].
+    fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
+        let _ = (steps, times);
+        None
+    }
+
+    /// Where [`Making::open_ended`]: what of steps, times and cells of these frames is not kept, and the first frame of
+    /// which; they are frames `first` and on of the file.
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let _ = (stamps, first);
+        Vec::new()
+    }
+}
+
+/// The first frame for which `lost` holds, with what is lost.
+pub(crate) fn first_lost(
+    what: &'static str,
+    stamps: &[Stamp],
+    first: u64,
+    lost: impl FnMut(&Stamp) -> bool,
+) -> Option<(&'static str, u64)> {
+    stamps.iter().position(lost).map(|row| (what, first + row as u64))
 }

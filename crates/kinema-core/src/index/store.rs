@@ -13,7 +13,7 @@ use super::identity::{FileIdentity, Match};
 use super::table::{Sizes, Steps, Times};
 use super::{Index, TableBuilder, TableIndex};
 use crate::error::{Error, ErrorKind, Result, printed};
-use crate::source::{FileStatus, Source, read_regular};
+use crate::source::{FileStatus, Files, OpenSource, Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
 /// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content. 3: sizes in words or bytes.
@@ -108,6 +108,28 @@ pub fn save(
         }
     }
     Err(failure)
+}
+
+/// Stores the index of a file that was just written as `path`, as a scan of it would; returns what is to be noted. Nothing is
+/// stored where the file does not end with the last frame: somebody else has written it.
+///
+/// # Errors
+/// Those of [`save`], and of reading the file.
+pub fn save_written(
+    path: &Path,
+    index: &Index,
+    format: &str,
+    n_atoms: u32,
+    write: &WriteFile,
+) -> Result<Option<String>> {
+    let source = Files.open(path)?;
+    let status = FileStatus::settled_of(&*source)?;
+    let size = source.len()?;
+    if index.end() != Some(size) {
+        return Ok(None);
+    }
+    let identity = FileIdentity::of(&*source, size, status, Some(index), FileIdentity::PLACES)?;
+    Ok(save(&places(path), index, &identity, format, n_atoms, write)?.1)
 }
 
 /// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,

@@ -82,9 +82,10 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// The byte after the last that is written.
-    pub(super) fn end(&self) -> u64 {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).offset
+    /// How many runs are written, and the byte after them.
+    pub(super) fn written(&self) -> (u64, u64) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.next, state.offset)
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
         });
         let expected: Vec<u8> = [0; 100].into_iter().chain((1..31_u8).flat_map(|number| [number; 40])).collect();
         assert!(sink.bytes() == expected);
-        assert_eq!(window.end(), expected.len() as u64);
+        assert_eq!(window.written(), (31, expected.len() as u64));
         assert_eq!(full(), 0);
     }
 

@@ -140,7 +140,7 @@ pub fn encode(
     }
     sink.sync()?;
     let bytes = call.bytes.into_inner();
-    if encoder.placing() == Placing::Ordered && call.window.end() != bytes {
+    if encoder.placing() == Placing::Ordered && call.window.written().1 != bytes {
         return Err(Error::new(ErrorKind::Internal, "not all records were written"));
     }
     Ok(Encoded { bytes, timings: RunTimings::of_workers(start.elapsed(), workers) })

@@ -6,5 +6,6 @@ pub mod encode;
 pub mod kernels;
 mod pool;
 pub mod reader;
+pub mod record_file;
 
 pub use self::pool::Progress;

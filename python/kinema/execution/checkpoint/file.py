@@ -36,7 +36,7 @@ from kinema.errors import (
 from kinema.files import open_regular
 from kinema.writing.output_file import remove_leftovers
 
-__all__ = ["Checkpoint", "Content", "IdentityItem", "Node", "PassContent", "RecordWriter", "load"]
+__all__ = ["Checkpoint", "CheckpointWriter", "Content", "IdentityItem", "Node", "PassContent", "load"]
 
 DEFAULT_INTERVAL = 30.0
 
@@ -145,7 +145,7 @@ class Content:
     rows: str | None = None
 
 
-class RecordWriter:
+class CheckpointWriter:
     """Writes records, in the order of the layout.
 
     Attributes

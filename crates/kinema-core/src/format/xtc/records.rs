@@ -4,11 +4,13 @@ use super::NAME;
 use super::encode::{
     FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
 };
-use super::header::{LONGEST_HEADER, MAX_PLAIN_ATOMS};
+use super::header::{FrameHeader, LONGEST_HEADER, MAGIC_LONG, MAX_PLAIN_ATOMS};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
-use crate::frame::{BlockView, Cell, Fields};
+use crate::format::{EncodeScratch, Encoder, Making, Placing, Record, RecordFound, first_lost};
+use crate::frame::{BlockView, Cell, Fields, Stamp};
+use crate::index::Index;
 use crate::selection::AtomSelection;
+use crate::source::Source;
 
 /// Integers in a nm where nothing says it: what GROMACS writes.
 const USUAL_PRECISION: f32 = 1000.0;
@@ -42,11 +44,35 @@ impl XtcEncoder {
         if !recodes && making.n_atoms > MAX_PLAIN_ATOMS {
             losses.push(format!("positions are rounded to multiples of {} nm", 1.0 / precision));
         }
-        if !recodes {
+        if !recodes && !making.open_ended {
             note_stamps(making, &mut losses);
         }
         let long = making.n_atoms as usize > MAX_CLASSIC_ATOMS;
         Ok(Self { n_atoms: making.n_atoms, precision, long, recodes, losses })
+    }
+
+    /// Goes on with a file as its last frame is.
+    ///
+    /// # Errors
+    /// Those of [`XtcEncoder::new`]; `InvalidArgument` for another precision than that of the last frame.
+    pub fn resume(source: &dyn Source, index: &Index, making: &Making) -> Result<Self> {
+        let Some(last) = index.n_frames().checked_sub(1) else {
+            return Err(Error::new(ErrorKind::Internal, "a file without frames is begun anew"));
+        };
+        let extent = index.extent(last);
+        let mut bytes = vec![0; extent.len.min(LONGEST_HEADER as u64) as usize];
+        source.read_exact_at(extent.offset, &mut bytes)?;
+        let header = FrameHeader::parse(&bytes, extent.offset, Some(making.n_atoms));
+        let header = header.map_err(|_| Error::corrupt("no frame where the index has one", last, "other bytes"))?;
+        let found = header.packing.map(|packing| packing.precision);
+        if let (Some(found), Some(asked)) = (found, making.precision)
+            && asked as f32 != found
+        {
+            let what = format!("the precision is that of the frames in the file, expected {found}, found {asked}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let made = Self::new(&Making { source_precision: found.map(f64::from), ..making.clone() })?;
+        Ok(Self { long: header.magic == MAGIC_LONG, ..made })
     }
 
     fn check_atoms(&self, found: usize) -> Result<()> {
@@ -133,6 +159,35 @@ impl Encoder for XtcEncoder {
         let (step, time, cell, long) = (found.step, found.time, found.cell, found.long);
         encode_integers(&IntegersToEncode { step, time, cell, integers, precision, long }, out).map_err(place)
     }
+
+    fn found(&self, bytes: &[u8]) -> Result<Option<RecordFound>> {
+        let header = FrameHeader::parse(bytes, 0, Some(self.n_atoms));
+        let header = header.map_err(|_| Error::new(ErrorKind::Internal, "the bytes of a record are no XTC frame"))?;
+        let (step, time) = (i64::from(header.step), f64::from(header.time));
+        Ok(Some(RecordFound { len: header.frame_len(), step, time }))
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let lost = |what, test: fn(&Stamp) -> bool| first_lost(what, stamps, first, test);
+        let losses = [
+            lost("steps beyond 32 bits are cut to their lower 32 bits, as GROMACS does", |stamp| {
+                i32::try_from(stamp.step).is_err()
+            }),
+            lost("times are rounded to float32", |stamp| {
+                !stamp.time.is_nan() && f64::from(stamp.time as f32) != stamp.time
+            }),
+            lost("frames without a time have NaN in its place, as an XTC file has one for each", |stamp| {
+                stamp.time.is_nan()
+            }),
+            lost("cells are rounded to float32", |stamp| !is_narrow(&stamp.cell)),
+        ];
+        losses.into_iter().flatten().collect()
+    }
+}
+
+/// Whether float32 holds the cell in the file's unit.
+fn is_narrow(cell: &Cell) -> bool {
+    cell.iter().flatten().all(|&value| f64::from(value as f32) == value)
 }
 
 /// The cell as the file has it.
@@ -151,8 +206,7 @@ fn note_stamps(making: &Making, losses: &mut Vec<String>) {
     if error > 0.0 {
         losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
     }
-    let kept = |cell: &Cell| cell.iter().flatten().all(|&value| f64::from(value as f32) == value);
-    if !making.cells.iter().all(kept) {
+    if !making.cells.iter().all(is_narrow) {
         losses.push("cells are rounded to float32".to_owned());
     }
 }
