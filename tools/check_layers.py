@@ -32,7 +32,7 @@ CORE_MODULES: dict[str, set[str]] = {
     "clock": set(),
     "trajectory": {"source", "index", "format"},
     "plan": {"format", "index", "reduce", "trajectory"},
-    "pipeline": {"clock", "format", "plan", "reduce", "sink", "source", "trajectory"},
+    "pipeline": {"clock", "format", "index", "plan", "reduce", "sink", "source", "trajectory"},
 }
 
 
