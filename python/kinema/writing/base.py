@@ -300,12 +300,12 @@ class Writer:
         self.notes += noted
         emit(noted)
 
-    def _note_not_finite(self, frames: FrameArrays) -> None:
-        """Notes the first frame whose positions are no numbers, once; `n_frames` is that before these frames."""
+    def _note_not_finite(self, frames: FrameArrays, before: int) -> None:
+        """Notes the first frame whose positions are no numbers, once; `before` frames are before these."""
         first = None if self._not_finite_noted else frames.first_not_finite
         if first is not None:
             self._not_finite_noted = True
-            self._note([f"frame {self.n_frames + first} has positions that are no numbers (NaN or infinite)"])
+            self._note([f"frame {before + first} has positions that are no numbers (NaN or infinite)"])
 
     def _require_open(self) -> None:
         if self._closed:

@@ -232,7 +232,7 @@ class H5mdWriter(Writer, format="H5MD"):
         self._group.check(frames)
         if isinstance(self._file, NewFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
-        self._note_not_finite(frames)
+        self._note_not_finite(frames, self.n_frames)
         with self._all_or_nothing():
             self._group.extend(frames)
 
