@@ -18,6 +18,8 @@ use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{ErrorKind, Result};
 
 const N_ATOMS: u32 = 12;
+/// Bytes before the first frame of a DCD file.
+const DCD_HEAD: u64 = 196;
 
 /// Opens one file that is in memory, whatever its name.
 #[derive(Debug)]
@@ -144,7 +146,7 @@ fn states(base: &[u8], log: &[Written], committed: &[(usize, u64)], each: &mut d
         let least = committed.iter().rev().find(|(len, _)| *len <= done).map_or(0, |(_, frames)| *frames);
         let next = log.get(done);
         let most = if let Some(Written::Bytes(offset, bytes)) = next
-            && (*offset >= 200 || least == 0)
+            && (*offset >= DCD_HEAD || least == 0)
         {
             bytes.len()
         } else {
@@ -173,6 +175,38 @@ fn after_any_write_the_committed_frames_are_read() {
             }
         });
         assert!(RecordingSink::replayed(&sink.log(), None, 0).unwrap() == expected, "{}", format.info().name);
+    }
+}
+
+#[test]
+fn no_count_is_written_before_what_it_counts_is_synced() {
+    let dcd = by_name("DCD").unwrap();
+    // also where frames are added before any flush: each is more than what is gathered
+    for n_atoms in [N_ATOMS, 3_000_000] {
+        let sink = sink();
+        let mut file = RecordFile::new(dcd, &making(n_atoms), Arc::clone(&sink) as Arc<dyn Sink>, 1);
+        for frame in 0..3 {
+            add(&mut file, frame..frame + 1).unwrap();
+            if n_atoms == N_ATOMS {
+                flush(&mut file).unwrap();
+            }
+        }
+        flush(&mut file).unwrap();
+        let (mut unsynced, mut counts) = (false, Vec::new());
+        let log = sink.log();
+        assert_eq!(log.last(), Some(&Written::Sync));
+        for call in log {
+            match call {
+                Written::Bytes(8, bytes) => {
+                    assert!(!unsynced, "a count of frames that are not synced");
+                    counts.push(i32::from_le_bytes(bytes[..4].try_into().unwrap()));
+                }
+                Written::Bytes(offset, _) => unsynced |= offset >= DCD_HEAD,
+                Written::Sync => unsynced = false,
+                Written::Len(len) => panic!("cut to {len}"),
+            }
+        }
+        assert_eq!(counts, if n_atoms == N_ATOMS { vec![1, 1, 2, 3] } else { vec![1, 3] });
     }
 }
 
@@ -303,7 +337,7 @@ fn float64_and_velocities_are_rounded_once_in_the_unit_of_the_file() {
 fn a_frame_that_cannot_be_encoded_ends_the_file_behind_those_before_it() {
     let xtc = by_name("XTC").unwrap();
     for workers in [1, 2, 3] {
-        for (n_atoms, bad) in [(N_ATOMS, 4), (MANY_ATOMS, 0), (MANY_ATOMS, 4), (MANY_ATOMS, 7)] {
+        for (n_atoms, bad) in [(N_ATOMS, 4), (N_ATOMS, 6), (MANY_ATOMS, 0), (MANY_ATOMS, 4), (MANY_ATOMS, 7)] {
             let sink = sink();
             let mut file = RecordFile::new(xtc, &making(n_atoms), Arc::clone(&sink) as Arc<dyn Sink>, workers);
             let (mut values, stamps) = frames(0..8, n_atoms);

@@ -141,12 +141,17 @@ class RecordWriter(Writer):
         steps, times = self._steps_of(frames), self._times_of(frames)
         cells = np.zeros((rows, 3, 3)) if frames.cells is None else frames.cells.astype(np.float64)
         vectors = [None if (one := frames.fields.get(name)) is None else _numbers(one) for name in VECTOR_FIELDS]
-        self._calling(lambda: self._core.add(vectors, cells, steps, times))
+        before = self._core.n_frames
+        try:
+            self._calling(lambda: self._core.add(vectors, cells, steps, times))
+        finally:
+            # a signal may have come when they were taken
+            taken = max(self._core.n_frames - before, 0)
+            self._steps = [*self._steps, *steps[:taken][-2:].tolist()][-2:]
+            self._times = [*self._times, *times[:taken][-2:].tolist()][-2:]
         # XTC holds none, which is an error when they are encoded
         if self._core.fields == ["positions"] and self.format != "XTC":
             self._note_not_finite(frames, self.n_frames - rows)
-        self._steps = [*self._steps, *steps[-2:].tolist()][-2:]
-        self._times = [*self._times, *times[-2:].tolist()][-2:]
         if self._mode == "a" and self._output is not None and self._core.n_written:
             self._commit()
 

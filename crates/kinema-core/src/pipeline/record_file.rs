@@ -485,7 +485,8 @@ impl RecordFile {
                 }
                 self.end = head.len() as u64;
             } else if let (Some(times), Some(marker)) = (times, encoder.marker(self.n_written)) {
-                // before the second frame is there
+                // before the second frame is there, and behind the first
+                self.sink.sync()?;
                 self.sink.write_at(times.offset, &times.bytes)?;
                 self.sink.write_at(marker.offset, &marker.bytes)?;
                 self.sink.sync()?;
