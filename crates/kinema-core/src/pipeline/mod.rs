@@ -3,6 +3,7 @@
 pub mod arrays;
 mod commit;
 pub mod encode;
+mod encode_rows;
 pub mod kernels;
 mod pool;
 pub mod reader;

@@ -3,56 +3,22 @@
 //! Frames that come one by one are gathered first. What was committed is in the file whatever happens later: records are
 //! down and synced before the count in the header says so. Names of files are the caller's: see `docs/write.md`.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+pub use super::encode_rows::Values;
+use super::encode_rows::{Rows, Run, TASK_BYTES};
+use super::pool::Progress;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EncodeScratch, Encoder, Format, Making, RecordFound};
-use crate::frame::{BlockView, Cell, Fields, Real, Scales, Stamp};
+use crate::format::{Encoder, Format, Making};
+use crate::frame::{Cell, Fields, Scales, Stamp};
 use crate::index::{Index, TableBuilder};
-use crate::pipeline::commit::Window;
-use crate::pipeline::pool::{Pool, Progress};
 use crate::sink::Sink;
 use crate::trajectory::{Threads, Trajectory, not_scanned};
 
-/// Bytes of frames that a worker encodes at a time.
-const TASK_BYTES: usize = 1 << 20;
 /// Tasks that are gathered for each worker before frames are encoded.
 const TASKS_A_WORKER: usize = 2;
 /// Bytes of frames that are gathered at most, unless one has more.
 const GATHERED_BYTES: usize = 64 << 20;
-/// Bytes of records that may wait for earlier ones.
-const WINDOW_BYTES: u64 = 32 << 20;
-
-/// Vectors of some frames, `rows x atoms x 3`.
-#[derive(Debug, Clone, Copy)]
-pub enum Values<'a> {
-    /// Single precision.
-    F32(&'a [f32]),
-    /// Double precision, rounded when it is in the format's unit.
-    F64(&'a [f64]),
-}
-
-impl Values<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::F32(values) => values.len(),
-            Self::F64(values) => values.len(),
-        }
-    }
-
-    /// Appends some of them, multiplied with `factor` and rounded once.
-    fn scale(&self, range: Range<usize>, factor: f64, out: &mut Vec<f32>) {
-        match self {
-            Self::F32(values) if factor == 1.0 => out.extend_from_slice(&values[range]),
-            Self::F32(values) => out.extend(values[range].iter().map(|&value| f32::scaled_f32(value, factor))),
-            Self::F64(values) => out.extend(values[range].iter().map(|&value| f32::scaled(value, factor))),
-        }
-    }
-}
-
 /// Frames as the caller has them: angstrom and ps.
 #[derive(Debug, Clone, Default)]
 pub struct Given<'a> {
@@ -417,52 +383,14 @@ impl RecordFile {
         let Some(encoder) = self.encoder.as_deref() else {
             return Err(Error::new(ErrorKind::Internal, "frames before their encoder"));
         };
-        let (width, n_rows) = (self.width(), stamps.len());
-        let most = (TASK_BYTES / size_of::<f32>() / width.max(1)).min(n_rows.div_ceil(2 * self.workers)).max(1);
-        let starts = (0..n_rows).step_by(most);
-        let tasks: Vec<_> = starts.zip(0..).map(|(row, number)| (number, row..(row + most).min(n_rows))).collect();
-        let workers = self.workers.min(tasks.len());
-        let call = Call {
-            encoder,
-            values,
-            factor,
-            stamps,
-            width,
-            first: self.n_written,
-            window: Window::new(&*self.sink, self.end, WINDOW_BYTES),
-            pool: Pool::new(tasks, progress),
-            runs: Mutex::default(),
-            unencoded: AtomicU64::new(u64::MAX),
-            refused: Mutex::default(),
-        };
-        let outcome = call.pool.run(&self.threads, workers, |_| call.work());
-        let (n_runs, mut end) = call.window.written();
-        let mut runs = call.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let behind = runs.split_off(&n_runs);
-        let refused = call.refused.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut written: Vec<Run> = runs.into_values().collect();
-        let mut state = State::Failed;
-        let outcome = match (outcome, refused) {
-            (Err(error), _) => Err(error),
-            (Ok(_), Some(Refused { number, bytes, run, error })) if number == n_runs => {
-                // those of its run before the frame that cannot be encoded
-                let put = self.sink.write_at(end, &bytes);
-                if put.is_ok() {
-                    state = State::Ended;
-                    end += bytes.len() as u64;
-                    written.push(run);
-                }
-                Err(put.err().unwrap_or(error))
-            }
-            (Ok(_), None) if behind.is_empty() => Ok(()),
-            (Ok(_), _) => Err(Error::new(ErrorKind::Internal, "not all records were written")),
-        };
-        self.count(written, end, stamps)?;
-        outcome.map_err(|error| {
+        let rows = Rows { encoder, values, factor, stamps, width: self.width(), first: self.n_written };
+        let added = rows.add(&*self.sink, self.end, &self.threads, self.workers, progress);
+        self.count(added.runs, added.end)?;
+        added.outcome.map_err(|error| {
             if error.kind() == ErrorKind::Cancelled {
                 return error;
             }
-            self.state = state;
+            self.state = if added.is_refused { State::Ended } else { State::Failed };
             self.place(error)
         })
     }
@@ -514,7 +442,7 @@ impl RecordFile {
     }
 
     /// Takes note of runs that are in the file.
-    fn count(&mut self, runs: Vec<Run>, end: u64, stamps: &[Stamp]) -> Result<()> {
+    fn count(&mut self, runs: Vec<Run>, end: u64) -> Result<()> {
         let mut rows = 0;
         for run in runs {
             rows += run.rows;
@@ -525,113 +453,10 @@ impl RecordFile {
             }
         }
         (self.n_written, self.end) = (self.n_written + rows as u64, end);
-        debug_assert!(rows <= stamps.len());
         Ok(())
     }
 }
 
 fn scaled_cell(cell: &Cell, factor: f64) -> Cell {
     cell.map(|row| row.map(|value| value * factor))
-}
-
-/// Frames of one task as records.
-#[derive(Debug, Default)]
-struct Run {
-    rows: usize,
-    /// Where the format stores an index.
-    found: Vec<RecordFound>,
-}
-
-/// The first task of which a frame cannot be encoded, and what lies before it.
-struct Refused {
-    number: u64,
-    bytes: Vec<u8>,
-    run: Run,
-    error: Error,
-}
-
-/// What the workers of a call share.
-struct Call<'a> {
-    encoder: &'a dyn Encoder,
-    values: Values<'a>,
-    factor: f64,
-    stamps: &'a [Stamp],
-    width: usize,
-    /// Number of the first frame.
-    first: u64,
-    window: Window<'a>,
-    pool: Pool<'a, (u64, Range<usize>)>,
-    runs: Mutex<BTreeMap<u64, Run>>,
-    /// Number of the first task that was refused: those behind it are not written, those before it are.
-    unencoded: AtomicU64,
-    refused: Mutex<Option<Refused>>,
-}
-
-impl Call<'_> {
-    fn work(&self) -> Result<()> {
-        let (mut room, mut bytes, mut scratch) = (Vec::new(), Vec::new(), EncodeScratch::default());
-        while let Some((number, rows)) = self.pool.next()? {
-            let is_behind = || self.unencoded.load(Ordering::Relaxed) < number;
-            if is_behind() {
-                break;
-            }
-            bytes.clear();
-            let mut run = Run::default();
-            if let Err(error) = self.encode(rows, &mut room, &mut scratch, &mut bytes, &mut run) {
-                self.refuse(Refused { number, bytes, run, error });
-                break;
-            }
-            self.runs.lock().unwrap_or_else(PoisonError::into_inner).insert(number, run);
-            self.window.add(number, &mut bytes, || Ok(self.pool.is_stopped()? || is_behind()))?;
-        }
-        Ok(())
-    }
-
-    fn refuse(&self, refused: Refused) {
-        let mut first = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.as_ref().is_none_or(|first| refused.number < first.number) {
-            self.unencoded.fetch_min(refused.number, Ordering::Relaxed);
-            *first = Some(refused);
-        }
-    }
-
-    /// The records of some rows; on an error those before the row that it is of.
-    fn encode(
-        &self,
-        rows: Range<usize>,
-        room: &mut Vec<f32>,
-        scratch: &mut EncodeScratch,
-        bytes: &mut Vec<u8>,
-        run: &mut Run,
-    ) -> Result<()> {
-        for row in rows {
-            let range = row * self.width..(row + 1) * self.width;
-            let values = match self.values {
-                Values::F32(values) if self.factor == 1.0 => &values[range],
-                _ => {
-                    room.clear();
-                    self.values.scale(range, self.factor, room);
-                    &room[..]
-                }
-            };
-            let frame = self.first + row as u64;
-            let is_velocities = self.encoder.fields() == Fields::VELOCITIES;
-            let view = BlockView {
-                n_selected: self.width / 3,
-                frames: &[frame],
-                positions: if is_velocities { &[] } else { values },
-                velocities: if is_velocities { values } else { &[] },
-                forces: &[],
-                stamps: &self.stamps[row..=row],
-            };
-            let start = bytes.len();
-            if let Err(error) = self.encoder.encode(&view, frame, scratch, bytes) {
-                bytes.truncate(start);
-                return Err(error);
-            }
-            run.rows += 1;
-            run.found.extend(self.encoder.found(&bytes[start..])?);
-        }
-        Ok(())
-    }
 }
