@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("writing.output_file",),
     # frames and atoms
     ("frame",),
-    ("selection",),
+    ("selection", "writing.frames"),
     # storage of HDF5 files; then what H5MD means by what is stored
     ("formats.hdf5",),
     ("formats.h5md",),

@@ -295,6 +295,66 @@ class Encoder:
         """Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
         earlier call has committed, it goes on behind them."""
 
+class RecordFile:
+    """A file of records (XTC, DCD) that frames are added to, in their order; messages call it `name`."""
+
+    def __init__(
+        self,
+        path: str,  # empty
+        name: str,
+        format: str,
+        n_atoms: int,
+        *,
+        fields: Sequence[str] | None = None,
+        precision: float | None = None,
+        workers: int = 0,
+    ) -> None: ...
+    @staticmethod
+    def resume(
+        trajectory: Trajectory,
+        path: str,
+        *,
+        fields: Sequence[str] | None = None,
+        precision: float | None = None,
+        workers: int = 0,
+    ) -> RecordFile:
+        """Goes on behind the last whole frame of the one file of a trajectory; what lies behind it is cut off."""
+
+    @property
+    def fields(self) -> list[str] | None:
+        """Known from the first frame on."""
+    @property
+    def n_frames(self) -> int:
+        """Frames taken, with those that the file had."""
+    @property
+    def n_written(self) -> int: ...
+    @property
+    def n_flushed(self) -> int: ...
+    @property
+    def losses(self) -> list[str]: ...
+    @property
+    def has_ended(self) -> bool:
+        """No frame is taken any more."""
+    @property
+    def has_failed(self) -> bool:
+        """Nothing can be committed any more."""
+
+    def add(
+        self,
+        vectors: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (frames, atoms, 3), angstrom and ps
+        cells: NDArray[np.float64],  # (frames, 3, 3)
+        steps: NDArray[np.int64],
+        times: NDArray[np.float64],  # ps; nan where there is none
+    ) -> None: ...
+    def flush(self) -> None:
+        """Adds and commits all frames; after a frame that cannot be encoded those before it."""
+    def commit(self) -> None:
+        """Commits the frames that are written."""
+    def finish_notes(self) -> None:
+        """No frame follows: `losses` is whole."""
+    def store_index(self, path: str, write_index: Callable[[str, bytes], str | None]) -> str | None:
+        """Stores the index of the file, which is at `path` now, as a scan would; returns what is to be noted."""
+
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.
 

@@ -17,7 +17,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.execution.checkpoint import Checkpoint, manager
-from kinema.execution.checkpoint.file import Content, IdentityItem, RecordWriter, load
+from kinema.execution.checkpoint.file import CheckpointWriter, Content, IdentityItem, load
 from kinema.runners import ThreadsRunner
 from kinema.testing import random_walk, write_dcd, write_xtc
 
@@ -198,7 +198,7 @@ def rewrite(path: Path, change: Callable[[IdentityItem], IdentityItem]) -> None:
     content = load(str(path))
     assert content is not None
     with open(path, "wb") as file:
-        writer = RecordWriter(file)
+        writer = CheckpointWriter(file)
         writer.run([change(item) for item in content.items])
         for one in content.passes:
             writer.begin_pass([change(item) for item in one.items])
@@ -378,7 +378,7 @@ def _with_nodes(path: Path, nodes: Callable[[Content], Sequence[tuple[int, int, 
     content = load(str(path))
     assert content is not None
     with open(path, "wb") as file:
-        writer = RecordWriter(file)
+        writer = CheckpointWriter(file)
         writer.run(content.items)
         writer.begin_pass(content.passes[0].items)
         for node in nodes(content):

@@ -14,6 +14,7 @@ from MDAnalysisTests.datafiles import DCD, GRO, PSF, XTC, TPR_xvf, TRR_xvf
 
 import kinema as kn
 from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
+from kinema.notes import collected
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
@@ -202,3 +203,42 @@ def test_a_writer_that_is_only_closed(target: str) -> None:
     writer.close()
     writer.close()
     assert kn.open(target).n_frames == 98
+
+
+@pytest.mark.parametrize("files", [(PSF, DCD), (GRO, XTC), EVERYTHING], ids=["dcd", "xtc", "trr"])
+@pytest.mark.parametrize("suffix", ["xtc", "dcd"])
+def test_other_formats(files: tuple[str, str], suffix: str, tmp_path: Path) -> None:
+    universe = MDAnalysis.Universe(*files)
+    target = str(tmp_path / f"out.{suffix}")
+    with collected() as notes:
+        universe.atoms.write(target, frames="all", file_format="KINEMA")
+    left_out = [note for note in notes if "are not written: the file holds positions" in note]
+    assert bool(left_out) == (files is EVERYTHING)
+    if left_out:
+        assert "velocities, forces, lambda are not written" in left_out[0]
+    copy = MDAnalysis.Universe(files[0], target)
+    assert copy.trajectory.n_frames == universe.trajectory.n_frames
+    for mine, given in zip(copy.trajectory, universe.trajectory, strict=True):
+        np.testing.assert_allclose(mine.positions, given.positions, atol=0 if suffix == "dcd" else 5.1e-3)
+        assert mine.time == pytest.approx(given.time, rel=1e-6)
+        assert (mine.dimensions is None) == (given.dimensions is None)
+        if given.dimensions is not None:
+            np.testing.assert_allclose(mine.dimensions, given.dimensions, rtol=1e-5)
+
+
+def test_options_and_frames_of_other_formats(tmp_path: Path) -> None:
+    universe = MDAnalysis.Universe(*EVERYTHING)
+    target = tmp_path / "out.dcd"
+    with collected(), MDAnalysis.Writer(target, universe.atoms.n_atoms, format="KINEMA", positions=False) as writer:
+        for frame in (2, 0, 0):  # not in their order, and one twice
+            universe.trajectory[frame]
+            writer.write(universe)
+    with collected():
+        found = kn.open(target).read(fields=["velocities"])["velocities"]
+    for row, frame in enumerate((2, 0, 0)):
+        np.testing.assert_allclose(found[row], universe.trajectory[frame].velocities, rtol=2e-7, atol=1e-30)
+    with pytest.raises(kn.ArgumentError, match="no such option of the writer: compression"):
+        KinemaWriter(tmp_path / "a.xtc", 3, compression="gzip")
+    with collected(), KinemaWriter(tmp_path / "a.xtc", universe.atoms.n_atoms, precision=100) as writer:
+        writer.write(universe)
+    assert "precision 100" in kn.open(tmp_path / "a.xtc").parts[0].variant

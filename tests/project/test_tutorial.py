@@ -96,6 +96,7 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
     [
         "README.md",
         "docs/tutorial.md",
+        "docs/write.md",
         "docs/write-h5md.md",
         "docs/atoms.md",
         "docs/mdanalysis.md",

@@ -14,6 +14,7 @@ mod identity;
 mod kernels;
 mod merge_tree;
 mod python_kernel;
+mod record_file;
 mod run;
 mod signals;
 mod trajectory;
@@ -98,6 +99,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<encode::PyEncoder>()?;
     module.add_class::<encode::PyCommits>()?;
     module.add_class::<encode::PyWrittenIndex>()?;
+    module.add_class::<record_file::PyRecordFile>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

@@ -49,7 +49,7 @@ def _through_mdanalysis(name: str, endings: str, description: str, fields: str) 
         extensions=tuple(endings.split()),
         description=description,
         reads=True,
-        writes=False,
+        writes=name in ("PDB", "GRO"),
         fields=tuple(fields.split()),
         reference="MDAnalysis, doi 10.25080/Majora-629e541a-00e",
         slow=True,

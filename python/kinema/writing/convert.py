@@ -32,9 +32,10 @@ from kinema.trajectory import Trajectory
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.conversion.outputs import WRITERS, WrittenFile, format_of, numbered, options_of
+from kinema.writing.conversion.outputs import BLOCKS, TEXTS, WrittenFile, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
+from kinema.writing.conversion.texts import write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
@@ -187,8 +188,8 @@ def convert(
         Read some frames back, or all, and compare them with the source, before a file gets its name.
     checkpoint : path or Checkpoint, optional
         A file that says how far the work is: after any end the same call goes on behind the frames that are written,
-        and makes the same bytes. It is removed when the output is whole. For one file of a format of records (all but
-        H5MD).
+        and makes the same bytes. It is removed when the output is whole. For one file of a format of records (XTC,
+        TRR, NetCDF, DCD).
     checkpoint_interval : float, optional
         Seconds between two saves; 30 by default.
     skip_damaged : bool
@@ -197,6 +198,8 @@ def convert(
     progress : bool, None or function
     **options
         Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, `particles`, ...; and those of the format:
+
+        PDB, GRO (through MDAnalysis, not read back): none.
 
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
@@ -217,13 +220,14 @@ def convert(
     if runner != "threads":
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
     name, how = os.fspath(out), check_verification(verify)
-    target = format_of(out, format)
+    target = target_format(out, format)
     opened, made = _sorted(options, target)
     saved = Checkpoint.of(checkpoint, checkpoint_interval)
     check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
     length = None if split is None else whole_number("split", split)
-    if saved is not None and (target in WRITERS or length is not None):
-        what = f"{target} files" if target in WRITERS else "several files"
+    of_records = target not in (*BLOCKS, *TEXTS)
+    if saved is not None and (not of_records or length is not None):
+        what = "several files" if of_records else f"{target} files"
         raise ArgumentError(f"checkpoint= is for one file of records, found {what}; leave it out")
     limit = 0 if memory is None else parse_memory(memory)
     call = _Call(target, made, how, worker_count(workers), limit, saved, progress)
@@ -259,7 +263,7 @@ def check_output(
     checkpoint: CheckpointChoice = None,
 ) -> str:
     """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
-    found = format_of(out, format)
+    found = target_format(out, format)
     check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.of(checkpoint, None)))
     return found
 
@@ -286,7 +290,9 @@ class _Call:
         }
         if is_whole_file(source, self.format, self.options):
             return write_repacked(source, name, self.options, **shared)
-        if self.format in WRITERS:
+        if self.format in TEXTS:
+            return write_text(source, name, self.format, self.options, **shared)
+        if self.format in BLOCKS:
             made = replace(provenance, frames=str(source.frames))
             return write_blocks(source, name, self.format, self.options, made, **shared)
         precision = self.options.get("precision")
@@ -295,7 +301,7 @@ class _Call:
 
 def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
-    of_opening, taken = inspect.signature(opening.open).parameters, options_of(format)
+    of_opening, taken = inspect.signature(opening.open).parameters, own_options(format)
     opened = {name: value for name, value in options.items() if name in of_opening}
     made = {name: value for name, value in options.items() if name not in of_opening}
     made = {name: value for name, value in made.items() if name in taken or value is not None}

@@ -10,29 +10,24 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, from_os
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
-from kinema.formats.h5md.write.frames import FrameArrays, frame_arrays
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import VECTOR_FIELDS, Block, Frame
-from kinema.notes import emit
 from kinema.opening import topology_of
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import is_atom_group
 from kinema.selection.universe import import_mdanalysis, universe_of
+from kinema.writing.base import Writer
+from kinema.writing.frames import FrameArrays
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile, publish
 
-__all__ = ["EXTERNAL_FORMATS", "ExternalWriter"]
-
-EXTERNAL_FORMATS: dict[str, tuple[str, ...]] = {"PDB": ("pdb", "ent"), "GRO": ("gro",)}
-"""Formats that are written so, with the endings of their files."""
+__all__ = ["ExternalWriter", "GroWriter", "PdbWriter"]
 
 # what the columns of a coordinate hold, in the unit of the file
 _LOWEST, _HIGHEST = -999.9995, 9999.9995
@@ -54,19 +49,17 @@ class _Text(io.StringIO):
         super().close()
 
 
-class ExternalWriter:
-    """Writes frames as PDB (a model each) or GRO (one after the other).
+class ExternalWriter(Writer):
+    """What `PdbWriter` and `GroWriter` share: frames as text, a model each or one after the other.
 
     Parameters
     ----------
-    path : file name
-        .pdb, .ent or .gro, unless `format` says which.
+    path, format, overwrite, keep_partial, workers : as `Writer`
+        One thread writes.
     n_atoms : int, optional
         Must be that of the atoms, where given.
-    format : {"PDB", "GRO"}, optional
     mode : "w"
         These files are not appended to.
-    overwrite, keep_partial : as `kinema.Writer`
     n_frames : int, optional
         How many frames will be written: with 1 a PDB file has no MODEL records.
     atoms : kinema.Atoms
@@ -74,11 +67,6 @@ class ExternalWriter:
         MDAnalysis' placeholders (X, UNK, 1), with a note.
     topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
         Where these are taken from instead.
-
-    Raises
-    ------
-    ArgumentError, FileNotFound, FileAccessError, FileIOError
-        From each method as well.
     """
 
     def __init__(
@@ -87,16 +75,15 @@ class ExternalWriter:
         n_atoms: int | None = None,
         *,
         format: str | None = None,
-        mode: Literal["w"] = "w",
+        mode: Literal["w", "a"] = "w",
         overwrite: bool = False,
         keep_partial: bool = True,
+        workers: int | None = None,
         n_frames: int | None = None,
         atoms: Atoms | None = None,
         topology: Any = None,
     ) -> None:
-        self.path = os.fspath(path)
-        self._closed, self._broken = True, False  # until all is well
-        self.format = _format_of(self.path, format)
+        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
         if mode != "w":
             raise ArgumentError(f"{self.path}: {self.format} files are not appended to, expected mode='w'")
         self._announced = None if n_frames is None else whole_number("n_frames", n_frames)
@@ -106,74 +93,29 @@ class ExternalWriter:
                 f"{self.path}: number of atoms, expected {table.n_atoms} of the topology, found {n_atoms}"
             )
         self.n_atoms = table.n_atoms
-        self._keep_partial, self._overwrite = keep_partial, overwrite
-        self._n_frames = self._n_flushed = 0
+        self._overwrite, self._n_frames = overwrite, 0
+        self._fields: tuple[str, ...] | None = None
         self._first_cell: NDArray[np.float64] | None = None
-        self._losses: list[str] = []
+        self._text: Any = None
+        self._pdb: Any = None
         with _quiet():
             self._universe = _universe(table)
         check_target(self.path, overwrite=overwrite)
         if isinstance(topology, (str, os.PathLike)):
             check_not_input(self.path, topology)
         self._output = OutputFile(self.path, alone=True)
-        self._text: Any = None
-        self._pdb: Any = None
         self._closed = False
         missing = [name for name in ("names", "resnames", "resids") if table.get(name) is None]
-        notes = [f"atoms have no {', '.join(missing)}, placeholders are written"] if missing else []
-        emit(f"{self.path}: {note}" for note in notes)
+        self._note([f"atoms have no {', '.join(missing)}, placeholders are written"] if missing else [])
         self._lose(_losses_of_atoms(self.format, table))
 
     @property
     def n_frames(self) -> int:
-        """Frames taken so far."""
         return self._n_frames
 
     @property
-    def n_flushed(self) -> int:
-        """Frames that are in the file whatever happens to this process, under its temporary name until it is closed."""
-        return self._n_flushed
-
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """What the file does not hold of the frames that were given; noted when it is first met, before the frame."""
-        return tuple(self._losses)
-
-    def write(
-        self,
-        positions: ArrayLike | Frame | Block | None = None,
-        *,
-        velocities: ArrayLike | None = None,
-        forces: ArrayLike | None = None,
-        cell: ArrayLike | None = None,
-        step: ArrayLike | None = None,
-        time: ArrayLike | None = None,
-    ) -> None:
-        """Takes one frame, or a block of frames; the arguments are those of `kinema.Writer.write`.
-
-        Nothing is taken where it raises ArgumentError: for other shapes and types, no positions, coordinates that are
-        no numbers or have more digits than the columns, with the frame.
-        """
-        self._require_open()
-        if isinstance(positions, (Frame, Block)):
-            if any(value is not None for value in (velocities, forces, cell, step, time)):
-                raise ArgumentError(
-                    f"a {type(positions).__name__} is written with all it has, expected nothing beside it"
-                )
-            frames = _frames_of(self.n_atoms, positions)
-        else:
-            values = {"positions": positions, "velocities": velocities, "forces": forces}
-            frames = frame_arrays(self.n_atoms, values, cell, step, time)
-        self._check(frames)
-        self._lose(self._losses_of(frames))
-        try:
-            with self._writing():
-                for number in range(len(frames)):
-                    self._write_frame(frames, number)
-                    self._n_frames += 1
-        except BaseException:
-            self._broken = True
-            raise
+    def fields(self) -> tuple[str, ...] | None:
+        return self._fields
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file, which has its temporary name until it is closed."""
@@ -233,47 +175,30 @@ class ExternalWriter:
             return
         self._output.discard()
 
-    def __enter__(self) -> ExternalWriter:
-        self._require_open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        if not (self._closed or self._broken) and self._keep_partial:
-            try:
-                self.flush()
-            except Exception as second:
-                error.add_note(f"and what was not flushed is lost: {second}")
-        self._stop(error)
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            self.abort()
-            warnings.warn(f"{self.path}: the writer was not closed", ResourceWarning, stacklevel=2)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "open"
-        return f"<ExternalWriter of {self.path}: {self.n_frames} frames, {state}>"
-
     # how
 
-    def _stop(self, error: BaseException) -> None:
-        """Closes after an error, which names the file that stays."""
-        if self._closed:
-            return
-        self.abort()
-        if self._n_flushed and self._keep_partial:
-            error.add_note(f"{self._n_flushed} frames are in {self._output.temporary}, which can be read and renamed")
+    def _take(self, frames: FrameArrays) -> None:
+        frames.check_present(frames.fields)
+        self._check(frames)
+        self._lose(self._losses_of(frames))
+        held = ("positions", "velocities") if self.format == "GRO" else ("positions",)
+        self._fields = tuple(name for name in held if name in frames.fields)
+        try:
+            with self._writing():
+                for number in range(len(frames)):
+                    self._write_frame(frames, number)
+                    self._n_frames += 1
+        except BaseException:
+            self._broken = True
+            raise
 
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
-        if self._broken:
-            raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
+    @property
+    def _keeps_taken(self) -> bool:
+        return self._keep_partial and not self._broken
+
+    @property
+    def _temporary(self) -> str | None:
+        return self._output.temporary if self._n_flushed else None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -285,9 +210,9 @@ class ExternalWriter:
             raise from_os("cannot write", error, path=self.path) from None
 
     def _lose(self, losses: list[str]) -> None:
-        new = [loss for loss in losses if loss not in self._losses]
-        self._losses += new
-        emit(f"{self.path}: {loss}" for loss in new)
+        new = [loss for loss in losses if f"{self.path}: {loss}" not in self.losses]
+        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
+        self._note(new)
 
     def _check(self, frames: FrameArrays) -> None:
         """ArgumentError for what the columns cannot hold."""
@@ -394,13 +319,12 @@ class ExternalWriter:
             self._text.close()
 
 
-def _format_of(path: str, stated: str | None) -> str:
-    ending = os.path.splitext(path)[1].lstrip(".").lower()
-    wanted = ending if stated is None else stated.lstrip(".").lower()
-    for name, endings in EXTERNAL_FORMATS.items():
-        if wanted == name.lower() or wanted in endings:
-            return name
-    raise ArgumentError(f"{path}: expected a name that ends in .pdb, .ent or .gro, or format='PDB' or 'GRO'")
+class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
+    """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame."""
+
+
+class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):
+    """Writes GRO: positions rounded to 0.001 nm, velocities to 0.0001 nm/ps, cell, step and time."""
 
 
 def _atoms_of(path: str, name: str, atoms: Atoms | None, topology: Any) -> Atoms:
@@ -446,18 +370,6 @@ def _lengths_and_angles(cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
         cosines = [(vectors[:, i] * vectors[:, j]).sum(axis=1) / (lengths[:, i] * lengths[:, j]) for i, j in pairs]
         angles = np.degrees(np.arccos(np.clip(np.stack(cosines, axis=1), -1, 1)))
     return lengths, np.where(np.stack(cosines, axis=1) == 0, 90.0, angles)
-
-
-def _frames_of(n_atoms: int, given: Frame | Block) -> FrameArrays:
-    """All that a frame or block has; a cell of zeros is none, times of NaN are none."""
-    values: dict[str, ArrayLike | None] = {name: getattr(given, name) for name in VECTOR_FIELDS}
-    if isinstance(given, Frame):
-        cell = given.cell if given.cell.any() else None
-        return frame_arrays(n_atoms, values, cell, given.step, given.time if np.isfinite(given.time) else None)
-    whole = given.cells.any(axis=(1, 2)).all()
-    times = given.times if np.isfinite(given.times).all() else None
-    frames = frame_arrays(n_atoms, values, given.cells if whole else None, given.steps, times)
-    return frames if whole else FrameArrays(frames.fields, given.cells, frames.steps, frames.times)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ same output an error; one of a process of this host and boot that is gone is rem
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import random
@@ -29,13 +30,14 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import IO
 
-from kinema.errors import ArgumentError, Error, from_os
+from kinema.errors import ArgumentError, Error, FileAccessError, from_os
 from kinema.notes import collected, emit
 from kinema.writing.output_checks import check_target, is_stream
 
 __all__ = [
     "OutputFile",
     "is_temporary_of",
+    "lock_alone",
     "publish",
     "remove_leftovers",
     "reservations",
@@ -213,6 +215,17 @@ def publish(temporary: str, path: str) -> None:
         os.replace(temporary, path)
     except OSError as error:
         raise from_os("cannot write", error, path=path) from None
+
+
+def lock_alone(handle: int, path: str) -> None:
+    """Locks an open file that grows until `handle` is closed; FileAccessError where another writer has it locked."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileAccessError(f"{path}: cannot append: another program has it open for writing", path=path) from None
+    except OSError:
+        # file systems without locks; there the user must see to it that one program writes at a time
+        return
 
 
 @contextmanager

@@ -4,7 +4,7 @@
 
 use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockView, Cell, Fields};
+use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
@@ -40,6 +40,9 @@ pub struct Making {
     pub precision: Option<f64>,
     /// Those of the source, the most of its files, where all are of this format.
     pub source_precision: Option<f64>,
+    /// Whether frames come one after the other and `steps`, `times` and `cells` are not those of all: what of them is lost
+    /// says [`Encoder::stamp_losses`], and [`Encoder::time_by`] decides their spacing.
+    pub open_ended: bool,
 }
 
 impl Making {
@@ -108,6 +111,9 @@ impl Making {
 
     /// Adds to `losses` what a step of 32 bits and times and cells in float32 do not keep, as GROMACS' formats have them.
     pub fn note_narrow_stamps(&self, losses: &mut Vec<String>) {
+        if self.open_ended {
+            return;
+        }
         let beyond = self.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
         if beyond > 0 {
             losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
@@ -117,8 +123,7 @@ impl Making {
         if error > 0.0 {
             losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
         }
-        let kept = |cell: &Cell| cell.iter().flatten().all(|&value| f64::from(value as f32) == value);
-        if !self.cells.iter().all(kept) {
+        if !self.cells.iter().all(is_narrow) {
             losses.push("cells are rounded to float32".to_owned());
         }
     }
@@ -226,4 +231,74 @@ pub trait Encoder: Send + Sync {
         let _ = committed;
         None
     }
+
+    /// Where [`Making::open_ended`]: takes steps and times (ps) of the first frames, one or two, by which the head says those
+    /// of all. Returns what is to be written again in a head that is there, beside [`Encoder::marker`].
+    fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
+        let _ = (steps, times);
+        None
+    }
+
+    /// Where [`Making::open_ended`]: what of steps, times and cells of these frames is not kept, and the first frame of
+    /// which; they are frames `first` and on of the file.
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let _ = (stamps, first);
+        Vec::new()
+    }
+}
+
+/// The first frame for which `lost` holds, with what is lost.
+pub(crate) fn first_lost(
+    what: &'static str,
+    stamps: &[Stamp],
+    first: u64,
+    lost: impl FnMut(&Stamp) -> bool,
+) -> Option<(&'static str, u64)> {
+    stamps.iter().position(lost).map(|row| (what, first + row as u64))
+}
+
+/// Adds frames, one behind the other, to an index; `frame` gives length, step and time (ps) of the first in the bytes.
+///
+/// # Errors
+/// `Internal` for what is no whole frame.
+pub(super) fn index_frames(
+    records: &[u8],
+    index: &mut TableBuilder,
+    frame: impl Fn(&[u8], u64) -> Option<(u64, i64, f64)>,
+) -> Result<()> {
+    let mut rest = records;
+    while !rest.is_empty() {
+        let found = frame(rest, index.end()).filter(|(len, ..)| *len > 0);
+        let Some(((len, step, time), behind)) =
+            found.and_then(|found| Some((found, rest.split_at_checked(found.0 as usize)?.1)))
+        else {
+            return Err(Error::new(ErrorKind::Internal, "what was encoded is no whole frame"));
+        };
+        index.push(len, step, time)?;
+        rest = behind;
+    }
+    Ok(())
+}
+
+/// What GROMACS' formats do not keep of these frames, the first of which is frame `first`.
+pub(super) fn narrow_stamp_losses(stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+    let lost = |what, test: fn(&Stamp) -> bool| first_lost(what, stamps, first, test);
+    let losses = [
+        lost("steps beyond 32 bits are cut to their lower 32 bits, as GROMACS does", |stamp| {
+            i32::try_from(stamp.step).is_err()
+        }),
+        lost("times are rounded to float32", |stamp| {
+            !stamp.time.is_nan() && f64::from(stamp.time as f32) != stamp.time
+        }),
+        lost("frames without a time have NaN in its place, as GROMACS' files have one for each", |stamp| {
+            stamp.time.is_nan()
+        }),
+        lost("cells are rounded to float32", |stamp| !is_narrow(&stamp.cell)),
+    ];
+    losses.into_iter().flatten().collect()
+}
+
+/// Whether float32 holds the cell in the file's unit.
+fn is_narrow(cell: &Cell) -> bool {
+    cell.iter().flatten().all(|&value| f64::from(value as f32) == value)
 }

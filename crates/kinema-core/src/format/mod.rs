@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
@@ -88,10 +89,26 @@ pub trait Format: Send + Sync {
     /// `Unsupported` where Kinema does not write it here; `InvalidArgument` for what such a file cannot hold.
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         let _ = making;
+        Err(self.not_made())
+    }
+
+    /// What goes on with a file of this format that has frames: its records are like the last of those in it, its head
+    /// stays. [`Making::open_ended`] holds.
+    ///
+    /// # Errors
+    /// `Unsupported` for a layout that is read but not written; `InvalidArgument` where what is asked for is not that of
+    /// the file; those of the source.
+    fn resume(&self, source: &dyn Source, index: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        let _ = (source, index, making);
+        Err(self.not_made())
+    }
+
+    /// The error of a format without an encoder.
+    fn not_made(&self) -> Error {
         let known = FORMATS.iter().map(|format| format.info()).filter(|info| info.encodes).map(|info| info.name);
         let known: Vec<&str> = known.collect();
         let what = format!("files of this format are not made of frames here, expected {}", known.join(" or "));
-        Err(Error::new(ErrorKind::Unsupported, format!("{what}, found {}", self.info().name)))
+        Error::new(ErrorKind::Unsupported, format!("{what}, found {}", self.info().name))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::index::{TableBuilder, TableIndex};
+use crate::index::TableBuilder;
 use crate::pipeline::resume::Commits;
 use crate::sink::Sink;
 
@@ -109,8 +109,8 @@ impl<'a> Window<'a> {
     }
 
     /// The index of all that was written.
-    pub(super) fn into_index(self) -> TableIndex {
-        self.index.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
+    pub(super) fn into_index(self) -> TableBuilder {
+        self.index.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(full(), 0);
         let committed = commits.committed();
         assert_eq!((committed.frames, committed.bytes), (31, expected.len() as u64));
-        let index = window.into_index();
+        let index = window.into_index().finish();
         assert_eq!((index.n_frames(), index.extent(0).len, index.extent(30).end()), (31, 100, committed.bytes));
         assert!((1..31).all(|frame| index.step(frame) == frame as i64));
     }

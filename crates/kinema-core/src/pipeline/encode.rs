@@ -161,7 +161,7 @@ pub fn encode(
         sink.write_at(marker.offset, &marker.bytes)?;
     }
     sink.sync()?;
-    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index());
+    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
 }
 

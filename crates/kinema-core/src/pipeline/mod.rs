@@ -3,9 +3,11 @@
 pub mod arrays;
 mod commit;
 pub mod encode;
+mod encode_rows;
 pub mod kernels;
 mod pool;
 pub mod reader;
+pub mod record_file;
 pub mod resume;
 
 pub use self::pool::Progress;

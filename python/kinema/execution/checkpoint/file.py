@@ -36,7 +36,16 @@ from kinema.errors import (
 from kinema.files import open_regular
 from kinema.writing.output_file import remove_leftovers
 
-__all__ = ["Checkpoint", "CheckpointChoice", "Content", "IdentityItem", "Node", "PassContent", "RecordWriter", "load"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointChoice",
+    "CheckpointWriter",
+    "Content",
+    "IdentityItem",
+    "Node",
+    "PassContent",
+    "load",
+]
 
 DEFAULT_INTERVAL = 30.0
 
@@ -159,7 +168,7 @@ class Content:
     rows: str | None = None
 
 
-class RecordWriter:
+class CheckpointWriter:
     """Writes records, in the order of the layout.
 
     Attributes

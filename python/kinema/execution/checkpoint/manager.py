@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Protocol
 
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
-from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, Node, PassContent, RecordWriter, load
+from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile
@@ -183,7 +183,7 @@ class CheckpointManager:
 
         def write(file: IO[bytes]) -> None:
             nonlocal n_nodes
-            writer = RecordWriter(file)
+            writer = CheckpointWriter(file)
             writer.run(self._items)
             if self.rows_file is not None:
                 # relative, so that both can be moved together

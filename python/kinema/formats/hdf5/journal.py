@@ -23,13 +23,13 @@ Layouts are those of the HDF5 File Format Specification, version 3.0, sections I
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 from typing import Any
 
-from kinema.errors import CorruptFileError, FileAccessError, UnsupportedFormatError, from_os
+from kinema.errors import CorruptFileError, UnsupportedFormatError, from_os
 from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
+from kinema.writing.output_file import lock_alone
 
 __all__ = ["CommittedFile"]
 
@@ -57,7 +57,7 @@ class CommittedFile(io.RawIOBase):
         except OSError as error:
             raise from_os("cannot append", error, path=path) from None
         try:
-            self._lock()
+            lock_alone(self._handle, path)
             self._check_format()
             self._committed = self._end = os.fstat(self._handle).st_size
         except BaseException:
@@ -228,17 +228,6 @@ class CommittedFile(io.RawIOBase):
         done = 0
         while done < len(view):
             done += os.pwrite(self._handle, view[done:], offset + done)
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileAccessError(
-                f"{self.path}: cannot append: another program has it open for writing", path=self.path
-            ) from None
-        except OSError:
-            # file systems without locks; there the user must see to it that one program writes at a time
-            return
 
     def _check_format(self) -> None:
         head = os.pread(self._handle, 48, 0)

@@ -1,11 +1,10 @@
-"""`KinemaWriter`: a writer of H5MD files for MDAnalysis, over `kinema.Writer`.
+"""`KinemaWriter`: a writer for MDAnalysis of every format that `kinema.Writer` writes.
 
 It derives from MDAnalysis' base class by import; how a file is laid out and compressed is `kinema.Writer`'s affair.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 from types import TracebackType
 from typing import Any
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
-from kinema.writing.writer import Writer
+from kinema.notes import emit
+from kinema.writing.writer import Writer, format_of, options_of
 
 __all__ = ["KinemaWriter"]
 
@@ -27,10 +27,12 @@ _BLOCK_FRAMES = 256
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
-    """Writes H5MD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
+    """Writes H5MD, XTC, DCD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(...,
+    format="KINEMA")`. The suffix says which.
 
-    Positions, velocities and forces that the first frame has, its box, step and time, names, residues, masses, charges,
-    species and bonds of its atoms, and numbers in `ts.data` as observables. The file appears under its name when the
+    Into H5MD go positions, velocities and forces that the first frame has, its box, step and time, names, residues,
+    masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables; into XTC positions, into
+    DCD positions or velocities, with box, step and time; the rest is noted. The file appears under its name when the
     writer is closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as
     `kinema.Writer` does.
 
@@ -45,16 +47,16 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
     positions, velocities, forces : bool, optional
         Whether to write them; by default where the first frame has them.
     observables : bool
-        Whether to write what is in `ts.data`.
+        Whether to write what is in `ts.data`; H5MD.
     topology : bool
-        Whether to write what is known of the atoms of the first frame (`kinema.Atoms`).
+        Whether to write what is known of the atoms of the first frame (`kinema.Atoms`); H5MD.
     overwrite : bool
         Replace a file of that name, as MDAnalysis' writers do.
     dialect : {"mdanalysis", "h5md"}
-        By default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
+        Of H5MD; by default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
     start, step, multiframe : ignored; MDAnalysis passes them to all writers
     **options
-        `layout`, `compression`, `max_error` and all others of `kinema.Writer`.
+        `layout`, `compression`, `max_error`, `precision` and all others of `kinema.Writer` for the format.
 
     Raises
     ------
@@ -84,7 +86,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         observables: bool = True,
         topology: bool = True,
         overwrite: bool = True,
-        dialect: str = "mdanalysis",
+        dialect: str | None = None,
         start: int | None = None,
         step: int | None = None,
         multiframe: bool | None = None,
@@ -96,7 +98,8 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             raise ArgumentError(
                 "convert_units=False is not for writing; say which units the file has: length_unit='nm'"
             )
-        unknown = set(options) - set(inspect.signature(Writer.__init__).parameters) | set(options) & {"fields", "mode"}
+        self._format = format_of(filename)
+        unknown = set(options) - {*options_of(self._format), "keep_partial", "workers"} | set(options) & {"fields"}
         if unknown:
             raise ArgumentError(f"no such option of the writer: {', '.join(sorted(unknown))}")
         self.filename = os.fspath(filename)
@@ -104,7 +107,9 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._dt = dt
         self._wanted = {"positions": positions, "velocities": velocities, "forces": forces}
         self._with_observables, self._with_topology = observables, topology
-        self._options = {"overwrite": overwrite, "dialect": dialect, **options}
+        self._options = {"overwrite": overwrite, **options}
+        if dialect is not None or self._format == "H5MD":
+            self._options["dialect"] = dialect or "mdanalysis"
         self._closed = False
 
     def _write_next_frame(self, obj: Any) -> None:
@@ -129,15 +134,19 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         fields = tuple(name for name in VECTOR_FIELDS if self._is_written(name, ts))
         if not fields:
             raise ArgumentError("the frame has no positions, velocities or forces to write")
-        self._writer = Writer(
-            self.filename,
-            self.n_atoms,
-            fields=fields,
-            topology=atoms if self._with_topology else None,
-            **self._options,
-        )
-        observables = self._add_observables(self._writer, ts.data) if self._with_observables else ()
-        self._pending = _PendingFrames(self.n_atoms, fields, observables)
+        numbers = self._numbers_of(ts.data) if self._with_observables else {}
+        if self._format == "H5MD":
+            table = atoms if self._with_topology else None
+            self._writer = Writer(self.filename, self.n_atoms, fields=fields, topology=table, **self._options)
+            for name, array in numbers.items():
+                self._writer.add_observable(name, shape=array.shape, dtype=array.dtype)
+            self._pending = _PendingFrames(self.n_atoms, fields, tuple(numbers))
+            return
+        self._writer = Writer(self.filename, self.n_atoms, fields=fields[:1], **self._options)
+        self._pending = _PendingFrames(self.n_atoms, fields[:1], (), series=False)
+        left_out = [*fields[1:], *numbers]
+        if left_out:
+            emit([f"{self.filename}: {', '.join(left_out)} are not written: the file holds {fields[0]}"])
 
     def _is_written(self, name: str, ts: Any) -> bool:
         wanted, there = self._wanted[name], bool(getattr(ts, f"has_{name}"))
@@ -146,14 +155,10 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         return there if wanted is None else wanted
 
     @staticmethod
-    def _add_observables(writer: Writer, data: Any) -> tuple[str, ...]:
-        names = []
-        for name, value in data.items():
-            array = np.asarray(value)
-            if name not in OWN_DATA and array.dtype.kind in "biuf":
-                writer.add_observable(name, shape=array.shape, dtype=array.dtype)
-                names.append(name)
-        return tuple(names)
+    def _numbers_of(data: Any) -> dict[str, NDArray[Any]]:
+        """What is in `ts.data` beside what readers of Kinema put there themselves, as far as it is numbers."""
+        arrays = {name: np.asarray(value) for name, value in data.items() if name not in OWN_DATA}
+        return {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
 
     def close(self) -> None:
         """Writes the buffered frames; the file appears under its name. Without a single frame no file is made."""
@@ -186,7 +191,10 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
 class _PendingFrames:
     """A buffer of frames that are not yet written."""
 
-    def __init__(self, n_atoms: int, fields: tuple[str, ...], observables: tuple[str, ...]) -> None:
+    def __init__(
+        self, n_atoms: int, fields: tuple[str, ...], observables: tuple[str, ...], *, series: bool = True
+    ) -> None:
+        """`series`: whether steps must rise and all frames have a box, or none."""
         room = min(_BLOCK_FRAMES, max(1, _BLOCK_MEMORY // frame_bytes(n_atoms, len(fields), 4)))
         self._vectors = {name: np.empty((room, n_atoms, 3), dtype=np.float32) for name in fields}
         self._cells: list[NDArray[np.float32]] = []
@@ -194,7 +202,7 @@ class _PendingFrames:
         self._times: list[float] = []
         # rows of the buffer and values
         self._observables: dict[str, list[tuple[int, Any]]] = {name: [] for name in observables}
-        self._room = room
+        self._room, self._series = room, series
         self._last_step: int | None = None
         self._has_cell: bool | None = None
 
@@ -212,13 +220,13 @@ class _PendingFrames:
             if not getattr(ts, f"has_{name}"):
                 raise ArgumentError(f"frame {ts.frame} has no {name}, which the first frame had")
         step = int(ts.data.get("step", ts.frame))
-        if self._last_step is not None and step <= self._last_step:
+        if self._series and self._last_step is not None and step <= self._last_step:
             raise ArgumentError(
                 f"steps must rise, the last was {self._last_step}, found {step} in frame {ts.frame}; "
                 "set ts.data['step'] where the trajectory's own do not rise"
             )
         cell = ts.triclinic_dimensions
-        if self._has_cell not in (None, cell is not None):
+        if self._series and self._has_cell not in (None, cell is not None):
             change = (
                 "has a box, which earlier frames had not"
                 if cell is not None
@@ -227,8 +235,8 @@ class _PendingFrames:
             raise ArgumentError(f"frame {ts.frame} {change}")
         for name, values in self._vectors.items():
             np.take(getattr(ts, name), indices, axis=0, out=values[row], mode="clip")
-        if cell is not None:
-            self._cells.append(cell)
+        if cell is not None or not self._series:
+            self._cells.append(np.zeros((3, 3), np.float32) if cell is None else cell)
         for name, rows in self._observables.items():
             if name in ts.data:
                 # a copy: its owner may change it in the next frame

@@ -23,11 +23,11 @@ from kinema.notes import emit
 from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import default_memory
-from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.conversion.outputs import WRITERS, WrittenFile
+from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.h5md import H5mdWriter
 from kinema.writing.provenance import Provenance
 
 __all__ = ["write_blocks"]
@@ -93,7 +93,7 @@ def write_blocks(
     check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
-    atoms = _atoms(source)
+    atoms = source.atoms_table
     began, comparing = time.perf_counter(), 0.0
     compared: list[int] = []
     reads: list[_core.RunTimings] = []
@@ -115,8 +115,15 @@ def write_blocks(
         "provenance": provenance.with_notes(losses).json(),
     }
     with (
-        WRITERS[format](
-            name, source.n_atoms, overwrite=True, keep_partial=False, native=True, workers=workers, **given
+        H5mdWriter(
+            name,
+            source.n_atoms,
+            format=format,
+            overwrite=True,
+            keep_partial=False,
+            native=True,
+            workers=workers,
+            **given,
         ) as writer,
         reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report,
     ):
@@ -130,7 +137,7 @@ def write_blocks(
             if report is not None:
                 report(done, len(source))
         before = time.perf_counter()
-        writer.close(check=check)
+        writer.close(check)
         written += time.perf_counter() - before - comparing
     return WrittenFile(
         path=name,
@@ -226,14 +233,6 @@ def _refuse_absent(source: SourceFrames, there: NDArray[np.bool_], first: int, w
         )
 
 
-def _atoms(source: SourceFrames) -> Atoms | None:
-    """What is known of the atoms that are written, in their order."""
-    if source.trajectory.topology is None:
-        return None
-    atoms = source.trajectory.atoms
-    return atoms if source.atoms is None else atoms[source.atoms.astype(np.int64)]
-
-
 def _runs(
     source: SourceFrames,
     stored: _FileContent,
@@ -282,7 +281,8 @@ def _runs(
 def _buffer_bytes(source: SourceFrames, stored: _FileContent, options: Mapping[str, Any]) -> int:
     """What the writer holds of the fields before it is written, and of one of them encoded."""
     kind = np.dtype(stored.dtype)
-    compression = Compression(options.get("compression"), options.get("level"))
+    chosen = {name: options.get(name) for name in ("level", "shuffle")}
+    compression = Compression(options.get("compression"), **chosen, checksum=bool(options.get("checksum")))
     layout = Layout(options.get("layout") or "frames", compression, options.get("chunk_bytes") or CHUNK_BYTES)
     field = layout.new_field(source.n_atoms, kind, len(source))
     item, filtered = (source.n_atoms, 3), bool(field.filters)

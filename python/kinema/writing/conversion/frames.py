@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["SourceFrames"]
 
 # fields that every frame has, and steps and times that the index has, in these formats
-_REGULAR = ("XTC", "DCD")
+_REGULAR = ("XTC", "DCD", "NetCDF")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ class SourceFrames:
     def n_atoms(self) -> int:
         """Atoms that are written."""
         return self.trajectory.n_atoms if self.atoms is None else len(self.atoms)
+
+    @property
+    def atoms_table(self) -> Atoms | None:
+        """What is known of the atoms that are written, in their order; None without a topology."""
+        if self.trajectory.topology is None:
+            return None
+        table = self.trajectory.atoms
+        return table if self.atoms is None else table[self.atoms.astype(np.int64)]
 
     @property
     def may_lack_fields(self) -> bool:

@@ -18,7 +18,9 @@ from kinema.writing.conversion.outputs import WrittenFile
 
 __all__ = ["is_whole_file", "write_repacked"]
 
-_OPTIONS = frozenset({"layout", "compression", "level", "max_error", "unit", "chunk_bytes", "align"})
+_OPTIONS = frozenset(
+    {"layout", "compression", "level", "shuffle", "checksum", "max_error", "unit", "chunk_bytes", "align"}
+)
 _MEMORY = 512 << 20
 
 

@@ -5,7 +5,7 @@ use crate::format::cells::{cosine_of_degrees, finite, from_lengths};
 use crate::frame::{Cell, NO_CELL};
 
 /// CHARMM's version from which on the six numbers are a symmetric shape matrix.
-const SHAPE_MATRIX_SINCE: i32 = 25;
+pub(super) const SHAPE_MATRIX_SINCE: i32 = 25;
 
 /// The cell from the six numbers of a frame, angstrom, in the file's order `A, gamma, B, beta, alpha, C`.
 ///

@@ -1,13 +1,13 @@
 //! DCD encoder: the layout of CHARMM and NAMD, little-endian, with the cell as lengths and cosines.
 
-use super::cell;
-use super::header::{FIRST_RECORD, shown};
+use super::cell::{self, SHAPE_MATRIX_SINCE};
+use super::header::{DcdHeader, FIRST_RECORD, Program, shown};
 use super::times::Times;
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::cells::{self, is_lower};
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
@@ -20,6 +20,12 @@ const TITLE: &[u8] = b"REMARKS WRITTEN BY KINEMA";
 
 /// Where the number of frames stands; first step, stride and number of steps follow.
 const COUNTS: u64 = 8;
+
+/// Where the time step stands.
+const DELTA: u64 = COUNTS + 4 * 9;
+
+/// Cells that do not lie as lengths and cosines say it.
+const TURNED: &str = "cells are turned so that their first vector lies along x; positions are not";
 
 /// Records of 4-byte lengths: the largest payload.
 const LONGEST: u64 = i32::MAX as u64;
@@ -46,7 +52,11 @@ pub(super) struct DcdEncoder {
     n_atoms: u32,
     fields: Fields,
     cells: CellKind,
+    /// CHARMM's, in the header.
+    version: i32,
     times: Times,
+    /// Whether steps and times of all frames were known.
+    checks_times: bool,
     losses: Vec<String>,
     /// CHARMM's version in the source, where planes are copied.
     copied: Option<i32>,
@@ -73,13 +83,47 @@ impl DcdEncoder {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let cells = cell_kind(making);
-        if cells == CellKind::Turned {
-            losses.push("cells are turned so that their first vector lies along x; positions are not".to_owned());
+        if cells == CellKind::Turned && !making.open_ended {
+            losses.push(TURNED.to_owned());
         }
         making.note_extras(&mut losses);
         let times = Times::of(&making.steps, &making.times, &mut losses);
+        let version = if cells == CellKind::Matrix { VERSION_OF_MATRICES } else { VERSION };
         let copied = making.recoded_version.filter(|_| making.same_format && making.all_atoms);
-        Ok(Self { n_atoms: making.n_atoms, fields, cells, times, losses, copied })
+        let checks_times = !making.open_ended;
+        Ok(Self { n_atoms: making.n_atoms, fields, cells, version, times, checks_times, losses, copied })
+    }
+
+    /// Goes on with a file that has this header.
+    ///
+    /// # Errors
+    /// `Unsupported` for layouts that are not written here, with the reason; those of [`DcdEncoder::new`].
+    pub fn resume(header: &DcdHeader, making: &Making) -> Result<Self> {
+        let reasons = [
+            (header.layout.big_endian, "it is big-endian, expected little-endian"),
+            (header.layout.wide_markers, "its record lengths have 8 bytes, expected 4"),
+            (header.version == 0, "it is X-PLOR's layout, expected CHARMM's"),
+            (header.free.is_some(), "it has fixed atoms, which later frames leave out"),
+            (header.four_dimensional, "it has a fourth dimension"),
+            (header.program == Program::Lammps, "LAMMPS wrote it, and it does not say the unit of its time step"),
+        ];
+        if let Some((_, reason)) = reasons.into_iter().find(|(holds, _)| *holds) {
+            return Err(Error::new(ErrorKind::Unsupported, format!("the file cannot be gone on with: {reason}")));
+        }
+        let fields = if header.velocities { Fields::VELOCITIES } else { Fields::POSITIONS };
+        if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
+            let (expected, found) = (fields.names().join(", "), asked.names().join(", "));
+            let what = format!("the file holds one field in all frames, expected {expected}, found {found}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let made = Self::new(making)?;
+        let cells = match (header.has_cell, header.version >= SHAPE_MATRIX_SINCE) {
+            (false, _) => CellKind::None,
+            (true, false) => CellKind::Turned,
+            (true, true) => CellKind::Matrix,
+        };
+        let delta = f32::from_bits(header.control.get(9).copied().unwrap_or_default().cast_unsigned());
+        Ok(Self { cells, version: header.version, times: Times::stated(header.spacing, delta)?, ..made })
     }
 
     fn record_len(&self) -> u64 {
@@ -96,6 +140,9 @@ impl DcdEncoder {
         if self.cells != CellKind::None {
             let numbers = self.cell(stored, frame)?;
             push_record(out, 48, |out| out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())));
+        } else if *stored != NO_CELL {
+            let what = "a cell in a DCD file without cells, as its first frame has none";
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
         }
         Ok(())
     }
@@ -113,7 +160,7 @@ impl DcdEncoder {
             CellKind::Matrix => [stored[0][0], stored[0][1], stored[1][1], stored[0][2], stored[1][2], stored[2][2]],
             CellKind::None | CellKind::Lengths | CellKind::Turned => lengths_and_cosines(stored),
         };
-        let found = cell::cell(numbers, self.version()).filter(|found| *found != NO_CELL);
+        let found = cell::cell(numbers, self.version).filter(|found| *found != NO_CELL);
         let fits = found.is_some_and(|found| self.cells == CellKind::Turned || nearly_equal(&found, stored));
         if fits {
             return Ok(numbers);
@@ -124,10 +171,6 @@ impl DcdEncoder {
         };
         let what = format!("a cell that this DCD file cannot hold, expected {expected}, found {stored:?}");
         Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame))
-    }
-
-    fn version(&self) -> i32 {
-        if self.cells == CellKind::Matrix { VERSION_OF_MATRICES } else { VERSION }
     }
 }
 
@@ -153,7 +196,7 @@ impl Encoder for DcdEncoder {
         words[..4].copy_from_slice(&self.counts(0));
         words[9] = self.times.delta.to_bits().cast_signed();
         words[10] = i32::from(self.cells != CellKind::None);
-        words[19] = self.version();
+        words[19] = self.version;
         let mut first = if self.fields == Fields::VELOCITIES { b"VELD".to_vec() } else { b"CORD".to_vec() };
         first.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         let mut title = [b' '; 4 + 80];
@@ -176,7 +219,9 @@ impl Encoder for DcdEncoder {
         out.reserve(rows.rows() * self.record_len() as usize);
         for (row, (values, stamp)) in values.chunks_exact(width.max(1)).zip(rows.stamps).enumerate() {
             let frame = first + row as u64;
-            self.times.check(stamp.step, stamp.time, frame)?;
+            if self.checks_times {
+                self.times.check(stamp.step, stamp.time, frame)?;
+            }
             self.push_cell(&stamp.cell, frame, out)?;
             let atoms = values.as_chunks::<3>().0;
             for axis in 0..3 {
@@ -220,6 +265,17 @@ impl Encoder for DcdEncoder {
         let bytes = self.counts(committed).iter().flat_map(|count| count.to_le_bytes()).collect();
         Some(Marker { offset: COUNTS, bytes })
     }
+
+    fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
+        self.times = Times::of(steps, times, &mut Vec::new());
+        Some(Marker { offset: DELTA, bytes: self.times.delta.to_le_bytes().to_vec() })
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let turned = |stamp: &Stamp| self.cells == CellKind::Turned && !is_lower(&stamp.cell);
+        let turned = first_lost(TURNED, stamps, first, turned);
+        self.times.losses(stamps, first).into_iter().chain(turned).collect()
+    }
 }
 
 /// Checks the lengths before and after the `len` bytes of a record that begins at byte `at` of a frame.
@@ -250,7 +306,8 @@ fn cell_kind(making: &Making) -> CellKind {
     let mut there = making.cells.iter().filter(|cell| **cell != NO_CELL);
     let symmetric = |cell: &Cell| cell[0][1] == cell[1][0] && cell[0][2] == cell[2][0] && cell[1][2] == cell[2][1];
     if there.clone().all(is_lower) {
-        CellKind::Lengths
+        // others may follow
+        if making.open_ended { CellKind::Turned } else { CellKind::Lengths }
     } else if there.all(symmetric) {
         CellKind::Matrix
     } else {
@@ -333,7 +390,7 @@ mod tests {
     fn symmetric_matrices_stay_matrices_and_others_are_turned() {
         let matrix = [[50.0, 0.5, 0.0], [0.5, 50.0, 0.0], [0.0, 0.0, 50.0]];
         let made = encoder(vec![matrix, NO_CELL]);
-        assert_eq!((made.cells, made.version()), (CellKind::Matrix, 36));
+        assert_eq!((made.cells, made.version), (CellKind::Matrix, 36));
         assert_eq!(cell::cell(made.cell(&matrix, 0).unwrap(), 36), Some(matrix));
         let cuboid = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]];
         assert_eq!(cell::cell(made.cell(&cuboid, 0).unwrap(), 36), Some(cuboid));

@@ -75,6 +75,10 @@ impl Format for Dcd {
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(encode::DcdEncoder::new(making)?))
     }
+
+    fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(encode::DcdEncoder::resume(&DcdHeader::read(source)?, making)?))
+    }
 }
 
 /// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.

@@ -2,6 +2,8 @@
 
 use super::header::AKMA_PS;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::first_lost;
+use crate::frame::Stamp;
 use crate::index::Spacing;
 
 /// Times that differ by no more than this share are rounded: the time step of the header is a float32.
@@ -26,7 +28,8 @@ impl Times {
         let own = evenly_spaced(steps);
         let known = times.iter().filter(|time| time.is_finite()).count();
         let (start, end) = (times.first().copied().unwrap_or(0.0), times.last().copied().unwrap_or(0.0));
-        let between = if times.len() > 1 { (end - start) / (times.len() - 1) as f64 } else { 0.0 };
+        // of a single frame: from step 0 to it
+        let between = if times.len() > 1 { (end - start) / (times.len() - 1) as f64 } else { start.abs() };
         let tolerance = ROUNDING * start.abs().max(end.abs());
         let by_steps = own.map(|(first, stride)| Self::nearest(first, stride, times));
         let good = |candidate: &Self| known == 0 || candidate.error <= tolerance;
@@ -40,6 +43,46 @@ impl Times {
         let chosen = Self { steps_kept: steps.iter().enumerate().all(|(i, &step)| chosen.step(i) == step), ..chosen };
         chosen.note(steps, times, known, tolerance, losses);
         chosen
+    }
+
+    /// Those that a header states.
+    ///
+    /// # Errors
+    /// `Unsupported` for steps beyond 32 bits.
+    pub fn stated(spacing: Spacing, delta: f32) -> Result<Self> {
+        let narrow = |value| {
+            i32::try_from(value).map_err(|_| Error::new(ErrorKind::Unsupported, "steps of the header beyond 32 bits"))
+        };
+        let (first, stride) = (narrow(spacing.first_step)?, narrow(spacing.steps)?);
+        Ok(Self { first, stride, delta, steps_kept: true, error: f64::INFINITY })
+    }
+
+    /// What of the steps and times of frames is not kept, and the first frame of which.
+    pub fn losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let spacing = self.spacing();
+        let mut frames = first..;
+        let mut lost = |what, test: &dyn Fn(u64, &Stamp) -> bool| {
+            frames.start = first;
+            first_lost(what, stamps, first, |stamp| frames.next().is_some_and(|frame| test(frame, stamp)))
+        };
+        let error = |frame, time: f64| match spacing.time(frame) {
+            Some(found) => ((found - time).abs(), ROUNDING * time.abs()),
+            None => (f64::INFINITY, 0.0),
+        };
+        let losses = [
+            lost("steps are not kept, a DCD file has evenly spaced ones from which times follow", &|frame, stamp| {
+                spacing.step(frame) != stamp.step
+            }),
+            lost("times are not kept, a DCD file has evenly spaced ones that follow from steps", &|frame, stamp| {
+                let (error, most) = error(frame, stamp.time);
+                if stamp.time.is_nan() { spacing.time.is_some() } else { error > most }
+            }),
+            lost("times are rounded, as the time step of a DCD file is a float32", &|frame, stamp| {
+                let (error, most) = error(frame, stamp.time);
+                error > 0.0 && error <= most
+            }),
+        ];
+        losses.into_iter().flatten().collect()
     }
 
     /// Those with the time step that is nearest.
@@ -176,9 +219,12 @@ mod tests {
         assert!(found.steps_kept && found.error <= ROUNDING * 10.0, "{found:?} {losses:?}");
         let (found, losses) = times_of(&[0], &[0.0]);
         assert!(losses.is_empty() && found.spacing().time(0) == Some(0.0), "{found:?} {losses:?}");
-        // a time and no step: a first step can be chosen that gives neither
-        let (_, losses) = times_of(&[0], &[5.0]);
-        assert!(losses.iter().any(|loss| loss.starts_with("times are not kept")), "{losses:?}");
+        // a time and no step: a first step is chosen that gives it
+        for time in [5.0, -5.0] {
+            let (found, losses) = times_of(&[0], &[time]);
+            assert!(losses[0].starts_with("steps are not kept"), "{losses:?}");
+            assert!(found.error <= ROUNDING * 5.0, "{found:?}");
+        }
     }
 
     #[test]

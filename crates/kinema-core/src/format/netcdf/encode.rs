@@ -1,15 +1,18 @@
 //! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
 
-use super::layout::VECTORS;
+use super::layout::{Column, Layout, VECTORS};
 use super::{NAME, VELOCITY};
 use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::cells::{degrees_of_cosine, is_lower, lengths_and_cosines};
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, first_lost};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 
 /// A variable of CDF-2 has fewer bytes in a record.
 const MOST_BYTES: u64 = (1 << 32) - 4;
+
+/// A loss.
+const TURNED: &str = "cells are turned so that their first vector lies along x; positions are not";
 
 /// Where the number of records stands.
 const RECORDS: u64 = 4;
@@ -19,8 +22,10 @@ const RECORDS: u64 = 4;
 pub(super) struct NetcdfEncoder {
     n_atoms: u32,
     fields: Fields,
+    version: Version,
     has_cell: bool,
-    has_times: bool,
+    /// `None` until the first frame has said it.
+    has_times: Option<bool>,
     /// Whether cells are kept by lengths and angles alone.
     turned: bool,
     losses: Vec<String>,
@@ -38,6 +43,9 @@ impl NetcdfEncoder {
         let fields = making.chosen_fields(Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES, &mut losses)?;
         making.note_wide(fields, &mut losses);
         making.note_extras(&mut losses);
+        if making.open_ended {
+            return Ok(Self::with(making, fields, None, losses));
+        }
         let counted = making.steps.iter().enumerate().all(|(i, &step)| i64::try_from(i) == Ok(step));
         if !counted {
             losses.push("steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0".to_owned());
@@ -48,12 +56,49 @@ impl NetcdfEncoder {
         if error > 0.0 {
             losses.push(format!("times are rounded to float32, by up to {error:.2e} ps"));
         }
-        let turned = making.cells.iter().any(|cell| !is_lower(cell));
-        if turned {
-            losses.push("cells are turned so that their first vector lies along x; positions are not".to_owned());
+        if making.cells.iter().any(|cell| !is_lower(cell)) {
+            losses.push(TURNED.to_owned());
         }
+        Ok(Self::with(making, fields, Some(known > 0), losses))
+    }
+
+    fn with(making: &Making, fields: Fields, has_times: Option<bool>, losses: Vec<String>) -> Self {
+        let version = if 12 * u64::from(making.n_atoms) < MOST_BYTES { Version::Offset64 } else { Version::Data64 };
+        let turned = making.open_ended || making.cells.iter().any(|cell| !is_lower(cell));
         let has_cell = making.held.contains(Fields::CELL);
-        Ok(Self { n_atoms: making.n_atoms, fields, has_cell, has_times: known > 0, turned, losses })
+        Self { n_atoms: making.n_atoms, fields, version, has_cell, has_times, turned, losses }
+    }
+
+    /// Goes on with a file that has this header.
+    ///
+    /// # Errors
+    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    pub fn resume(header: &Header, layout: &Layout, making: &Making) -> Result<Self> {
+        let fields = layout.fields();
+        if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
+            let (expected, found) = (fields.names().join(", "), asked.names().join(", "));
+            let what = format!("the file holds the same fields in all frames, expected {expected}, found {found}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let made = Self::new(&Making { held: making.held | fields, fields: Some(fields), ..making.clone() })?;
+        let made = Self {
+            version: header.version,
+            has_cell: layout.cell.is_some(),
+            has_times: Some(layout.time.is_some()),
+            ..made
+        };
+        let own = Layout::of(&made.header())?;
+        let places = |layout: &Layout| {
+            let place = |column: Column| (column.begin - layout.first, column.double, column.factor);
+            let cell = layout.cell.map(|(lengths, angles)| (place(lengths), place(angles)));
+            (layout.restart, layout.stride, layout.vectors.map(|one| one.map(place)), layout.time.map(place), cell)
+        };
+        if places(layout) != places(&own) {
+            let what = "the file cannot be gone on with: its records are laid out in another way than they are written here \
+                        (time, coordinates, velocities, forces in float, lengths and angles in double)";
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        Ok(made)
     }
 
     fn vectors(&self) -> impl Iterator<Item = (usize, Fields)> + '_ {
@@ -65,7 +110,7 @@ impl NetcdfEncoder {
     }
 
     fn record_len(&self) -> u64 {
-        let (time, cell) = (if self.has_times { 4 } else { 0 }, if self.has_cell { 48 } else { 0 });
+        let (time, cell) = (if self.has_times == Some(true) { 4 } else { 0 }, if self.has_cell { 48 } else { 0 });
         time + cell + self.vectors().count() as u64 * self.vector_len()
     }
 
@@ -98,7 +143,7 @@ impl NetcdfEncoder {
             variables.push(variable("cell_spatial", &[3], Kind::Char, ""));
             variables.push(variable("cell_angular", &[4, 5], Kind::Char, ""));
         }
-        if self.has_times {
+        if self.has_times == Some(true) {
             variables.push(variable("time", &[0], Kind::Float, "picosecond"));
         }
         let units = ["angstrom", "angstrom/picosecond", "kilocalorie/mole/angstrom"];
@@ -113,8 +158,7 @@ impl NetcdfEncoder {
             variables.push(variable("cell_lengths", &[0, 3], Kind::Double, "angstrom"));
             variables.push(variable("cell_angles", &[0, 4], Kind::Double, "degree"));
         }
-        let version = if self.vector_len() < MOST_BYTES { Version::Offset64 } else { Version::Data64 };
-        let attributes = attributes.map(|(name, value)| named(name, value)).to_vec();
+        let (version, attributes) = (self.version, attributes.map(|(name, value)| named(name, value)).to_vec());
         let mut header = Header { version, records: Some(0), dimensions, attributes, variables, len: 0 };
         header.len = header.bytes().len() as u64;
         let mut begin = header.len;
@@ -185,7 +229,7 @@ impl Encoder for NetcdfEncoder {
         }
         out.reserve(rows.rows() * self.record_len() as usize);
         for (row, stamp) in rows.stamps.iter().enumerate() {
-            if self.has_times {
+            if self.has_times == Some(true) {
                 out.extend((stamp.time as f32).to_be_bytes());
             }
             for (number, _) in self.vectors() {
@@ -195,19 +239,50 @@ impl Encoder for NetcdfEncoder {
             if self.has_cell {
                 let (lengths, angles) = self.cell(&stamp.cell, first + row as u64)?;
                 out.extend(lengths.into_iter().chain(angles).flat_map(f64::to_be_bytes));
+            } else if stamp.cell != NO_CELL {
+                let what = "a cell in a NetCDF file without cells, as its first frame has none";
+                return Err(Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64));
             }
         }
         Ok(())
     }
 
     fn marker(&self, committed: u64) -> Option<Marker> {
-        let wide = self.vector_len() >= MOST_BYTES;
-        let bytes = if wide {
+        let bytes = if self.version == Version::Data64 {
             committed.to_be_bytes().to_vec()
         } else {
             // 2^32 - 1 says that the size of the file tells it
             u32::try_from(committed).unwrap_or(u32::MAX).to_be_bytes().to_vec()
         };
         Some(Marker { offset: RECORDS, bytes })
+    }
+
+    fn time_by(&mut self, _: &[i64], times: &[f64]) -> Option<Marker> {
+        self.has_times.get_or_insert(times.iter().any(|time| time.is_finite()));
+        None
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let mut frame = first..;
+        let steps = first_lost(
+            "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0",
+            stamps,
+            first,
+            |stamp| frame.next().map(i64::try_from) != Some(Ok(stamp.step)),
+        );
+        let narrow = |stamp: &Stamp| stamp.time.is_finite() && f64::from(stamp.time as f32) != stamp.time;
+        let has_times = self.has_times == Some(true);
+        let losses = [
+            steps,
+            first_lost("times are rounded to float32", stamps, first, |stamp| has_times && narrow(stamp)),
+            first_lost("frames without a time have NaN in its place", stamps, first, |stamp| {
+                has_times && stamp.time.is_nan()
+            }),
+            first_lost("times are not kept: the first frame has none", stamps, first, |stamp| {
+                !has_times && stamp.time.is_finite()
+            }),
+            first_lost(TURNED, stamps, first, |stamp| !is_lower(&stamp.cell)),
+        ];
+        losses.into_iter().flatten().collect()
     }
 }

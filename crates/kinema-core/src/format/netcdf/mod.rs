@@ -82,6 +82,12 @@ impl Format for Netcdf {
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(encode::NetcdfEncoder::new(making)?))
     }
+
+    fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        let header = netcdf3::Header::read(source)?;
+        let layout = Layout::of(&header)?;
+        Ok(Box::new(encode::NetcdfEncoder::resume(&header, &layout, making)?))
+    }
 }
 
 /// Finds and decodes the frames of one file.

@@ -3,9 +3,11 @@
 use super::NAME;
 use super::header::{FrameHeader, LONGEST_HEADER};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::encoder::{index_frames, narrow_stamp_losses};
 use crate::format::scan::HeaderFault;
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
+use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
 /// Atoms of which a section in double precision has fewer bytes than the sizes of a header can say.
@@ -32,9 +34,15 @@ impl TrrEncoder {
                 format!("number of atoms of a TRR file, expected at most {MOST_ATOMS}, found {}", making.n_atoms);
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
+        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
         let mut losses = Vec::new();
-        let fields = making.chosen_fields(Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES, &mut losses)?;
-        let held = making.held - (Fields::ALL - (Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES));
+        // later frames may have what the first has not
+        let fields = if making.open_ended {
+            making.fields.unwrap_or(vectors)
+        } else {
+            making.chosen_fields(vectors, &mut losses)?
+        };
+        let held = making.held - (Fields::ALL - vectors);
         let recodes = making.same_format && fields == held;
         if !recodes {
             making.note_wide(fields, &mut losses);
@@ -110,6 +118,17 @@ impl Encoder for TrrEncoder {
             }
         }
         Ok(())
+    }
+
+    fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
+        index_frames(records, index, |bytes, offset| {
+            let header = FrameHeader::parse(bytes, offset, Some(self.n_atoms)).ok()?;
+            Some((header.frame_len(), i64::from(header.step), header.time))
+        })
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        narrow_stamp_losses(stamps, first)
     }
 
     fn recodes(&self) -> bool {

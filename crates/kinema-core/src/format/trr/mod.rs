@@ -99,6 +99,11 @@ impl Format for Trr {
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(encode::TrrEncoder::new(making)?))
     }
+
+    fn resume(&self, _: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        // each frame says what it is
+        self.encoder(making)
+    }
 }
 
 /// The header of the frame at `offset`, or why there is none.

@@ -1,6 +1,6 @@
 //! GROMACS' XTC: positions compressed to integers of a stated precision, one frame after the other.
 //!
-//! Values and encoded frames are those of the reference implementation (libxdrf) bit for bit; it writes no file yet.
+//! Values and encoded frames are those of the reference implementation (libxdrf) bit for bit.
 
 mod batch;
 mod checkpoints;
@@ -94,6 +94,10 @@ impl Format for Xtc {
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(records::XtcEncoder::new(making)?))
+    }
+
+    fn resume(&self, source: &dyn Source, index: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(records::XtcEncoder::resume(source, index, making)?))
     }
 }
 

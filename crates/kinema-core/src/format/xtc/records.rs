@@ -4,12 +4,14 @@ use super::NAME;
 use super::encode::{
     FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
 };
-use super::header::{FrameHeader, LONGEST_HEADER, MAX_PLAIN_ATOMS};
+use super::header::{FrameHeader, LONGEST_HEADER, MAGIC_LONG, MAX_PLAIN_ATOMS};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::encoder::{index_frames, narrow_stamp_losses};
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
-use crate::frame::{BlockView, Cell, Fields};
-use crate::index::TableBuilder;
+use crate::frame::{BlockView, Cell, Fields, Stamp};
+use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
+use crate::source::Source;
 
 /// Integers in a nm where nothing says it: what GROMACS writes.
 const USUAL_PRECISION: f32 = 1000.0;
@@ -49,6 +51,30 @@ impl XtcEncoder {
         }
         let long = making.n_atoms as usize > MAX_CLASSIC_ATOMS;
         Ok(Self { n_atoms: making.n_atoms, precision, long, recodes, losses })
+    }
+
+    /// Goes on with a file as its last frame is.
+    ///
+    /// # Errors
+    /// Those of [`XtcEncoder::new`]; `InvalidArgument` for another precision than that of the last frame.
+    pub fn resume(source: &dyn Source, index: &Index, making: &Making) -> Result<Self> {
+        let Some(last) = index.n_frames().checked_sub(1) else {
+            return Err(Error::new(ErrorKind::Internal, "a file without frames is begun anew"));
+        };
+        let extent = index.extent(last);
+        let mut bytes = vec![0; extent.len.min(LONGEST_HEADER as u64) as usize];
+        source.read_exact_at(extent.offset, &mut bytes)?;
+        let header = FrameHeader::parse(&bytes, extent.offset, Some(making.n_atoms));
+        let header = header.map_err(|_| Error::corrupt("no frame where the index has one", last, "other bytes"))?;
+        let found = header.packing.map(|packing| packing.precision);
+        if let (Some(found), Some(asked)) = (found, making.precision)
+            && asked as f32 != found
+        {
+            let what = format!("the precision is that of the frames in the file, expected {found}, found {asked}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let made = Self::new(&Making { source_precision: found.map(f64::from), ..making.clone() })?;
+        Ok(Self { long: header.magic == MAGIC_LONG, ..made })
     }
 
     fn check_atoms(&self, found: usize) -> Result<()> {
@@ -137,18 +163,14 @@ impl Encoder for XtcEncoder {
     }
 
     fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
-        let mut rest = records;
-        while !rest.is_empty() {
-            let header = FrameHeader::parse(rest, index.end(), Some(self.n_atoms)).ok();
-            let record =
-                header.and_then(|header| Some((header, rest.split_at_checked(header.frame_len() as usize)?.1)));
-            let Some((header, behind)) = record else {
-                return Err(Error::new(ErrorKind::Internal, "what was encoded is no whole frame"));
-            };
-            index.push(header.frame_len(), i64::from(header.step), f64::from(header.time))?;
-            rest = behind;
-        }
-        Ok(())
+        index_frames(records, index, |bytes, offset| {
+            let header = FrameHeader::parse(bytes, offset, Some(self.n_atoms)).ok()?;
+            Some((header.frame_len(), i64::from(header.step), f64::from(header.time)))
+        })
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        narrow_stamp_losses(stamps, first)
     }
 }
 

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import FIELDS
 from kinema.formats.h5md.write.atoms import FileAtoms
-from kinema.formats.h5md.write.frames import real_array
 from kinema.formats.h5md.write.metadata import Dialect, Origin
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import Rounding, rounding_within
 from kinema.formats.hdf5.storage import Layout, Storage
+from kinema.writing.frames import real_array
 
 __all__ = [
     "Bound",

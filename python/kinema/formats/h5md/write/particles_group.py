@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
-from kinema.formats.h5md.write.frames import FrameArrays, check_rising
 from kinema.formats.h5md.write.options import FileOptions
 from kinema.formats.h5md.write.series import Preparation, Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
+from kinema.writing.frames import FrameArrays, check_rising
 
 __all__ = ["TrajectoryGroup"]
 

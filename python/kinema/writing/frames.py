@@ -1,17 +1,18 @@
-"""Arrays given to the writer, one frame or a block, with checked shapes and types."""
+"""Frames given to a writer, one or a block, as arrays with checked shapes and types."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinema.errors import ArgumentError
-from kinema.formats.h5md.schema import FIELDS
+from kinema.frame import VECTOR_FIELDS, Block, Frame
 
-__all__ = ["FrameArrays", "check_rising", "frame_arrays", "real_array"]
+__all__ = ["FrameArrays", "check_rising", "frame_arrays", "frames_of", "real_array"]
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,20 @@ class FrameArrays:
     Attributes
     ----------
     fields : {"positions": (frames, atoms, 3), ...}, only those that were given
-    cells : (frames, 3, 3) or None
+    cells : (frames, 3, 3) or None; zeros: no box
     steps : (frames,) int64 or None
-    times : (frames,) float64 in ps, or None
+    times : (frames,) float64 in ps, or None; NaN: unknown
+    absent : {"velocities": (frames,) bool, ...}
+        Frames of a `Block` that lack a field although others have it.
+    numbers : (frames,) of a `Block`, their numbers in its trajectory; or None
     """
 
     fields: dict[str, NDArray[Any]]
     cells: NDArray[Any] | None
     steps: NDArray[np.int64] | None
     times: NDArray[np.float64] | None
+    absent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    numbers: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.fields.values())))
@@ -46,6 +52,54 @@ class FrameArrays:
         suspects = np.flatnonzero(~np.isfinite(sums)).tolist()
         return next((frame for frame in suspects if not np.isfinite(positions[frame]).all()), None)
 
+    def check_present(self, names: Iterable[str]) -> None:
+        """Raises ArgumentError, which names the frame, where one of a `Block` lacks one of these fields."""
+        for name in names:
+            missing = self.absent.get(name)
+            if missing is not None and missing.any():
+                row = int(np.argmax(missing))
+                number = "" if self.numbers is None else f" (frame {int(self.numbers[row])} of its trajectory)"
+                raise ArgumentError(f"frame {row} of the block{number} has no {name}, which each frame of the file has")
+
+    def check_series(self) -> None:
+        """Raises ArgumentError unless steps rise, times do not fall and each frame has a cell and a time, or none."""
+        if self.cells is not None:
+            missing = ~self.cells.any(axis=(1, 2))
+            if missing.any():
+                raise ArgumentError(
+                    f"cell of frame {int(np.argmax(missing))} of the block is zero, expected box vectors"
+                )
+        if self.steps is not None:
+            check_rising("step", self.steps, None, strictly=True)
+        if self.times is not None:
+            if np.isnan(self.times).any():
+                raise ArgumentError("time has values that are not finite numbers")
+            check_rising("time", self.times, None, strictly=False)
+
+
+def frames_of(
+    n_atoms: int,
+    values: dict[str, ArrayLike | Frame | Block | None],
+    cell: ArrayLike | None,
+    step: ArrayLike | None,
+    time: ArrayLike | None,
+) -> FrameArrays:
+    """As `frame_arrays`, also where `values["positions"]` is a `Frame` or a `Block` with all that it has."""
+    whole = values["positions"]
+    if not isinstance(whole, (Frame, Block)):
+        return frame_arrays(n_atoms, values, cell, step, time)  # type: ignore[arg-type]
+    if any(value is not None for value in (values["velocities"], values["forces"], cell, step, time)):
+        raise ArgumentError(f"a {type(whole).__name__} is written with all it has, expected nothing beside it")
+    vectors: dict[str, ArrayLike | None] = {name: getattr(whole, name) for name in VECTOR_FIELDS}
+    if isinstance(whole, Frame):
+        box, at = whole.cell if np.any(whole.cell) else None, None if np.isnan(whole.time) else whole.time
+        return frame_arrays(n_atoms, vectors, box, whole.step, at)
+    cells, times = whole.cells if np.any(whole.cells) else None, None if np.isnan(whole.times).all() else whole.times
+    known = whole.present.dtype.names or ()
+    absent = {name: ~whole.present[name] for name in VECTOR_FIELDS if vectors[name] is not None and name in known}
+    frames = frame_arrays(n_atoms, vectors, cells, whole.steps, times)
+    return replace(frames, absent=absent, numbers=whole.frames)
+
 
 def frame_arrays(
     n_atoms: int,
@@ -60,7 +114,7 @@ def frame_arrays(
     """
     arrays = {name: real_array(name, value) for name, value in values.items() if value is not None}
     if not arrays:
-        raise ArgumentError(f"no field is given, expected one of {', '.join(FIELDS)}")
+        raise ArgumentError(f"no field is given, expected one of {', '.join(VECTOR_FIELDS)}")
     ranks = {array.ndim for array in arrays.values()}
     for name, array in arrays.items():
         if array.ndim not in (2, 3) or array.shape[-2:] != (n_atoms, 3):
@@ -76,12 +130,7 @@ def frame_arrays(
     for name, array in fields.items():
         if len(array) != n:
             raise ArgumentError(f"{name} have {len(array)} frames, expected {n} as the other fields")
-    frames = FrameArrays(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
-    if frames.steps is not None:
-        check_rising("step", frames.steps, None, strictly=True)
-    if frames.times is not None:
-        check_rising("time", frames.times, None, strictly=False)
-    return frames
+    return FrameArrays(fields, _cells(cell, n, one), _steps(step, n, one), _times(time, n, one))
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -123,9 +172,6 @@ def _cells(cell: ArrayLike | None, n: int, one: bool) -> NDArray[Any] | None:
         raise ArgumentError(f"cell has shape {np.shape(cell)}, expected {expected}, box vectors as rows in angstrom")
     if not np.isfinite(array).all():
         raise ArgumentError("cell has elements that are not finite numbers")
-    missing = ~array.any(axis=(1, 2))
-    if missing.any():
-        raise ArgumentError(f"cell of frame {int(np.argmax(missing))} of the block is zero, expected box vectors")
     return array
 
 
@@ -145,7 +191,7 @@ def _times(time: ArrayLike | None, n: int, one: bool) -> NDArray[np.float64] | N
     if time is None:
         return None
     array = _row("time", time, n, one).astype(np.float64)
-    if not np.isfinite(array).all():
+    if np.isinf(array).any():
         raise ArgumentError("time has values that are not finite numbers")
     return array
 

@@ -1,0 +1,348 @@
+"""`Writer`: the base class of the writers of all formats, which chooses among them.
+
+It knows no format: each class names its own. `kinema.writing.writer` imports them all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+
+from numpy.typing import ArrayLike, DTypeLike
+
+from kinema._core import formats
+from kinema.choices import renamed
+from kinema.errors import ArgumentError, FileNotFound, UnsupportedFormatError
+from kinema.frame import Block, Frame
+from kinema.notes import emit
+from kinema.writing.frames import FrameArrays, frames_of
+from kinema.writing.output_checks import is_stream
+
+__all__ = ["Writer", "format_of", "options_of"]
+
+# what a name without a suffix means
+_USUAL = "H5MD"
+# arguments of every writer
+_COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers")
+
+_CLASSES: dict[str, type[Writer]] = {}
+
+
+class Writer:
+    """Writes frames into a file: H5MD, XTC, DCD, as its suffix or `format` says.
+
+        with kn.Writer("out.xtc", n_atoms=3341) as out:
+            for block in traj.blocks():
+                out.write(block)
+
+    Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). What the format does not hold, or
+    not exactly, is noted, once, and is in `losses`.
+
+    With mode="w" the file appears under its name when it is closed, whole; until then it is
+    `NAME.part-HOST-BOOT-PID.EXT` beside it. An exception inside `with` leaves this file with the frames taken so far,
+    and names it; so does a killed process with the frames up to the last `flush()`. No later Writer removes it.
+    With mode="a" the frames up to the last `flush()` are in the file whatever happens to the process afterwards, and
+    a later Writer goes on behind them. (A power cut is another matter.)
+
+    Parameters
+    ----------
+    path : file name
+    n_atoms : int
+        May be left out where mode="a" finds a file.
+    format : str, optional
+        "H5MD", "XTC", "DCD"; by default by the suffix.
+    mode : {"w", "a"}
+        "w" makes a new file; "a" appends to it, and makes it where there is none.
+    overwrite : bool
+        Let mode="w" replace an existing file.
+    keep_partial : bool
+        Whether a new file that an exception has ended stays, under its temporary name.
+    workers : int
+        Threads that encode; by default as many as the process may use.
+    **options
+        Those of the format: `H5mdWriter`, `XtcWriter`, `DcdWriter`. Others are refused with the list of these.
+
+    Attributes
+    ----------
+    path, format : str
+    n_atoms : int
+    notes : list of str
+        What a user should know of the file, losses included.
+    losses : tuple of str
+        What of the frames the file does not hold, or not exactly.
+
+    Raises
+    ------
+    ArgumentError, FileNotFound, FileAccessError, FileIOError
+        From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
+    """
+
+    format: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    path: str
+    n_atoms: int
+    losses: tuple[str, ...]
+    notes: list[str]
+    # until all is well
+    _closed = True
+    _broken = False
+
+    def __init_subclass__(cls, *, format: str = "", endings: Sequence[str] = ()) -> None:
+        """A class that writes `format`; `endings` of file names where it is not one of the core's formats."""
+        super().__init_subclass__()
+        if format:
+            known = [one["extensions"] for one in formats() if one["name"] == format]
+            cls.format = format
+            cls.suffixes = tuple(f".{ending}" for ending in endings or known[0])
+            _CLASSES[format] = cls
+
+    @renamed(group="particles")
+    def __new__(
+        cls, path: str | os.PathLike[str], n_atoms: int | None = None, *, format: str | None = None, **options: Any
+    ) -> Self:
+        chosen = _CLASSES[format_of(path, format if format is not None else cls.format or None)]
+        if not issubclass(chosen, cls):
+            raise ArgumentError(f"{cls.__name__} writes {cls.format}, found format={format!r}")
+        known = options_of(chosen.format)
+        for name in options:
+            if name not in known and name not in _COMMON:
+                raise ArgumentError(f"{chosen.format} has no option {name}=, expected one of {', '.join(known)}")
+        made: Self = object.__new__(chosen)
+        return made
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        """What all writers share; those of the formats check the rest and open the file."""
+        self.path = os.fspath(path)
+        self.notes, self.losses = [], ()
+        self._keep_partial = keep_partial
+        self._n_flushed = 0
+        self._not_finite_noted = False
+        if mode not in ("w", "a"):
+            raise ArgumentError(f"mode is 'w' for a new file or 'a' to append, found {mode!r}")
+        if mode == "a" and overwrite:
+            raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
+        self._mode = mode
+
+    @classmethod
+    def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
+        """`Writer(path, n_atoms, mode="a", ...)` for a file that must exist."""
+        if not os.path.exists(path):
+            name = os.fspath(path)
+            raise FileNotFound(f"{name}: no such file to append to; mode='a' makes it", path=name)
+        return cls(path, n_atoms, mode="a", **options)
+
+    @property
+    def n_frames(self) -> int:
+        """Frames taken so far, with those that the file had."""
+        raise NotImplementedError
+
+    @property
+    def n_flushed(self) -> int:
+        """Frames that are in the file whatever happens to this process; a new one may have its temporary name."""
+        return self._n_flushed
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """Fields of each frame; None before the first frame, which decides."""
+        raise NotImplementedError
+
+    def write(
+        self,
+        positions: ArrayLike | Frame | Block | None = None,
+        *,
+        velocities: ArrayLike | None = None,
+        forces: ArrayLike | None = None,
+        cell: ArrayLike | None = None,
+        step: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> None:
+        """Takes one frame, or a block of frames.
+
+        Parameters
+        ----------
+        positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all that it has
+        velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
+        cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
+            Box vectors as rows in angstrom, or edge lengths.
+        step : whole number, or (frames,); by default counted on from the last frame, from 0
+        time : ps, or (frames,)
+
+        Positions that are NaN or infinite are written where the format has such numbers (H5MD, DCD); a note names the
+        first frame that has some.
+
+        Nothing is taken where it raises ArgumentError for what it was given: other shapes and types, a field that the
+        file has and a frame has not. Frames may be written later, together with others, or by `flush` and `close`: then
+        an error of that is raised by a later call.
+        """
+        self._require_open()
+        values = {"positions": positions, "velocities": velocities, "forces": forces}
+        frames = frames_of(self.n_atoms, values, cell, step, time)
+        if len(frames):
+            self._take(frames)
+
+    def add_observable(
+        self,
+        name: str,
+        value: ArrayLike | None = None,
+        *,
+        shape: tuple[int, ...] = (),
+        dtype: DTypeLike | None = None,
+        unit: str | None = None,
+    ) -> None:
+        """Makes an observable of an H5MD file; UnsupportedFormatError for other formats, which have none."""
+        raise self._without_observables()
+
+    def write_observable(
+        self, name: str, value: ArrayLike, *, step: ArrayLike | None = None, time: ArrayLike | None = None
+    ) -> None:
+        """Takes values of an observable of an H5MD file; UnsupportedFormatError for other formats."""
+        raise self._without_observables()
+
+    def flush(self) -> None:
+        """Brings all frames taken so far into the file.
+
+        They are there when it returns, and stay there when the process is killed at any later moment. A new file
+        (mode="w") has its temporary name until it is closed.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
+
+        Where that fails, a new file stays with the frames that are in it, under its temporary name.
+        """
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Closes without writing more: the file stays as it was last flushed, a new one under its temporary name.
+
+        A new file that was not flushed is removed, and any new file with keep_partial=False.
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._require_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # the frames that were taken are whole, whatever stopped the caller
+        if not self._closed and self._keeps_taken:
+            try:
+                self._salvage()
+            except Exception as second:
+                error.add_note(f"and what was not flushed is lost: {second}")
+        self._stop(error)
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self.abort()
+            place = "" if self._temporary is None else f" in {self._temporary}"
+            left = f"of its file {self._n_flushed} frames are left{place}" if self._n_flushed else "its file is lost"
+            warnings.warn(f"{self.path}: the writer was not closed, {left}", ResourceWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<Writer of {self.path}: {self.n_frames} frames, {state}>"
+
+    # what a format adds
+
+    def _take(self, frames: FrameArrays) -> None:
+        """Takes frames, at least one."""
+        raise NotImplementedError
+
+    def _salvage(self) -> None:
+        """Flushes what is whole of the frames that were taken."""
+        self.flush()
+
+    @property
+    def _keeps_taken(self) -> bool:
+        """Whether frames that were taken are to be flushed when an exception ends the writer."""
+        raise NotImplementedError
+
+    @property
+    def _temporary(self) -> str | None:
+        """The temporary file that holds frames which were flushed, or None."""
+        raise NotImplementedError
+
+    # what they share
+
+    def _stop(self, error: BaseException) -> None:
+        """Closes after an error, which names the file that stays."""
+        if self._closed:
+            return
+        self.abort()
+        if self._temporary is not None and self._keep_partial and self._n_flushed:
+            error.add_note(f"{self._n_flushed} frames are in {self._temporary}, which can be read and renamed")
+
+    def _note(self, texts: Iterable[str]) -> None:
+        """Adds notes on the file, and emits them."""
+        noted = [f"{self.path}: {text}" for text in texts]
+        self.notes += noted
+        emit(noted)
+
+    def _note_not_finite(self, frames: FrameArrays, before: int) -> None:
+        """Notes the first frame whose positions are no numbers, once; `before` frames are before these."""
+        first = None if self._not_finite_noted else frames.first_not_finite
+        if first is not None:
+            self._not_finite_noted = True
+            self._note([f"frame {before + first} has positions that are no numbers (NaN or infinite)"])
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
+        if self._broken:
+            raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
+
+    def _without_observables(self) -> UnsupportedFormatError:
+        what = f"{self.path}: {self.format} files hold no observables, H5MD files do"
+        return UnsupportedFormatError(what, path=self.path, format=self.format)
+
+
+def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """The format in which a `Writer` writes `path`: that of this name, or of the suffix; H5MD for a name without one.
+
+    UnsupportedFormatError where there is none, or the suffix is that of another; ArgumentError for streams.
+    """
+    name = os.fspath(path)
+    if is_stream(name):
+        raise ArgumentError(f"{name}: trajectories are written to files, not into streams; name a file", path=name)
+    suffix = os.path.splitext(name)[1].lower()
+    wanted = f".{format.lstrip('.').lower()}" if format is not None else suffix or f".{_USUAL.lower()}"
+    found = [one for one in _CLASSES.values() if wanted in (f".{one.format.lower()}", *one.suffixes)]
+    if not found:
+        known = ", ".join(f"{one.format} ({', '.join(one.suffixes)})" for one in _CLASSES.values())
+        raise UnsupportedFormatError(f"{name}: no writer of {format or suffix}, expected {known}", path=name)
+    (chosen,) = found
+    if suffix and suffix not in chosen.suffixes:
+        raise UnsupportedFormatError(
+            f"{name}: the suffix is none of {chosen.format}, expected {' or '.join(chosen.suffixes)}, found {suffix}",
+            path=name,
+            format=chosen.format,
+        )
+    return chosen.format
+
+
+def options_of(format: str) -> tuple[str, ...]:
+    """Names of the options that the writer of a format takes beyond those of all: the arguments of its class."""
+    return tuple(name for name in inspect.signature(_CLASSES[format].__init__).parameters if name not in _COMMON)

@@ -1,0 +1,375 @@
+"""`RecordWriter`: formats whose frames are records (XTC, TRR, NetCDF, DCD), over the core's `RecordFile`.
+
+Bytes, threads and what a killed process leaves are the core's affair; here are names of files, arguments and notes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core, opening
+from kinema.errors import ArgumentError, Error, UnsupportedFormatError, from_os
+from kinema.formats.h5md.write.options import whole_number
+from kinema.frame import VECTOR_FIELDS
+from kinema.notes import collected
+from kinema.resources import worker_count
+from kinema.writing.base import Writer
+from kinema.writing.frames import FrameArrays
+from kinema.writing.output_checks import check_target
+from kinema.writing.output_file import OutputFile, lock_alone, publish, write_index
+
+__all__ = ["DcdWriter", "NetcdfWriter", "RecordWriter", "TrrWriter", "XtcWriter"]
+
+# what the core counts atoms with
+_MOST_ATOMS = 2**32 - 1
+
+
+class RecordWriter(Writer):
+    """What the writers of these formats share.
+
+    Frames are gathered until there is enough to encode on all threads; `flush` writes them. Frames without a step or
+    time go on from the last one at the distance of the last two; a step begins at 0 and goes on by 1.
+    """
+
+    # a file that is not under its name yet
+    _output: OutputFile | None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        fields: str | Sequence[str] | None = None,
+    ) -> None:
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=_names(fields))
+
+    def _open(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None,
+        format: str | None,
+        mode: Literal["w", "a"],
+        overwrite: bool,
+        keep_partial: bool,
+        workers: int | None,
+        **options: Any,
+    ) -> None:
+        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
+        self._overwrite = overwrite
+        # whether it has frames that were flushed
+        self._output = None
+        self._holds_frames = False
+        # of a file that grows: open as long as it is locked
+        self._locked: int | None = None
+        # steps and times of the last two frames
+        self._steps: list[int] = []
+        self._times: list[float] = []
+        self._options = {**options, "workers": worker_count(workers)}
+        if n_atoms is not None and not 0 < whole_number("n_atoms", n_atoms) <= _MOST_ATOMS:
+            raise ArgumentError(f"n_atoms is a number from 1 to {_MOST_ATOMS}, found {n_atoms}")
+        try:
+            if mode == "a" and os.path.exists(self.path):
+                self._core = self._resumed(n_atoms)
+            else:
+                self._core = self._created(n_atoms)
+        except BaseException:
+            self._release()
+            self._discard()
+            raise
+        self._closed = False
+
+    @property
+    def n_frames(self) -> int:
+        return self._core.n_frames
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        fields = self._core.fields
+        return None if fields is None else tuple(fields)
+
+    def flush(self) -> None:
+        self._require_open()
+        self._commit()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        try:
+            if self._broken:
+                raise ArgumentError(
+                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
+                )
+            self._commit()
+            self._core.finish_notes()
+            self._note_losses()
+            if self._output is not None and self._core.n_frames:
+                check_target(self.path, overwrite=self._overwrite)
+                self._publish(self._output)
+        except BaseException as error:
+            if self._keeps_taken:
+                with suppress(Exception):
+                    self._commit()
+            self._stop(error)
+            raise
+        self._closed = True
+        self._release()
+        if self._discard():
+            self._note(["no frame was written, so no file was made"])
+        elif self._core.n_frames:
+            self._store_index()
+
+    def abort(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._release()
+        if self._output is None:
+            return
+        if not self._holds_frames:
+            self._output.discard()
+            return
+        self._output.end()
+        if not self._keep_partial:
+            with suppress(FileNotFoundError):
+                os.unlink(self._output.temporary)
+
+    # how
+
+    def _take(self, frames: FrameArrays) -> None:
+        fields = self._core.fields or self._options["fields"]
+        usual = next(name for name in VECTOR_FIELDS if name in frames.fields)
+        frames.check_present([usual] if fields is None else fields)
+        rows = len(frames)
+        steps, times = self._steps_of(frames), self._times_of(frames)
+        cells = np.zeros((rows, 3, 3)) if frames.cells is None else frames.cells.astype(np.float64)
+        vectors = [None if (one := frames.fields.get(name)) is None else _numbers(one) for name in VECTOR_FIELDS]
+        before = self._core.n_frames
+        try:
+            self._calling(lambda: self._core.add(vectors, cells, steps, times))
+        finally:
+            # a signal may have come when they were taken
+            taken = max(self._core.n_frames - before, 0)
+            self._steps = [*self._steps, *steps[:taken][-2:].tolist()][-2:]
+            self._times = [*self._times, *times[:taken][-2:].tolist()][-2:]
+        # XTC holds none, which is an error when they are encoded
+        if self._core.fields == ["positions"] and self.format != "XTC":
+            self._note_not_finite(frames, self.n_frames - rows)
+        if self._mode == "a" and self._output is not None and self._core.n_written:
+            self._commit()
+
+    def _steps_of(self, frames: FrameArrays) -> NDArray[np.int64]:
+        if frames.steps is not None:
+            return frames.steps
+        if not self._steps:
+            return np.arange(len(frames), dtype=np.int64)
+        stride = self._steps[-1] - self._steps[0] if len(self._steps) == 2 else 1
+        return self._steps[-1] + max(stride, 1) * np.arange(1, len(frames) + 1, dtype=np.int64)
+
+    def _times_of(self, frames: FrameArrays) -> NDArray[np.float64]:
+        if frames.times is not None:
+            return frames.times
+        if len(self._times) < 2:
+            return np.full(len(frames), np.nan)
+        return self._times[-1] + (self._times[-1] - self._times[0]) * np.arange(1, len(frames) + 1, dtype=np.float64)
+
+    def _created(self, n_atoms: int | None) -> _core.RecordFile:
+        if n_atoms is None:
+            raise ArgumentError("n_atoms is needed to make a file")
+        check_target(self.path, overwrite=self._overwrite, or_else=", mode='a' appends to it")
+        self.n_atoms = n_atoms
+        self._output = OutputFile(self.path, alone=True)
+        if self._mode == "a":
+            self._locked = self._lock(self._output.temporary)
+        return _core.RecordFile(self._output.temporary, self.path, self.format, n_atoms, **self._options)
+
+    def _resumed(self, n_atoms: int | None) -> _core.RecordFile:
+        self._locked = self._lock(self.path)
+        if os.fstat(self._locked).st_size == 0:
+            if n_atoms is None:
+                raise ArgumentError(f"{self.path}: is empty; n_atoms is needed to begin it", path=self.path)
+            self.n_atoms = n_atoms
+            return _core.RecordFile(self.path, self.path, self.format, n_atoms, **self._options)
+        # what is noted of reading is not what matters here
+        with collected():
+            trajectory = opening.open(self.path)
+            trajectory.scan()
+        (part,) = trajectory.parts
+        if part.format != self.format:
+            what = f"{self.path}: cannot append {self.format} frames, the file is {part.format}"
+            raise UnsupportedFormatError(what, path=self.path, format=part.format)
+        if n_atoms not in (None, trajectory.n_atoms):
+            what = f"{self.path}: cannot append with n_atoms={n_atoms}, the file has {trajectory.n_atoms}"
+            raise ArgumentError(what, path=self.path)
+        self.n_atoms = trajectory.n_atoms
+        core = _core.RecordFile.resume(trajectory.core, self.path, **self._options)
+        if part.truncation is not None:
+            self._note([f"{part.truncation.removeprefix(f'{self.path}: ')}; it is cut off"])
+        self._note(f"{warning}; this is put right" for warning in part.warnings if "header says" in warning)
+        steps, times = trajectory.core.steps(), trajectory.core.times()
+        self._steps = [] if steps is None else steps[-2:].tolist()
+        self._times = [] if times is None else times[-2:].tolist()
+        self._n_flushed = core.n_flushed
+        return core
+
+    def _lock(self, path: str) -> int:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise from_os("cannot append", error, path=self.path) from None
+        try:
+            lock_alone(handle, self.path)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+    def _discard(self) -> bool:
+        """Removes a file without frames that has no name yet; whether there was one."""
+        if self._output is None:
+            return False
+        self._output.discard()
+        return True
+
+    def _release(self) -> None:
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
+
+    def _commit(self) -> None:
+        """Brings what was taken into the file: all, or what lies before a frame that cannot be encoded."""
+        self._calling(self._core.flush)
+        if self._output is not None and self._core.n_flushed:
+            if self._mode == "a":
+                check_target(self.path, overwrite=False)
+                self._publish(self._output)
+            elif not self._holds_frames:
+                self._output.protect()
+                self._output.keep()
+                self._holds_frames = True
+        self._n_flushed = self._core.n_flushed
+
+    def _publish(self, output: OutputFile) -> None:
+        publish(output.temporary, self.path)
+        output.keep()
+        output.end()
+        self._output = None
+
+    def _calling(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        finally:
+            self._broken = self._core.has_ended
+            self._note_losses()
+
+    def _note_losses(self) -> None:
+        new = self._core.losses[len(self.losses) :]
+        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
+        self._note(new)
+
+    def _store_index(self) -> None:
+        try:
+            noted = self._core.store_index(self.path, write_index)
+        except Error as error:
+            noted = f"the index could not be stored: {error}"
+        self._note([] if noted is None else [noted])
+
+    def _salvage(self) -> None:
+        self._commit()
+
+    @property
+    def _keeps_taken(self) -> bool:
+        return (self._mode == "a" or self._keep_partial) and not self._core.has_failed
+
+    @property
+    def _temporary(self) -> str | None:
+        return self._output.temporary if self._output is not None and self._holds_frames else None
+
+
+class XtcWriter(RecordWriter, format="XTC"):
+    """Writes XTC: positions rounded to a precision, cell, step and time.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+    fields : "positions"
+    precision : float
+        Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        fields: str | Sequence[str] | None = None,
+        precision: float | None = None,
+    ) -> None:
+        options = {"fields": _names(fields), "precision": precision}
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
+
+
+class DcdWriter(RecordWriter, format="DCD"):
+    """Writes DCD as CHARMM and NAMD do: positions or velocities as float32, and the cell.
+
+    Steps and times follow from a first step, a stride and a time step in the header, which the first two frames decide;
+    the first that does not follow is noted. The first frame decides whether the file has cells.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+    fields : "positions" or "velocities"
+        By default positions where the first frame has them.
+    """
+
+
+class TrrWriter(RecordWriter, format="TRR"):
+    """Writes TRR in single precision: positions, velocities, forces that each frame has, cell, step and time.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+    fields : names out of "positions", "velocities", "forces"
+        What is written of frames that have it; by default all.
+    """
+
+
+class NetcdfWriter(RecordWriter, format="NetCDF"):
+    """Writes AMBER's NetCDF trajectories: float32 positions, velocities and forces, the cell, times.
+
+    The first frame decides what all have. A file of more than 357 million atoms is CDF-5, others are CDF-2.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+    fields : names out of "positions", "velocities", "forces"
+        By default those of the first frame.
+    """
+
+
+def _names(fields: str | Sequence[str] | None) -> list[str] | None:
+    names = None if fields is None else [fields] if isinstance(fields, str) else list(fields)
+    if names is not None and (not names or any(name not in VECTOR_FIELDS for name in names)):
+        raise ArgumentError(f"fields are names out of {', '.join(VECTOR_FIELDS)}, found {fields!r}")
+    return names
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """The same as float32 where that holds them all, else as float64."""
+    narrow = np.can_cast(values.dtype, np.float32, "safe")
+    return np.ascontiguousarray(values, np.float32 if narrow else np.float64)
