@@ -57,7 +57,8 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "a.pdb"], "convert writes XTC (.xtc), TRR (.trr), NetCDF"),
+        (["-o", "a.xyz"], "no writer of .xyz, expected XTC (.xtc), TRR (.trr), NetCDF"),
+        (["-o", "a.pdb"], "PDB needs names of atoms; open the input with --topology"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
         (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
         (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),

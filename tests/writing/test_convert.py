@@ -213,9 +213,9 @@ def test_what_is_refused_leaves_nothing(small: kn.Trajectory, adk_dcd: Any, tmp_
     for out, options, error, words in (
         (there, {}, kn.ArgumentError, "exists already"),
         (there, {"overwrite": True}, kn.ArgumentError, "is the file that is read"),
-        (tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"writes XTC \(.xtc\), TRR \(.trr\), NetCDF"),
+        (tmp_path / "a.xyz", {}, kn.UnsupportedFormatError, "no writer of .xyz, expected XTC"),
         (tmp_path / "a", {}, kn.UnsupportedFormatError, "a name without suffix"),
-        (tmp_path / "a.dcd", {"format": "XTC"}, kn.ArgumentError, "the suffix is none of XTC"),
+        (tmp_path / "a.dcd", {"format": "XTC"}, kn.UnsupportedFormatError, "the suffix is none of XTC"),
         (tmp_path / "a.dcd", {"runner": "mpi"}, kn.ArgumentError, "found runner 'mpi'"),
         (tmp_path / "a.dcd", {"fields": "velocities"}, kn.ArgumentError, "lacks what is to be written"),
         (tmp_path / "a.dcd", {"fields": ["positions", "velocities"]}, kn.ArgumentError, "holds one field"),

@@ -339,7 +339,8 @@ def test_what_is_refused_leaves_nothing(full: Path, tmp_path: Path) -> None:
         (there, out, {"topology_out": tmp_path / "a.xyz"}, kn.UnsupportedFormatError, "a file .pdb or .gro"),
         (there, out, {"topology_out": tmp_path / "a.pdb"}, kn.ArgumentError, "nothing is known of its atoms"),
         (there, out, {"topology_out": out}, kn.ArgumentError, "name two files"),
-        (there, tmp_path / "a.pdb", {}, kn.UnsupportedFormatError, r"DCD \(.dcd, .veldcd\), H5MD \(.h5md, "),
+        (there, tmp_path / "a.xyz", {}, kn.UnsupportedFormatError, r"DCD \(.dcd, .veldcd\), H5MD \(.h5md, "),
+        (there, tmp_path / "a.pdb", {}, kn.ArgumentError, "PDB needs names of atoms; open the input with topology="),
     ):
         with pytest.raises(error, match=words):
             converted(source, name, stored=False, **options)

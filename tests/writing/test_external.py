@@ -11,7 +11,7 @@ from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.testing import random_walk
-from kinema.writing.external import ExternalWriter
+from kinema.writing.writer import ExternalWriter
 
 POSITIONS = random_walk(4, 12)
 CELL = np.array([[30.0, 0, 0], [5, 28, 0], [3, 2, 25]])
@@ -29,6 +29,11 @@ def stopped(writer: ExternalWriter) -> None:
         writer.flush()
         writer.write(positions=POSITIONS[1])
         raise RuntimeError("of the caller")
+
+
+def lost(out: ExternalWriter) -> list[str]:
+    """What of the frames is lost, without the name of the file."""
+    return [loss.removeprefix(f"{out.path}: ") for loss in out.losses]
 
 
 def left(folder: Path) -> list[str]:
@@ -54,12 +59,12 @@ def test_one_frame(suffix: str, atoms: kn.Atoms, tmp_path: Path) -> None:
     if suffix == "gro":
         assert (traj.times[0], traj.steps[0]) == (0.5, 250)
         np.testing.assert_allclose(traj[0].velocities, velocities, atol=5e-4)
-        assert "times are rounded to 0.00001 ps" in out.losses
-        assert "velocities are rounded to 0.0001 nm/ps" in out.losses
+        assert "times are rounded to 0.00001 ps" in lost(out)
+        assert "velocities are rounded to 0.0001 nm/ps" in lost(out)
     else:
-        assert {"velocities are lost", "times are lost", "steps are lost"} <= set(out.losses)
+        assert {"velocities are lost", "times are lost", "steps are lost"} <= set(lost(out))
     unit = "angstrom" if suffix == "pdb" else "nm"
-    assert f"positions are rounded to 0.001 {unit}" in out.losses
+    assert f"positions are rounded to 0.001 {unit}" in lost(out)
 
 
 def test_several_frames_of_a_trajectory_as_pdb(tmp_path: Path) -> None:
@@ -140,7 +145,7 @@ def test_an_error_in_the_loop_leaves_the_frames_under_the_temporary_name(atoms: 
     ("name", "options", "message"),
     [
         ("a.pdb", {}, "PDB needs names of atoms, expected one of atoms= and topology="),
-        ("a.xyz", {"atoms": True}, "expected a name that ends in .pdb, .ent or .gro"),
+        ("a.xyz", {"atoms": True}, "no writer of .xyz"),
         ("a.gro", {"atoms": True, "mode": "a"}, "GRO files are not appended to"),
         ("a.gro", {"atoms": True, "n_atoms": 5}, "number of atoms, expected 12 of the topology, found 5"),
         ("a.gro", {"atoms": "x.gro"}, "atoms is a table of the class Atoms, found str"),
@@ -149,7 +154,7 @@ def test_an_error_in_the_loop_leaves_the_frames_under_the_temporary_name(atoms: 
 def test_wrong_options(name: str, options: dict[str, Any], message: str, atoms: kn.Atoms, tmp_path: Path) -> None:
     if options.get("atoms") is True:
         options = {**options, "atoms": atoms}
-    with pytest.raises(kn.ArgumentError, match=message):
+    with pytest.raises((kn.ArgumentError, kn.UnsupportedFormatError), match=message):
         ExternalWriter(tmp_path / name, **options)
     assert left(tmp_path) == []
 
@@ -185,11 +190,11 @@ def test_placeholders_and_cut_names_are_said(tmp_path: Path) -> None:
     with ExternalWriter(tmp_path / "long.pdb", atoms=long) as out:
         out.write(positions=POSITIONS[0])
     assert {"names of atoms are cut to 4 letters", "numbers of residues beyond 9999 lose their first digits"} <= set(
-        out.losses
+        lost(out)
     )
 
 
 def test_rotated_cells(atoms: kn.Atoms, tmp_path: Path) -> None:
     with ExternalWriter(tmp_path / "rotated.gro", atoms=atoms) as out:
         out.write(positions=POSITIONS[0], cell=CELL[:, [1, 0, 2]])
-    assert any(loss.startswith("the orientation of cells is lost") for loss in out.losses)
+    assert any(loss.startswith("the orientation of cells is lost") for loss in lost(out))

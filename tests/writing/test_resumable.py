@@ -87,10 +87,10 @@ def test_a_part_under_another_name_is_not_touched(conversion: Any) -> None:
     data = conversion.saved.read_bytes()
     content = load(str(conversion.saved))
     assert content is not None and content.rows == conversion.part.name
-    from kinema.execution.checkpoint.file import RecordWriter
+    from kinema.execution.checkpoint.file import CheckpointWriter
 
     with conversion.saved.open("wb") as file:
-        writer = RecordWriter(file)
+        writer = CheckpointWriter(file)
         writer.run(content.items)
         writer.rows("precious")
         writer.begin_pass(content.passes[0].items)
@@ -158,10 +158,10 @@ def test_a_checkpoint_that_is_kept_says_that_all_is_done(conversion: Any) -> Non
 
 
 def test_a_file_that_reads_back_otherwise_is_not_gone_on_with(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kinema.writing.convert as module
+    import kinema.writing.conversion.compare as module
 
     conversion.n_parts = 3
-    monkeypatch.setattr(module, "_equal", lambda *_: False)
+    monkeypatch.setattr(module, "_same_values", lambda copy, field, expected, found: np.zeros(len(found), np.bool_))
     with pytest.raises(kn.CorruptFileError, match="read back are not those of the source"):
         conversion.run()
     assert conversion.left == set()

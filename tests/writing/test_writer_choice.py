@@ -39,7 +39,7 @@ def test_the_class_is_that_of_the_suffix_or_format(tmp_path: Path) -> None:
         ("a.h5md", {"precision": 100}, r"H5MD has no option precision=, expected one of fields, particles, layout"),
         ("a.xtc", {"group": "x"}, r"group= is called particles="),
         ("a.xtc", {"format": "DCD"}, r"the suffix is none of DCD, expected \.dcd or \.veldcd, found \.xtc"),
-        ("a.pdbx", {}, r"no writer of \.pdbx, expected H5MD \(\.h5md"),
+        ("a.pdbx", {}, r"no writer of \.pdbx, expected XTC \(\.xtc\), TRR"),
         ("-", {}, "not into streams"),
         ("a.xtc", {"n_atoms": None}, "n_atoms is needed"),
         ("a.xtc", {"n_atoms": 0}, "n_atoms is a "),

@@ -33,7 +33,7 @@ _CLASSES: dict[str, type[Writer]] = {}
 
 
 class Writer:
-    """Writes frames into a file: H5MD, XTC, DCD, as its suffix or `format` says.
+    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, PDB, GRO, as its suffix or `format` says.
 
         with kn.Writer("out.xtc", n_atoms=3341) as out:
             for block in traj.blocks():
@@ -54,7 +54,7 @@ class Writer:
     n_atoms : int
         May be left out where mode="a" finds a file.
     format : str, optional
-        "H5MD", "XTC", "DCD"; by default by the suffix.
+        "H5MD", "XTC", ...; by default by the suffix.
     mode : {"w", "a"}
         "w" makes a new file; "a" appends to it, and makes it where there is none.
     overwrite : bool
@@ -64,7 +64,7 @@ class Writer:
     workers : int
         Threads that encode; by default as many as the process may use.
     **options
-        Those of the format: `H5mdWriter`, `XtcWriter`, `DcdWriter`. Others are refused with the list of these.
+        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with the list of these.
 
     Attributes
     ----------
@@ -331,7 +331,9 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     wanted = f".{format.lstrip('.').lower()}" if format is not None else suffix or f".{_USUAL.lower()}"
     found = [one for one in _CLASSES.values() if wanted in (f".{one.format.lower()}", *one.suffixes)]
     if not found:
-        known = ", ".join(f"{one.format} ({', '.join(one.suffixes)})" for one in _CLASSES.values())
+        order = [one["name"] for one in formats() if one["name"] in _CLASSES]
+        order += [name for name in _CLASSES if name not in order]
+        known = ", ".join(f"{name} ({', '.join(_CLASSES[name].suffixes)})" for name in order)
         raise UnsupportedFormatError(f"{name}: no writer of {format or suffix}, expected {known}", path=name)
     (chosen,) = found
     if suffix and suffix not in chosen.suffixes:
