@@ -380,9 +380,9 @@ def main():
     for name, data in trr_seeds():
         put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
     for name, data in netcdf_seeds():
-        put(("scan_netcdf", "decode_netcdf"), name, data)
+        put(("scan_netcdf", "decode_netcdf", "roundtrip_netcdf"), name, data)
     for name, data in dcd_seeds():
-        put(("scan_dcd", "decode_dcd"), name, data)
+        put(("scan_dcd", "decode_dcd", "roundtrip_dcd"), name, data)
     for name, data in index_seeds():
         put(("load_index",), name, data)
     for name, data in partial_seeds():

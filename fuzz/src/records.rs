@@ -1,9 +1,21 @@
 //! Bytes as a file whose records are taken by the encoder of the same format.
 
-use kinema_core::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
 use kinema_core::format::{EncodeScratch, Format, Making, Record, ScanOptions};
-use kinema_core::selection::AtomSelection;
-use kinema_core::source::MemorySource;
+use kinema_core::frame::{Block, Fields, Units};
+use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
+use kinema_core::pipeline::reader::Reader;
+use kinema_core::pipeline::resume::Commits;
+use kinema_core::selection::{AtomSelection, FrameSelection};
+use kinema_core::sink::MemorySink;
+use kinema_core::source::{MemorySource, OpenSource, Source};
+use kinema_core::trajectory::{IndexPolicy, OpenOptions, Trajectory};
+use kinema_core::{ErrorKind, Result};
+
+use crate::files::expand;
 
 /// Records of all atoms are copied byte for byte, or refused; those of the first and last atom alone are whole records, of
 /// which a second recoding keeps every byte.
@@ -45,6 +57,76 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         if let Some(few) = made(bytes, n_atoms, &ends) {
             let n_few = ends.n_requested() as u32;
             assert!(made(&few, n_few, &AtomSelection::all(n_few)).is_some_and(|again| again == few));
+        }
+    }
+}
+
+/// Opens one file that is in memory, whatever its name.
+#[derive(Debug)]
+struct InMemory(Vec<u8>);
+
+impl OpenSource for InMemory {
+    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(MemorySource::new(&path.to_string_lossy(), self.0.clone())))
+    }
+}
+
+fn opened(bytes: Vec<u8>, format: &'static dyn Format) -> Result<Trajectory> {
+    let sources = Arc::new(InMemory(bytes));
+    let options = OpenOptions { sources, format: Some(format), index: IndexPolicy::Memory, ..OpenOptions::default() };
+    let trajectory = Trajectory::open(vec!["fuzz".into()], options)?;
+    trajectory.scan(1, &|_| Ok(()))?;
+    Ok(trajectory)
+}
+
+/// All frames in the units of the format.
+fn values(trajectory: &Trajectory, fields: Fields, format: &dyn Format) -> Result<Block> {
+    let n_frames = trajectory.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);
+    let atoms = AtomSelection::all(trajectory.n_atoms());
+    let fields = fields | Fields::CELL | Fields::STEP | Fields::TIME;
+    let mut block = Block::default();
+    block.reset(0..n_frames, atoms.len(), fields);
+    let frames = block.frames.clone();
+    let units = Units::Of(format.info().scales);
+    Reader::new(trajectory, fields, atoms, units)?.read(&frames, &mut block.as_mut())?;
+    Ok(block)
+}
+
+/// What is read of a file and written in the same format, from values or from records, is read again: vectors to the bit,
+/// cells by their size.
+pub fn reencode(format: &'static dyn Format, data: &[u8]) {
+    let Ok(source) = opened(expand(data), format) else { return };
+    let count = source.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);
+    let (frames, atoms) = (FrameSelection::Stride { start: 0, step: 1, count }, AtomSelection::all(source.n_atoms()));
+    let Ok(known) = making(&source, &frames, &atoms, format) else { return };
+    let Ok(stamps) = values(&source, Fields::NONE, format) else { return };
+    let (steps, times) = stamps.stamps.iter().map(|stamp| (stamp.step, stamp.time)).unzip();
+    let known = Making { steps, times, ..known };
+    for same_format in [false, true] {
+        let known = Making { same_format: same_format && known.same_format, ..known.clone() };
+        let Ok(encoder) = format.encoder(&known) else { continue };
+        let request =
+            EncodeRequest { frames: frames.clone(), atoms: atoms.clone(), workers: 1, memory: 0, resumed: None };
+        let sink = MemorySink::new("made");
+        let (commits, progress) = (Commits::default(), Progress::default());
+        match encode(&source, &request, format, &*encoder, &sink, &commits, &progress) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+                continue;
+            }
+        }
+        let made = opened(sink.bytes(), format).expect("what was written is read");
+        let expected = values(&source, encoder.fields(), format).expect("it was read before");
+        let found = values(&made, encoder.fields(), format).expect("what was written is read");
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        if source.scanned().is_some_and(|scanned| scanned.parts[0].decoder.wide_fields().is_empty()) {
+            assert_eq!(bits(&found.positions), bits(&expected.positions));
+            assert_eq!(bits(&found.velocities), bits(&expected.velocities));
+            assert_eq!(bits(&found.forces), bits(&expected.forces));
+        }
+        for (found, expected) in found.stamps.iter().zip(&expected.stamps) {
+            assert_eq!(found.present, expected.present);
         }
     }
 }

@@ -76,7 +76,10 @@ fn decode_trr() {
 
 #[test]
 fn roundtrip_trr() {
-    replay::inputs("roundtrip_trr", |data| records::recode(&trr::Trr, data));
+    replay::inputs("roundtrip_trr", |data| {
+        records::recode(&trr::Trr, data);
+        records::reencode(&trr::Trr, data);
+    });
 }
 
 #[test]
@@ -87,4 +90,14 @@ fn scan_netcdf() {
 #[test]
 fn decode_netcdf() {
     replay::inputs("decode_netcdf", |data| files::decode(&netcdf::Netcdf, data));
+}
+
+#[test]
+fn roundtrip_dcd() {
+    replay::inputs("roundtrip_dcd", |data| records::reencode(&dcd::Dcd, data));
+}
+
+#[test]
+fn roundtrip_netcdf() {
+    replay::inputs("roundtrip_netcdf", |data| records::reencode(&netcdf::Netcdf, data));
 }

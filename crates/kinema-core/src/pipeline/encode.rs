@@ -77,9 +77,11 @@ pub fn making(
     let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
     let info = format.info();
-    let fields_of_first = parts().next().map(|part| part.header().fields);
+    // each record has its cell, or none
+    let vectors_of = |part: &Part| part.header().fields - Fields::CELL;
+    let vectors_of_first = parts().next().map(vectors_of);
     let as_it_is = |part: &Part| {
-        let same_fields = Some(part.header().fields) == fields_of_first;
+        let same_fields = Some(vectors_of(part)) == vectors_of_first;
         part.format.info().name == info.name && part.scales == info.scales && same_fields
     };
     let mut extras: Vec<&'static str> = parts().flat_map(|part| part.decoder.extras().iter().copied()).collect();
