@@ -210,8 +210,9 @@ def _headers(part: Trajectory) -> Iterator[Problem]:
     if facts.truncation:
         yield Problem("truncated", facts.path, facts.file_frames, facts.truncation)
     times = part.times
-    if "time" not in part.fields and np.isnan(times).all():
-        return  # XYZ, a bare data set: there is nothing to judge
+    # a DCD header has a time step, which is wrong where no time follows from it
+    if facts.format != "DCD" and np.isnan(times).all() and "time" not in part.fields:
+        return  # XYZ, a bare data set, NetCDF of cpptraj: there is nothing to judge
     numbers, finite = np.arange(len(times)), np.isfinite(times)
     # what cannot be read has no time, and is a problem of its own
     hidden = np.isin(numbers, [frame for frame, _, _ in facts.damaged])

@@ -86,4 +86,4 @@ def test_repack_takes_every_filter(tmp_path):
             assert [plist.get_filter(i)[0] for i in range(plist.get_nfilters())] == filters
     refused = kinema(tmp_path, "repack", "in.h5md", "out.h5md", "--force", "--checksum")
     assert refused.returncode == 2
-    assert "--checksum needs compression=, which is kept as it was" in refused.stderr
+    assert "--checksum needs --compress, which is kept as it was" in refused.stderr

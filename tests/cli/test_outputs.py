@@ -180,8 +180,8 @@ def test_names_of_another_format_are_refused(tmp_path: Path, run_kinema: Any) ->
         done = run_kinema(*words, cwd=tmp_path)
         assert done.returncode == 2
         assert f"{words[-1]}: this version writes {written} here, expected a name that ends with ." in done.stderr
-    with pytest.raises(kn.UnsupportedFormatError, match=r"x\.pdb: no writer of \.pdb, expected H5MD .* \.h5"):
-        kn.Writer(tmp_path / "x.pdb", 5)
+    with pytest.raises(kn.UnsupportedFormatError, match=r"x\.xyz: no writer of \.xyz, expected .*H5MD .*\.h5"):
+        kn.Writer(tmp_path / "x.xyz", 5)
     assert sorted(os.listdir(tmp_path)) == before
 
 

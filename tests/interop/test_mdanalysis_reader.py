@@ -323,7 +323,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(kn.ArgumentError, match="has no frames"):
         KinemaReader(tmp_path / "header.dcd")
     with pytest.raises(kn.UnsupportedFormatError):
-        KinemaReader(GRO)
+        KinemaReader(PSF)
     with pytest.raises(kn.Error):
         KinemaReader(XTC, format="DCD")
 

@@ -68,6 +68,9 @@ def reader_class(path: str, format: str | None = None) -> Any | None:
         found = get_reader_for(path, format=format)
     except (ValueError, TypeError):
         return None
+    # `kinema.interop.mdanalysis.install` puts Kinema's own reader in place of some of MDAnalysis'
+    if found.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return None
     return None if (_own_names() | _NOT_FILES) & set(_names(found)) else found
 
 

@@ -16,7 +16,7 @@ from kinema.testing import random_walk
 POSITIONS = np.round(random_walk(37, 40))
 NOISE = random_walk(37, 40)
 VALUE = "particles/trajectory/position/value"
-LZF, SZIP, SHUFFLE, GZIP, FLETCHER32, ZSTD, BLOSC = 32000, 4, 2, 1, 3, 32015, 32001
+LZF, SZIP, SHUFFLE, GZIP, FLETCHER32, ZSTD = 32000, 4, 2, 1, 3, 32015
 
 SETTINGS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "lzf": ({"compression": "lzf"}, [SHUFFLE, LZF]),
@@ -35,15 +35,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "zstd by number": ({"compression": (ZSTD, (5,)), "shuffle": True}, [SHUFFLE, ZSTD]),
     "lz4 with checksum": ({"compression": "lz4", "checksum": True}, [SHUFFLE, 32004, FLETCHER32]),
     "bitshuffle with checksum": ({"compression": "bitshuffle-zstd", "checksum": True}, [32008, FLETCHER32]),
-    "blosc": (
-        {
-            "compression": tuple(
-                hdf5plugin.Blosc(cname="zstd", clevel=5).filter_options
-                and (BLOSC, hdf5plugin.Blosc(cname="zstd", clevel=5).filter_options)
-            )
-        },
-        [BLOSC],
-    ),
     "blosc2 with checksum": (
         {"compression": (32026, hdf5plugin.Blosc2().filter_options), "checksum": True},
         [32026, 3],
