@@ -273,9 +273,7 @@ class RecordWriter(Writer):
             self._note_losses()
 
     def _note_losses(self) -> None:
-        new = self._core.losses[len(self.losses) :]
-        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
-        self._note(new)
+        self._lose(self._core.losses[len(self.losses) :])
 
     def _store_index(self) -> None:
         try:
