@@ -80,6 +80,7 @@ class PartInfo(TypedDict):
     size: int  # bytes
     fields: list[str]
     wide_fields: list[str]  # vectors that float32 does not hold exactly
+    extras: list[str]  # what frames have besides fields: "lambda"
     # units of length, velocity, force and time in angstrom, angstrom/ps, kJ/(mol angstrom), ps
     scales: tuple[float, float, float, float]
     file_frames: int  # complete frames in the file

@@ -322,6 +322,7 @@ impl PyTrajectory {
             row.set_item("size", part.size)?;
             row.set_item("fields", header.fields.names())?;
             row.set_item("wide_fields", part.decoder.wide_fields().names())?;
+            row.set_item("extras", part.decoder.extras())?;
             let scales = part.scales;
             row.set_item("scales", (scales.length, scales.velocity, scales.force, scales.time))?;
             row.set_item("file_frames", n_frames)?;

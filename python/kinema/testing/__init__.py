@@ -10,23 +10,29 @@ from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
 from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
+from kinema.testing.writer_suite import WriterTests
 from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_netcdf, write_trr, write_xtc
+from kinema.testing.written import GivenFrames, lost_aspects, read_frames
 
 __all__ = [
     "FormatTests",
+    "GivenFrames",
     "Golden",
     "KeeperTests",
     "KernelTests",
     "RecordedTrajectory",
     "RunnerTests",
     "Synthetic",
+    "WriterTests",
     "atom_choices",
     "atom_tables",
     "dcd_bytes",
     "frame_choices",
+    "lost_aspects",
     "open_recorded",
     "random_cells",
     "random_walk",
+    "read_frames",
     "rewrite_middle",
     "synthetic",
     "trajectories",

@@ -64,7 +64,7 @@ class Writer:
     workers : int
         Threads that encode; by default as many as the process may use.
     **options
-        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with this list.
+        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with a list of these.
 
     Attributes
     ----------
@@ -300,6 +300,12 @@ class Writer:
         noted = [f"{self.path}: {text}" for text in texts]
         self.notes += noted
         emit(noted)
+
+    def _lose(self, losses: Iterable[str]) -> None:
+        """Adds losses that are not named yet, and notes them."""
+        new = [loss for loss in losses if f"{self.path}: {loss}" not in self.losses]
+        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
+        self._note(new)
 
     def _note_not_finite(self, frames: FrameArrays, before: int) -> None:
         """Notes the first frame whose positions are no numbers, once; `before` frames are before these."""

@@ -209,11 +209,6 @@ class ExternalWriter(Writer):
         except OSError as error:
             raise from_os("cannot write", error, path=self.path) from None
 
-    def _lose(self, losses: list[str]) -> None:
-        new = [loss for loss in losses if f"{self.path}: {loss}" not in self.losses]
-        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
-        self._note(new)
-
     def _check(self, frames: FrameArrays) -> None:
         """ArgumentError for what the columns cannot hold."""
         positions = frames.fields.get("positions")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,32 @@ class FrameArrays:
                 row = int(np.argmax(missing))
                 number = "" if self.numbers is None else f" (frame {int(self.numbers[row])} of its trajectory)"
                 raise ArgumentError(f"frame {row} of the block{number} has no {name}, which each frame of the file has")
+
+    def runs(self, names: Iterable[str]) -> Iterator[FrameArrays]:
+        """Runs of frames that have the same of these fields, with those alone.
+
+        Raises ArgumentError, which names the frame, before the first where one has none of them.
+        """
+        kept = [name for name in names if name in self.fields]
+        there = np.array([~self.absent.get(name, np.zeros(len(self), np.bool_)) for name in kept]).reshape(
+            -1, len(self)
+        )
+        if not there.any(axis=0).all():
+            row = int(np.argmin(there.any(axis=0)))
+            number = "" if self.numbers is None else f" (frame {int(self.numbers[row])} of its trajectory)"
+            raise ArgumentError(
+                f"frame {row} of those given{number} has none of {', '.join(names)}, expected one at least"
+            )
+        ends = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
+        for begin, end in pairwise([0, *ends.tolist(), len(self)]):
+            rows = slice(begin, end)
+            yield FrameArrays(
+                {name: self.fields[name][rows] for name, held in zip(kept, there, strict=True) if held[begin]},
+                None if self.cells is None else self.cells[rows],
+                None if self.steps is None else self.steps[rows],
+                None if self.times is None else self.times[rows],
+                numbers=None if self.numbers is None else self.numbers[rows],
+            )
 
     def check_series(self) -> None:
         """Raises ArgumentError unless steps rise, times do not fall and each frame has a cell and a time, or none."""

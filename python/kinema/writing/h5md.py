@@ -249,6 +249,7 @@ class H5mdWriter(Writer, format="H5MD"):
         if isinstance(self._file, NewFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
         self._note_not_finite(frames, self.n_frames)
+        self._lose(self._group.losses_of(frames))
         with self._all_or_nothing():
             self._group.extend(frames)
 

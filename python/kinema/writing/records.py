@@ -37,6 +37,8 @@ class RecordWriter(Writer):
     time go on from the last one at the distance of the last two; a step begins at 0 and goes on by 1.
     """
 
+    # whether each frame says which fields it has
+    _fields_of_each = False
     # a file that is not under its name yet
     _output: OutputFile | None
 
@@ -149,7 +151,18 @@ class RecordWriter(Writer):
     def _take(self, frames: FrameArrays) -> None:
         fields = self._core.fields or self._options["fields"]
         usual = next(name for name in VECTOR_FIELDS if name in frames.fields)
+        if self._fields_of_each:
+            wanted = self._options["fields"] or VECTOR_FIELDS
+            runs = list(frames.runs(wanted))
+            left_out = [name for name in frames.fields if name not in wanted]
+            self._lose(f"{name} are not written: the file holds {', '.join(wanted)}" for name in left_out)
+            for run in runs:
+                self._add(run)
+            return
         frames.check_present([usual] if fields is None else fields)
+        self._add(frames)
+
+    def _add(self, frames: FrameArrays) -> None:
         rows = len(frames)
         steps, times = self._steps_of(frames), self._times_of(frames)
         cells = np.zeros((rows, 3, 3)) if frames.cells is None else frames.cells.astype(np.float64)
@@ -273,9 +286,7 @@ class RecordWriter(Writer):
             self._note_losses()
 
     def _note_losses(self) -> None:
-        new = self._core.losses[len(self.losses) :]
-        self.losses += tuple(f"{self.path}: {loss}" for loss in new)
-        self._note(new)
+        self._lose(self._core.losses)
 
     def _store_index(self) -> None:
         try:
@@ -347,6 +358,8 @@ class TrrWriter(RecordWriter, format="TRR"):
     fields : names out of "positions", "velocities", "forces"
         What is written of frames that have it; by default all.
     """
+
+    _fields_of_each = True
 
 
 class NetcdfWriter(RecordWriter, format="NetCDF"):

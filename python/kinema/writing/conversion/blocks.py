@@ -183,7 +183,7 @@ def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _Fil
     times = bool(known.all() and (source.times[1:] >= source.times[:-1]).all())
     if not times and known.any():
         losses.append(f"times are not kept, as {'they fall' if known.all() else 'some frames have none'}")
-    losses += _observables_lost(source)
+    losses += source.extras_lost + source.observables_lost
     has_cells = _check_present(source, fields, name)
     return _FileContent(fields, dtype, units, scales, steps, times, has_cells, tuple(losses))
 
@@ -196,12 +196,6 @@ def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
     return FileUnits(
         options.get("length_unit") or lengths.get(length, "angstrom"), options.get("time_unit") or times.get(time, "ps")
     )
-
-
-def _observables_lost(source: SourceFrames) -> Iterator[str]:
-    trajectory = source.trajectory
-    if trajectory.format == "H5MD" and len(trajectory.paths) == 1 and (names := list(trajectory.observables)):
-        yield f"observables are not written: {', '.join(names)}"
 
 
 def _check_present(source: SourceFrames, fields: tuple[str, ...], name: str) -> bool:

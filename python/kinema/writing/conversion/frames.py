@@ -80,6 +80,20 @@ class SourceFrames:
         return table if self.atoms is None else table[self.atoms.astype(np.int64)]
 
     @property
+    def observables_lost(self) -> tuple[str, ...]:
+        """The loss of observables of an H5MD file, which no format but a copy of the whole file keeps."""
+        trajectory = self.trajectory
+        if trajectory.format == "H5MD" and len(trajectory.paths) == 1 and (names := list(trajectory.observables)):
+            return (f"observables are not written: {', '.join(names)}",)
+        return ()
+
+    @property
+    def extras_lost(self) -> tuple[str, ...]:
+        """The losses of what frames have besides fields, as `_core.Encoder` words them."""
+        extras = {extra for part in self.trajectory.core.parts() for extra in part["extras"]}
+        return tuple(f"{extra} of the source is not written" for extra in sorted(extras))
+
+    @property
     def may_lack_fields(self) -> bool:
         """Whether a field that the trajectory has may not be there in every frame."""
         return any(part.format not in _REGULAR for part in self.trajectory.parts)

@@ -51,7 +51,7 @@ def write_records(
             same_bits=encoder.format == "DCD" and encoder.fields == ["positions"],
         )
         check_memory(copy, verify, memory)
-        losses = tuple(f"{name}: {loss}" for loss in encoder.losses)
+        losses = tuple(f"{name}: {loss}" for loss in (*encoder.losses, *source.observables_lost))
         emit(losses)
         began = time.perf_counter()
         with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:

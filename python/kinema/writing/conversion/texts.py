@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.frame import VECTOR_FIELDS, block_length
+from kinema.notes import emit
 from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import default_memory
@@ -61,6 +62,8 @@ def write_text(
             frames, atoms=source.atoms, fields=fields, workers=workers, memory=working, timings=reads
         )
 
+    lost = tuple(f"{name}: {loss}" for loss in (*source.extras_lost, *source.observables_lost))
+    emit(lost)
     began = time.perf_counter()
     with (
         Writer(
@@ -83,7 +86,7 @@ def write_text(
         workers=workers,
         timings={},
         compared=0,
-        losses=writer.losses,
+        losses=(*lost, *writer.losses),
         notes=tuple(note for note in writer.notes if note not in writer.losses),
     )
 

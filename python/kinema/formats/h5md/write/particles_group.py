@@ -127,6 +127,19 @@ class TrajectoryGroup:
         if frames.times is not None:
             check_rising("time", frames.times, self.last_time, strictly=False)
 
+    def losses_of(self, frames: FrameArrays) -> list[str]:
+        """What of frames that `check` has passed is rounded to the type of the file."""
+        narrow = {name for name, series in self.fields.items() if series.preparation.dtype.itemsize == 4}
+        lost = [
+            f"{name} are rounded from float64 to float32"
+            for name, values in frames.fields.items()
+            if name in narrow and values.dtype == np.float64
+        ]
+        cells = frames.cells
+        if cells is not None and self.edges is not None and self.edges.preparation.dtype.itemsize == 4:
+            lost += [] if np.array_equal(cells.astype(np.float32), cells) else ["cells are rounded to float32"]
+        return lost
+
     def extend(self, frames: FrameArrays) -> None:
         """Takes frames that `check` has passed; without steps they are counted on from the last."""
         n = len(frames)

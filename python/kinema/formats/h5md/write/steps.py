@@ -51,13 +51,15 @@ class Stride:
 
     @classmethod
     def of_two(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
-        """The stride from the first row to the second; None where it is beyond the range of int64."""
+        """The stride from the first row to the second; None where it is beyond int64, or times stand still."""
         first, second = int(steps[0]), int(steps[1])
         if second - first > np.iinfo(np.int64).max:
             return None
         if times is None:
             return cls(first, second - first, None, None)
         exact = float(times[1]) - float(times[0])
+        if not exact > 0.0:
+            return None  # readers take no interval of zero
         # 0.3 - 0.2 is not 0.1: the short number, where it gives the same
         short = float(f"{exact:.12g}")
         time = short if float(times[0]) + short == float(times[1]) else exact

@@ -1,0 +1,424 @@
+"""`WriterTests`: the conformance suite of writers. A subclass in a test module says what its format holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import kinema as kn
+from kinema.notes import collected
+from kinema.testing.synthetic import CellKind, random_cells, random_walk
+from kinema.testing.written import GivenFrames, lost_aspects, read_frames
+
+__all__ = ["WriterTests"]
+
+How = Literal["frames", "blocks", "arrays", "mixed", "flushed"]
+HOWS: tuple[How, ...] = ("frames", "blocks", "arrays", "mixed", "flushed")
+
+
+class LoopEnded(Exception):
+    """The loop of a test has ended."""
+
+
+class WriterTests:
+    """Subclass with `suffix` and what the format holds; of formats that are appended to and read by Kinema itself."""
+
+    #: of the files
+    suffix = ""
+    #: what a file holds; the usual one first
+    fields: tuple[str, ...] = ("positions",)
+    #: whether a file holds one of them alone
+    one_field = False
+    #: whether each frame says which of them it has; otherwise all have what the first has
+    fields_of_each = False
+    #: those whose float32 values keep their bits; others are multiplied by a unit, and rounded once
+    exact: tuple[str, ...] = ("positions",)
+    #: angstrom by which positions are rounded
+    tolerance = 0.0
+    #: whether times that are not given go on from the last frames; else each frame has one if the first has
+    times_go_on = True
+    #: options with which float64 is kept; None: never
+    wide: ClassVar[Mapping[str, Any] | None] = None
+    #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0
+    steps: Literal["any", "32 bits", "even", "counted"] = "any"
+    #: "even": they follow from steps
+    times: Literal["float64", "float32", "even"] = "float64"
+    #: whether a frame may lack a cell where the first has one
+    cells_of_some = True
+    #: share of its longest edge by which a cell may differ
+    cell_tolerance = 0.0
+    #: what is lost of all frames, even of those that `frames` makes
+    always_lost: frozenset[str] = frozenset()
+    #: whether the same frames are the same bytes, however they were given; else the same values
+    records = True
+    #: whether an index is stored
+    table = False
+    #: atoms of the files
+    n_atoms = 12
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("how", HOWS)
+    def test_what_is_written_is_read_back(self, tmp_path: Path, how: How, dtype: str) -> None:
+        for names in self._choices():
+            given = self.frames(7, names, dtype)
+            path = tmp_path / f"{'-'.join(names)}{self.suffix}"
+            out = self.write(path, given, how, **self._options(dtype))
+            assert (out.n_frames, out.n_flushed) == (7, 7)
+            assert set(names) <= set(out.fields or ())
+            narrow = dtype == "float64" and self.wide is None
+            assert lost_aspects(path, out.losses) == self.always_lost & {*names, "times", "steps"} | (
+                set(names) if narrow else set()
+            )
+            assert set(out.losses) <= set(out.notes)
+            self.check(read_frames(path, dtype), given)
+
+    def test_float64_that_is_rounded_is_named(self, tmp_path: Path) -> None:
+        for names in self._choices():
+            path = tmp_path / f"{'-'.join(names)}{self.suffix}"
+            out = self.write(path, self.frames(3, names, "float64"))
+            assert set(names) <= lost_aspects(path, out.losses)
+            out = self.write(path, self.frames(3, names, "float32"), overwrite=True)
+            assert lost_aspects(path, out.losses).isdisjoint(set(names) - self.always_lost)
+
+    def test_fields_that_the_file_does_not_hold_are_named(self, tmp_path: Path) -> None:
+        every = ("positions", "velocities", "forces")
+        path = tmp_path / f"made{self.suffix}"
+        out = self.write(path, self.frames(3, every))
+        held = self.fields[:1] if self.one_field else self.fields
+        assert lost_aspects(path, out.losses) - self.always_lost == set(every) - set(held)
+        assert set(read_frames(path).fields) == set(held)
+
+    @pytest.mark.parametrize("kind", ["none", "cuboid", "triclinic", "growing"])
+    def test_cells(self, tmp_path: Path, kind: CellKind) -> None:
+        given = self.frames(5, self.fields[:1], cell=kind)
+        path = tmp_path / f"cells{self.suffix}"
+        out = self.write(path, given)
+        assert "cells" not in lost_aspects(path, out.losses)
+        self.check(read_frames(path), given)
+
+    def test_some_frames_without_a_cell(self, tmp_path: Path) -> None:
+        given = self.frames(5, self.fields[:1])
+        given.cells[[2, 4]] = 0.0
+        path = tmp_path / f"cells{self.suffix}"
+        if self.cells_of_some:
+            self.write(path, given)
+            self.check(read_frames(path), given)
+            return
+        with pytest.raises(kn.ArgumentError, match="cell"):
+            self.write(path, given)
+
+    # each example writes its file anew, so that all can use one folder
+    @settings(
+        max_examples=40,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(data=st.data())
+    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
+        given = self._drawn(data)
+        path = tmp_path / f"any{self.suffix}"
+        wide = next(iter(given.fields.values())).dtype == np.float64
+        dtype = "float64" if wide else "float32"
+        how: How = data.draw(st.sampled_from(HOWS))
+        out = self.write(path, given, how, overwrite=True, **self._options(dtype))
+        found, named = read_frames(path, dtype), lost_aspects(path, out.losses)
+        # what is kept within what the class says needs no name
+        differing = given.differing(found) - {name for name in self.fields if name not in self.exact}
+        if np.abs(found.cells - given.cells).max(initial=0.0) <= self.cell_tolerance * np.abs(given.cells).max():
+            differing -= {"cells"}
+        assert differing <= named
+        self.check(found, given, named)
+        # and nothing is named that is there
+        assert named - differing <= self.always_lost | ({*given.fields} if wide and self.wide is None else set())
+
+    def test_steps_and_times_that_are_not_given_go_on(self, tmp_path: Path) -> None:
+        given = self.frames(6, self.fields[:1])
+        path = tmp_path / f"on{self.suffix}"
+        name = self.fields[0]
+        with collected():
+            with kn.Writer(path, self.n_atoms) as out:
+                self._put(out, given[:3], "arrays")
+                if not self.times_go_on:
+                    with pytest.raises(kn.ArgumentError, match="time is missing"):
+                        out.write(**{name: given.fields[name][3]}, cell=given.cells[3])
+                    return
+                out.write(**{name: given.fields[name][3]}, cell=given.cells[3])
+            with kn.Writer(path, mode="a") as out:
+                out.write(**{name: given.fields[name][4:]}, cell=given.cells[4:])
+        self.check(read_frames(path), given)
+
+    # -- the file ------------------------------------------------------------------------------------------------
+
+    def test_every_way_makes_the_same_file(self, tmp_path: Path) -> None:
+        given = self.frames(9, self._all)
+        for workers in (1, 3):
+            for how in HOWS:
+                self.write(tmp_path / f"{how}{workers}{self.suffix}", given, how, workers=workers)
+                self._same(tmp_path / f"{how}{workers}{self.suffix}", tmp_path / f"frames1{self.suffix}")
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_convert_makes_the_same_file(self, tmp_path: Path, dtype: str) -> None:
+        for names in self._choices():
+            given = self.frames(9, names, dtype)
+            source = tmp_path / f"{'-'.join(names)}.h5md"
+            with collected(), kn.Writer(source, self.n_atoms, dtype=dtype) as made:
+                self._put(made, given, "arrays")
+            path = tmp_path / f"written{self.suffix}"
+            out = self.write(path, given, overwrite=True, **self._options(dtype))
+            with collected():
+                done = kn.convert(source, tmp_path / f"converted{self.suffix}", overwrite=True)
+            self._same(tmp_path / f"converted{self.suffix}", path)
+            assert lost_aspects(done.path, done.losses) == lost_aspects(path, out.losses)
+
+    def test_the_stored_index_is_that_of_a_scan(self, tmp_path: Path) -> None:
+        given = self.frames(9, self._all)
+        path = tmp_path / f"made{self.suffix}"
+        stored = tmp_path / f".made{self.suffix}.kinema-index"
+        self.write(path, given, "mixed")
+        assert stored.exists() == self.table
+        if not self.table:
+            return
+        written = stored.read_bytes()
+        assert kn.open(path).parts[0].index == "stored"
+        stored.unlink()
+        kn.open(path).scan()
+        assert stored.read_bytes() == written
+
+    # -- files that grow -----------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("ends", [(9,), (1, 9), (4, 5, 9), (2, 2, 9)])
+    def test_sessions_make_the_file_that_is_written_at_once(self, tmp_path: Path, ends: tuple[int, ...]) -> None:
+        given = self.frames(9, self._all)
+        path, once = tmp_path / f"grown{self.suffix}", tmp_path / f"once{self.suffix}"
+        self.write(once, given)
+        begin = 0
+        for number, end in enumerate(ends):
+            with collected(), kn.Writer(path, None if number else self.n_atoms, mode="a") as out:
+                assert out.n_frames == begin
+                self._put(out, given[begin:end], HOWS[number])
+            begin = end
+            self.check(read_frames(path), given[:end])
+        self._same(path, once)
+
+    def test_a_file_that_was_cut_is_gone_on_with(self, tmp_path: Path) -> None:
+        if not self.records:
+            pytest.skip("the file of a library is read whole or not at all")
+        given = self.frames(6, self._all)
+        once, path = tmp_path / f"once{self.suffix}", tmp_path / f"cut{self.suffix}"
+        self.write(once, given)
+        self.write(tmp_path / f"five{self.suffix}", given[:5])
+        whole, before = once.read_bytes(), (tmp_path / f"five{self.suffix}").stat().st_size
+        for length in {before + 1, (before + len(whole)) // 2, len(whole) - 1}:
+            path.write_bytes(whole[:length])
+            with collected(), kn.Writer(path, mode="a") as out:
+                assert out.n_frames == out.n_flushed == 5
+                assert any("it is cut off" in note for note in out.notes)
+                self._put(out, given[5:], "frames")
+            assert path.read_bytes() == whole
+
+    def test_what_does_not_fit_the_file_is_refused(self, tmp_path: Path) -> None:
+        given = self.frames(3, self.fields[:1])
+        path = tmp_path / f"made{self.suffix}"
+        self.write(path, given)
+        before = path.read_bytes()
+        with pytest.raises(kn.ArgumentError, match=rf"{self.n_atoms + 1}.*{self.n_atoms}"):
+            kn.Writer(path, self.n_atoms + 1, mode="a")
+        with pytest.raises(kn.FileNotFound, match="no such file to append to"):
+            kn.Writer.append(tmp_path / f"none{self.suffix}")
+        if not self.fields_of_each:
+            with pytest.raises(kn.ArgumentError, match=r"expected positions|not velocities|fields"):
+                kn.Writer(path, mode="a", fields=("velocities",))
+            assert path.read_bytes() == before
+            with kn.Writer(path, mode="a") as out, pytest.raises(kn.ArgumentError, match="positions"):
+                out.write(velocities=given.fields["positions"][0])
+        assert path.read_bytes() == before or not self.records
+        self.check(read_frames(path), given)
+
+    # -- what is left of a file ----------------------------------------------------------------------------------
+
+    def test_an_exception_keeps_the_frames_that_were_taken(self, tmp_path: Path) -> None:
+        given = self.frames(5, self.fields[:1])
+        path = tmp_path / f"run{self.suffix}"
+
+        def stopped(**options: Any) -> None:
+            with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+                self._put(out, given, "frames")
+                raise LoopEnded
+
+        with pytest.raises(LoopEnded):
+            stopped(keep_partial=False)
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(LoopEnded) as raised:
+            stopped()
+        (left,) = tmp_path.iterdir()
+        assert left.name.startswith("run.part-") and left.suffix == self.suffix
+        assert raised.value.__notes__ == [f"5 frames are in {left}, which can be read and renamed"]
+        self.check(read_frames(left), given)
+
+    def test_flush_brings_frames_into_a_file_that_can_be_read(self, tmp_path: Path) -> None:
+        given = self.frames(6, self.fields[:1])
+        path = tmp_path / f"run{self.suffix}"
+        with collected():
+            out = kn.Writer(path, self.n_atoms)
+            for end in (2, 3):
+                self._put(out, given[out.n_frames : end], "blocks")
+                out.flush()
+                assert out.n_flushed == end
+                (left,) = tmp_path.glob("run.part-*")
+                self.check(read_frames(left), given[:end])
+            self._put(out, given[3:], "frames")
+            out.abort()
+            out.abort()
+        assert not path.exists()
+        self.check(read_frames(left), given[:3])
+
+    def test_files_are_replaced_when_that_is_asked_for(self, tmp_path: Path) -> None:
+        first, second = self.frames(4, self.fields[:1]), self.frames(3, self.fields[:1], seed=2)
+        path = tmp_path / f"made{self.suffix}"
+        self.write(path, first)
+        with pytest.raises(kn.ArgumentError, match="exists already; overwrite=True replaces it"):
+            kn.Writer(path, self.n_atoms)
+        with collected(), kn.Writer(path, self.n_atoms, overwrite=True) as out:
+            self._put(out, second, "frames")
+            out.flush()
+            self.check(read_frames(path), first)
+        self.check(read_frames(path), second)
+        out.close()
+        with pytest.raises(kn.ArgumentError, match="the writer is closed"):
+            out.write(**second[:1].arguments())
+        with pytest.raises(kn.ArgumentError, match="the writer is closed"):
+            out.flush()
+        self.check(read_frames(path), second)
+
+    # -- for subclasses ------------------------------------------------------------------------------------------
+
+    def frames(
+        self,
+        n_frames: int,
+        names: tuple[str, ...],
+        dtype: str = "float32",
+        *,
+        cell: CellKind = "cuboid",
+        seed: int = 1,
+    ) -> GivenFrames:
+        """Frames of which the format keeps everything but `always_lost`."""
+        random = np.random.default_rng(seed)
+        shape = (n_frames, self.n_atoms, 3)
+        fields = {name: random.normal(0.0, 9.0, shape).astype(dtype) for name in names}
+        if "positions" in names:
+            fields["positions"] = (
+                random_walk(n_frames, self.n_atoms, seed) + random.uniform(-1e-3, 1e-3, shape)
+            ).astype(dtype)
+        count = np.arange(n_frames, dtype=np.int64)
+        # nm are float32 with it
+        cells = np.round(random_cells(n_frames, cell, seed).astype(np.float64) * 6.4) * 10 / 64
+        there = {name: np.ones(n_frames, np.bool_) for name in names}
+        times: NDArray[np.float64] = np.arange(1, n_frames + 1, dtype=np.float64) / 4
+        return GivenFrames(fields, cells, count if self.steps == "counted" else 5 + 5 * count, times, there)
+
+    def write(self, path: Path, given: GivenFrames, how: How = "frames", **options: Any) -> kn.Writer:
+        """A new file of all frames; the writer, closed."""
+        with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+            self._put(out, given, how)
+        return out
+
+    def check(self, found: GivenFrames, given: GivenFrames, lost: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+        """The frames that were read are those that were given, but for `lost`, within what the class says."""
+        for name in given.fields:
+            if name not in self.fields or name not in found.fields:
+                assert name in lost
+                continue
+            np.testing.assert_array_equal(found.present[name], given.present[name])
+            exact = name in self.exact and (given.fields[name].dtype == np.float32 or self.wide is not None)
+            share = 0.0 if exact else 2.5e-7
+            least = self.tolerance if name == "positions" else 0.0
+            np.testing.assert_allclose(found.fields[name], given.fields[name], rtol=share, atol=least)
+        np.testing.assert_array_equal(found.cells.any(axis=(1, 2)), given.cells.any(axis=(1, 2)))
+        if "cells" not in lost:
+            bound = self.cell_tolerance * np.abs(given.cells).max(initial=0.0)
+            np.testing.assert_allclose(found.cells, given.cells, rtol=0, atol=bound)
+        if "steps" not in lost:
+            np.testing.assert_array_equal(found.steps, given.steps)
+        if "times" not in lost:
+            np.testing.assert_allclose(found.times, given.times, rtol=1e-6 if "times" in self.always_lost else 0)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _all(self) -> tuple[str, ...]:
+        return self.fields[:1] if self.one_field else self.fields
+
+    def _choices(self) -> list[tuple[str, ...]]:
+        """Fields that a file can have: each alone, and all."""
+        alone: list[tuple[str, ...]] = [(name,) for name in self.fields]
+        return alone if self.one_field or len(alone) == 1 else [*alone, self.fields]
+
+    def _options(self, dtype: str) -> Mapping[str, Any]:
+        return self.wide if self.wide is not None and dtype == "float64" else {}
+
+    def _put(self, out: kn.Writer, given: GivenFrames, how: How) -> None:
+        """Gives frames to a writer one by one, as blocks, as arrays, in turns, or flushed after each three."""
+        if how == "frames":
+            for one in given.single():
+                out.write(**one)
+            return
+        if how == "mixed":
+            for number, begin in enumerate(range(0, len(given), 2)):
+                self._put(out, given[begin : begin + 2], ("blocks", "frames", "arrays")[number % 3])
+            return
+        for begin in range(0, len(given), 3):
+            some = given[begin : begin + 3]
+            if how == "arrays":
+                out.write(**some.arguments())
+            else:
+                out.write(some.block())
+            if how == "flushed":
+                out.flush()
+
+    def _same(self, found: Path, expected: Path) -> None:
+        if self.records:
+            assert found.read_bytes() == expected.read_bytes()
+        else:
+            assert not read_frames(expected, "float64").differing(read_frames(found, "float64"))
+
+    def _drawn(self, data: st.DataObject) -> GivenFrames:
+        """Frames with any steps, times and cells that the format takes."""
+        n_frames = data.draw(st.integers(1, 6))
+        names = data.draw(st.sampled_from(self._choices()))
+        dtype = data.draw(st.sampled_from(["float32", "float64"]))
+        kind: CellKind = data.draw(st.sampled_from(["none", "cuboid", "triclinic", "growing"]))
+        seed = data.draw(st.integers(0, 2**16))
+        made = self.frames(n_frames, names, dtype, cell=kind, seed=seed)
+        gaps = data.draw(st.lists(st.integers(1, 2**34) | st.just(1), min_size=n_frames, max_size=n_frames))
+        steps = np.cumsum(np.array(gaps, np.int64)) + data.draw(st.sampled_from([-1, 0, 2**31 - 2, -(2**40), 2**60]))
+        waits = data.draw(
+            st.lists(st.sampled_from([0.0, 0.002, 0.25, 1e-9, 1e6]), min_size=n_frames, max_size=n_frames)
+        )
+        times: NDArray[np.float64] = np.cumsum(waits, dtype=np.float64) + data.draw(
+            st.sampled_from([0.0, -3.0, 1e9 / 7])
+        )
+        cells: NDArray[np.float64] = made.cells
+        if data.draw(st.booleans()):
+            # edges that float32 does not hold in nm
+            cells = (cells * (1.0 + 1.0 / 3.0)).astype(np.float64)
+        if data.draw(st.booleans()):
+            # as readers of other programs turn them: along other axes
+            cells = cells[:, :, [1, 2, 0]]
+        every = data.draw(st.booleans())
+        return GivenFrames(
+            made.fields,
+            cells,
+            steps if every else made.steps,
+            times if data.draw(st.booleans()) else made.times,
+            made.present,
+        )
