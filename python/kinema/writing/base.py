@@ -64,7 +64,7 @@ class Writer:
     workers : int
         Threads that encode; by default as many as the process may use.
     **options
-        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with the list of these.
+        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with a list of these.
 
     Attributes
     ----------
