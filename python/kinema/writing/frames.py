@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,6 +52,31 @@ class FrameArrays:
             sums = positions.sum(axis=(1, 2))
         suspects = np.flatnonzero(~np.isfinite(sums)).tolist()
         return next((frame for frame in suspects if not np.isfinite(positions[frame]).all()), None)
+
+    def __getitem__(self, rows: slice) -> FrameArrays:
+        """Some of the frames, with views of their arrays."""
+        return FrameArrays(
+            {name: values[rows] for name, values in self.fields.items()},
+            None if self.cells is None else self.cells[rows],
+            None if self.steps is None else self.steps[rows],
+            None if self.times is None else self.times[rows],
+            {name: missing[rows] for name, missing in self.absent.items()},
+            None if self.numbers is None else self.numbers[rows],
+        )
+
+    def of_equal_fields(self) -> list[FrameArrays]:
+        """Neighbouring frames with the same fields together, with these alone; ArgumentError where one has none."""
+        names = tuple(self.fields)
+        there = np.array([~self.absent.get(name, np.zeros(len(self), np.bool_)) for name in names])
+        if not there.any(axis=0).all():
+            self.check_present(names[:1])
+        edges = [0, *(np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1).tolist(), len(self)]
+        runs = []
+        for first, stop in itertools.pairwise(edges):
+            run = self[first:stop]
+            fields = {name: run.fields[name] for i, name in enumerate(names) if there[i, first]}
+            runs.append(replace(run, fields=fields, absent={}))
+        return runs
 
     def check_present(self, names: Iterable[str]) -> None:
         """Raises ArgumentError, which names the frame, where one of a `Block` lacks one of these fields."""

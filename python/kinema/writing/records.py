@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -163,7 +164,7 @@ class RecordWriter(Writer):
             self._steps = [*self._steps, *steps[:taken][-2:].tolist()][-2:]
             self._times = [*self._times, *times[:taken][-2:].tolist()][-2:]
         # XTC holds none, which is an error when they are encoded
-        if self._core.fields == ["positions"] and self.format != "XTC":
+        if "positions" in (self._core.fields or ()) and self.format != "XTC":
             self._note_not_finite(frames, self.n_frames - rows)
         if self._mode == "a" and self._output is not None and self._core.n_written:
             self._commit()
@@ -347,6 +348,14 @@ class TrrWriter(RecordWriter, format="TRR"):
     fields : names out of "positions", "velocities", "forces"
         What is written of frames that have it; by default all.
     """
+
+    def _take(self, frames: FrameArrays) -> None:
+        wanted = self._options["fields"] or VECTOR_FIELDS
+        written = {name: values for name, values in frames.fields.items() if name in wanted}
+        if not written:
+            raise ArgumentError(f"the frames have {', '.join(frames.fields)}, but none of {', '.join(wanted)}")
+        for run in replace(frames, fields=written).of_equal_fields():
+            super()._take(run)
 
 
 class NetcdfWriter(RecordWriter, format="NetCDF"):

@@ -29,8 +29,8 @@ _SEVERAL = ("TRR", "NetCDF")
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
-    """Writes H5MD, XTC, TRR, NetCDF, DCD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(...,
-    format="KINEMA")`. The suffix says which.
+    """Writes H5MD, XTC, TRR, NetCDF, DCD, as the suffix says: `u.atoms.write("x.h5md", frames="all",
+    file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
 
     Into H5MD go positions, velocities and forces that the first frame has, its box, step and time, names, residues,
     masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables; into XTC positions, into
