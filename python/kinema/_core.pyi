@@ -70,6 +70,19 @@ def dcd_header(path: str) -> DcdHeader:
     Raises errors with path and byte: FileNotFound, TruncatedFileError, CorruptFileError, UnsupportedFormatError.
     """
 
+class NetcdfHeader(TypedDict):
+    data: bytes  # all bytes before the first frame
+    first_frame: int  # where it begins
+    count_bytes: int  # of the number of records, which stands at byte 4: 4 | 8
+    stride: int  # bytes from frame to frame; 0 of a restart, whose one frame is no record
+    frame_bytes: int  # of a frame without what only separates it from the next
+
+def netcdf_header(path: str) -> NetcdfHeader:
+    """The header of an AMBER NetCDF file in a classic format, for code that copies frames byte for byte.
+
+    Raises errors with path and byte: FileNotFound, TruncatedFileError, CorruptFileError, UnsupportedFormatError.
+    """
+
 class PartInfo(TypedDict):
     path: str
     format: str

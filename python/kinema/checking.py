@@ -173,7 +173,7 @@ def check(
             problems += _headers(part)
             problems += _atom_counts(part, parts[0], topology)
             if coordinates and len(part):
-                problems += _coordinates(part, jump, workers, memory, progress)
+                problems += _coordinates(part, jump, workers, memory, progress, notes)
             else:
                 problems += _damaged_headers(part)
         if len(parts) > 1 and len({part.n_atoms for part in parts}) == 1:
@@ -281,11 +281,17 @@ def _damaged_headers(part: Trajectory) -> Iterator[Problem]:
 
 
 def _coordinates(
-    part: Trajectory, jump: float, workers: int | None, memory: int | str | None, progress: ProgressChoice
+    part: Trajectory,
+    jump: float,
+    workers: int | None,
+    memory: int | str | None,
+    progress: ProgressChoice,
+    notes: list[str],
 ) -> Iterator[Problem]:
     """Coordinates that are no numbers, motion beyond the usual, and frames that cannot be decoded.
 
-    Which frames those are is kept for runs that leave them out.
+    Which frames those are is kept for runs that leave them out. Frames for which no positions were written (TRR) are no
+    problem: a note is added.
     """
     path = part.paths[0]
     everything = FrameSelection(range(len(part)))
@@ -293,6 +299,7 @@ def _coordinates(
     motion = _Motion(part)
     damaged: list[DamagedFrame] = []
     not_finite: list[int] = []
+    absent: list[int] = []
     todo = everything
     with reporting(progress, os.path.basename(path), len(part)) as report:
         while len(todo):
@@ -300,9 +307,14 @@ def _coordinates(
             try:
                 for block in part.blocks(memory=memory or _DEFAULT_MEMORY, workers=workers, frames=todo):
                     assert block.positions is not None, "positions are what blocks read by default"
-                    not_finite += [int(block.frames[row]) for row in not_finite_rows(block.positions)]
-                    yield from _not_finite(path, block.positions, block.cells, block.frames)
-                    motion.add(block.positions, block.cells, block.frames)
+                    positions, cells, frames = block.positions, block.cells, block.frames
+                    there = block.present["positions"]
+                    if not there.all():
+                        absent += frames[~there].tolist()
+                        positions, cells, frames = positions[there], cells[there], frames[there]
+                    not_finite += [int(frames[row]) for row in not_finite_rows(positions)]
+                    yield from _not_finite(path, positions, cells, frames)
+                    motion.add(positions, cells, frames, absent)
                     done += len(block.frames)
                     if report is not None:
                         report(int(block.frames[-1]) + 1, len(part))
@@ -316,6 +328,11 @@ def _coordinates(
                     return
                 damaged += found.damaged
                 todo = FrameSelection(range(0)) if len(found.damaged) == len(todo) - done else found.readable()
+    if absent:
+        notes.append(
+            f"{path}: {len(absent):,} of {len(part):,} frames have no positions, the first is frame {absent[0]}; "
+            "analyses need frames= or step= that choose others"
+        )
     yield from (Problem(_kind(one.error), path, one.number, str(one)) for one in damaged)
     yield from _jumps(path, motion.steps, jump)
     keep_verdicts(verdicts, part.core, DecodedFrames(everything, tuple(damaged), tuple(not_finite)))
@@ -341,15 +358,20 @@ class _Motion:
         self._last: tuple[NDArray[Any], NDArray[np.int64]] | None = None
         self.steps = np.full(len(part), np.nan)
 
-    def add(self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64]) -> None:
-        """The next frames, in ascending order."""
+    def add(
+        self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64], absent: Sequence[int]
+    ) -> None:
+        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none."""
+        if not len(frames):
+            return
         chain, numbers = positions[:, self._atoms].astype(np.float64), frames.astype(np.int64)
         last = (chain[-1:], numbers[-1:])
         if self._last is not None:
             chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
         moved = _displacement(chain, cells)
         # over frames that are left out a step is longer than usual
-        moved[np.diff(numbers) != 1] = np.nan
+        ranks = numbers - np.searchsorted(np.array(absent, np.int64), numbers)
+        moved[np.diff(ranks) != 1] = np.nan
         self.steps[numbers[1:]] = moved
         self._last = last
 

@@ -12,6 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing import random_walk, write_netcdf, write_trr
 from kinema.testing.h5md_files import CASES
 
 XTC_STEP = 8  # byte of a frame's step, before its time
@@ -154,3 +155,57 @@ def test_notes_are_no_problems(run_kinema: Any, files: Any, tmp_path: Path) -> N
         assert list(report.notes) == notes == found["notes"]
         assert done.stderr == "".join(f"note: {note}\n" for note in notes)
     assert notes == [f"{files.dcd}: the header says 500 frames, the file holds 98"]
+
+
+def test_trr(run_kinema: Any, tmp_path: Path) -> None:
+    path, positions = tmp_path / "md.trr", random_walk(40, 30).astype(np.float32)
+    # a jump between the frames 18 and 21, which are neighbours among those with positions
+    positions[20:] += 30.0
+    write_trr(path, positions, velocities=positions / 7, every=(3, 1, 1), cell=(0.0, 0.0, 0.0))
+    shown = run_kinema("info", path, "--no-stored").stdout
+    assert "format   TRR, single precision\n" in shown
+    assert "fields: positions, velocities, " in shown
+    with pytest.warns(kn.Note, match="26 of 40 frames have no positions, the first is frame 1; analyses need frames="):
+        report = kn.check(path)
+    assert [(problem.kind, problem.frame) for problem in report.problems] == [("jump", 21)]
+    assert any("26 of 40 frames have no positions" in note for note in report.notes)
+    _, _, offset, _ = kn.open(path, stored=False).core.locate(9)
+    whole = bytearray(path.read_bytes())
+    # the size of the positions of frame 9, and the end of the file
+    struct.pack_into(">i", whole, offset + 24 + 4 * 7, 12)
+    path.write_bytes(whole[:-8])
+    with collected():
+        report = kn.check(path, stored=False)
+    assert [(one.kind, one.frame) for one in report.problems if one.kind != "jump"] == [
+        ("truncated", 39),
+        ("corrupt", 9),
+    ]
+    done = run_kinema("check", path, "--salvage", "-o", tmp_path / "saved.trr", "--no-stored")
+    assert done.returncode == 1
+    assert "38 frames, 1 damaged frame left out" in done.stdout
+    np.testing.assert_array_equal(kn.open(tmp_path / "saved.trr").steps, [*range(9), *range(10, 39)])
+
+
+def test_netcdf(run_kinema: Any, tmp_path: Path) -> None:
+    path, positions = tmp_path / "md.nc", random_walk(20, 30).astype(np.float32)
+    write_netcdf(path, positions, times=np.arange(20.0))
+    shown = run_kinema("info", path).stdout
+    assert "format   NetCDF, CDF-2, AMBER trajectory, single precision\n" in shown
+    assert "title    Kinema's tests\n" in shown
+    assert kn.check(path).ok
+    whole = path.read_bytes()
+    # fewer frames by the header: those behind were being written
+    path.write_bytes(whole[:4] + (15).to_bytes(4, "big") + whole[8:])
+    with pytest.warns(kn.Note, match="header says 15 frames, file holds 20: those behind are not committed"):
+        report = kn.check(path)
+    assert (report.ok, report.n_frames) == (True, 15)
+    path.write_bytes(whole[:-8])
+    with collected():
+        report = kn.check(path)
+    assert [(problem.kind, problem.frame) for problem in report.problems] == [("truncated", 19)]
+    assert "expected 20 frames, found 19" in str(report)
+    done = run_kinema("check", path, "--salvage", "-o", tmp_path / "saved.nc")
+    assert (done.returncode, "19 frames" in done.stdout) == (1, True)
+    saved = kn.open(tmp_path / "saved.nc")
+    assert (saved.n_frames, saved.notes) == (19, ())
+    np.testing.assert_array_equal(saved.read(), positions[:19])

@@ -178,3 +178,28 @@ def test_other_files_are_refused_with_the_reason(tmp_path):
         path.write_bytes(data)
         with pytest.raises(kn.Error, match=message):
             kn.open(path, stored=False).scan()
+
+
+@pytest.mark.parametrize("every", [(1, 2, 5), (3, 1, 2), (2, 3, 1), (4, 5, 7)])
+def test_blocks_keep_what_each_frame_has(tmp_path, every):
+    positions = random_walk(30, 9).astype(np.float32)
+    write_trr(tmp_path / "a.trr", positions, velocities=positions / 3, forces=positions / 5, every=every)
+    trajectory, fields = opened(tmp_path / "a.trr"), ["positions", "velocities", "forces"]
+    if 1 not in every:
+        with (
+            kn.Writer(tmp_path / "b.trr", 9) as out,
+            pytest.raises(kn.ArgumentError, match=r"frame 1 .*has no positions"),
+        ):
+            out.write(next(iter(trajectory.blocks(fields=fields))))
+        return
+    with kn.Writer(tmp_path / "b.trr", 9) as out:
+        for block in trajectory.blocks(fields=fields):
+            out.write(block)
+    again, expected = opened(tmp_path / "b.trr").read(fields=fields), trajectory.read(fields=fields)
+    np.testing.assert_array_equal(again["present"], expected["present"])
+    for name in fields:
+        np.testing.assert_allclose(again[name], expected[name], rtol=2e-7)
+    out = kn.Writer(tmp_path / "c.trr", 9, fields="velocities")
+    with pytest.raises(kn.ArgumentError, match="the frames have positions, but none of velocities"):
+        out.write(positions)
+    out.abort()

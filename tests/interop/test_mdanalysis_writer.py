@@ -226,6 +226,62 @@ def test_other_formats(files: tuple[str, str], suffix: str, tmp_path: Path) -> N
             np.testing.assert_allclose(mine.dimensions, given.dimensions, rtol=1e-5)
 
 
+def written_by_both(universe: Any, folder: Path, suffix: str) -> tuple[Any, Any]:
+    """Universes of what Kinema and what MDAnalysis' own writer made of all frames, both read by MDAnalysis."""
+    ours, theirs = (str(folder / f"{name}.{suffix}") for name in ("ours", "theirs"))
+    with collected():
+        universe.atoms.write(ours, frames="all", file_format="KINEMA")
+    options = {"velocities": True, "forces": True} if suffix == "nc" and universe.trajectory[0].has_velocities else {}
+    with MDAnalysis.Writer(theirs, universe.atoms.n_atoms, multiframe=True, **options) as writer:
+        for _ in universe.trajectory:
+            writer.write(universe.atoms)
+    return MDAnalysis.Universe(ours, to_guess=()), MDAnalysis.Universe(theirs, to_guess=())
+
+
+@pytest.mark.parametrize("files", [(PSF, DCD), (GRO, XTC), EVERYTHING], ids=["dcd", "xtc", "trr"])
+@pytest.mark.parametrize("suffix", ["trr", "nc"])
+def test_what_mdanalysis_own_writers_write(files: tuple[str, str], suffix: str, tmp_path: Path) -> None:
+    universe = MDAnalysis.Universe(*files)
+    ours, theirs = written_by_both(universe, tmp_path, suffix)
+    assert ours.trajectory.n_frames == theirs.trajectory.n_frames == universe.trajectory.n_frames
+    n_vectors = 0
+    for mine, other in zip(ours.trajectory, theirs.trajectory, strict=True):
+        for name in ("positions", "velocities", "forces"):
+            assert getattr(mine, f"has_{name}") == getattr(other, f"has_{name}")
+            if getattr(mine, f"has_{name}"):
+                np.testing.assert_allclose(getattr(mine, name), getattr(other, name), rtol=4e-7, atol=1e-30)
+                n_vectors += 1
+        assert mine.time == pytest.approx(other.time, rel=1e-6)
+        if suffix == "trr":
+            assert mine.data["step"] == other.data["step"]
+        if universe.trajectory[mine.frame].dimensions is not None:
+            np.testing.assert_allclose(mine.dimensions, other.dimensions, rtol=1e-5)
+    assert n_vectors == universe.trajectory.n_frames * (3 if files is EVERYTHING else 1)
+
+
+def test_frames_of_a_trr_have_what_they_had(tmp_path: Path) -> None:
+    universe = MDAnalysis.Universe(*EVERYTHING)
+
+    def thinned(ts: Any) -> None:
+        ts.has_velocities, ts.has_forces = ts.frame % 2 == 0, ts.frame % 3 == 0
+        ts.has_positions = ts.frame != 2
+
+    target = str(tmp_path / "out.trr")
+    with collected():
+        write_all(target, universe, range(universe.trajectory.n_frames), thinned)
+    copy = MDAnalysis.Universe(target, to_guess=())
+    assert copy.trajectory.n_frames == universe.trajectory.n_frames > 2
+    for mine in copy.trajectory:
+        given = universe.trajectory[mine.frame]
+        thinned(given)
+        for name in ("positions", "velocities", "forces"):
+            assert getattr(mine, f"has_{name}") == getattr(given, f"has_{name}"), (mine.frame, name)
+            if getattr(given, f"has_{name}"):
+                np.testing.assert_allclose(getattr(mine, name), getattr(given, name), rtol=4e-7, atol=1e-30)
+    with collected(), pytest.raises(kn.ArgumentError, match="frame 1 has no velocities, which the first frame had"):
+        write_all(str(tmp_path / "out.nc"), universe, range(3), thinned)
+
+
 def test_options_and_frames_of_other_formats(tmp_path: Path) -> None:
     universe = MDAnalysis.Universe(*EVERYTHING)
     target = tmp_path / "out.dcd"

@@ -191,8 +191,6 @@ def test_the_picture_of_one_number_of_workers() -> None:
         {"repeats": 0},
         {"workloads": ()},
         {"files": ()},
-        {"formats": ("nc",)},
-        {"formats": ("trr", "nc")},
         {"oversubscribes": (3,)},
         {"oversubscribes": (0, 3), "runner": "dask"},
     ],
@@ -202,12 +200,11 @@ def test_designs_that_cannot_be(wrong: dict[str, object]) -> None:
         Design(**{"files": ("md.xtc",), **wrong})  # type: ignore[arg-type]
 
 
-def test_formats_that_are_not_read_are_named() -> None:
+def test_series_of_a_design() -> None:
     design = Design(files=("md.xtc",), formats=("xtc", "nc", "h5md"), workloads=(1, 40), sources=("file", "synthetic"))
-    assert design.unreadable == ("nc",)
     settings = [(one.source, one.format, one.workload) for one in design.settings()]
     assert settings == [
-        *(("file", name, work) for name in ("xtc", "h5md") for work in (1, 40)),
+        *(("file", name, work) for name in ("xtc", "nc", "h5md") for work in (1, 40)),
         ("synthetic", "as is", 1),
         ("synthetic", "as is", 40),
     ]
@@ -227,7 +224,7 @@ def test_files_hold_the_same_frames(walk: Path, tmp_path: Path) -> None:
     traj = kn.open(walk)[10:50:2]
     expected = traj.read()
     for made in (
-        *(files.write_as(traj, tmp_path, name) for name in ("xtc", "dcd", "h5md", *files.H5MD_LAYOUTS)),
+        *(files.write_as(traj, tmp_path, name) for name in ("xtc", "trr", "nc", "dcd", "h5md", *files.H5MD_LAYOUTS)),
         files.write_subfiles(traj, tmp_path, 3),
     ):
         found = kn.open(made, overlap="all")
@@ -279,6 +276,20 @@ def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
     # scratch files are gone
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
     assert len(list((tmp_path / "out/reports").iterdir())) == 4
+
+
+def test_formats_side_by_side(walk: Path, tmp_path: Path) -> None:
+    """As the publication of 2017 compares them: the same frames in each, the same result."""
+    formats = ("xtc", "dcd", "nc", "trr", "h5md")
+    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, formats=formats)
+    outcomes = list(run_design(design, tmp_path / "out", lambda _: None))
+    assert [(one.setting.format, one.workers) for one in outcomes] == [(name, n) for name in formats for n in (1, 2)]
+    read = ["XTC", "DCD", "NetCDF", "TRR", "H5MD"]
+    assert [one.report.input["format"] for one in outcomes[::2]] == read
+    assert all(one.report.timings.frames == 60 for one in outcomes)
+    series = scaling_of([one.report for one in outcomes]).series
+    assert len(series) == len(formats)
+    assert all(any(name in label for label in series) for name in formats)
 
 
 def test_results_of_another_experiment_stay(walk: Path, tmp_path: Path) -> None:
@@ -491,11 +502,10 @@ def test_scaling_command(walk: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("scaling", "-f", walk, "--workers", "1,2", "--repeats", 2, "--source", "file,synthetic", "-o", out)
     done = kinema(*words, "--formats", "dcd,nc,subfiles")
-    assert "nc: Kinema does not read this format yet" in done.stderr
-    for label in ("threads, dcd", "threads, subfiles", "threads, DCD, source synthetic"):
+    for label in ("threads, dcd", "threads, nc", "threads, subfiles", "threads, DCD, source synthetic"):
         assert f"{label}: R_comp/IO" in done.stdout
     assert (out / "scaling.png").read_bytes().startswith(b"\x89PNG")
-    assert len((out / "results.jsonl").read_text().splitlines()) == 12
+    assert len((out / "results.jsonl").read_text().splitlines()) == 16
     assert "found '1,x'" in kinema("scaling", "-f", walk, "--workers", "1,x", code=2).stderr
     # the design's word for what the runner does by itself is none of the command line's
     found = kinema("scaling", "-f", walk, "--runner", "dask", "--oversubscribe", "0", code=2).stderr

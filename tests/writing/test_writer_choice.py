@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.writing.writer import DcdWriter, H5mdWriter, XtcWriter, options_of
+from kinema.testing import random_walk
+from kinema.writing.writer import DcdWriter, H5mdWriter, NetcdfWriter, TrrWriter, XtcWriter, options_of
 
 
 def test_the_class_is_that_of_the_suffix_or_format(tmp_path: Path) -> None:
@@ -19,6 +20,9 @@ def test_the_class_is_that_of_the_suffix_or_format(tmp_path: Path) -> None:
         ("a.h5md", None, H5mdWriter),
         ("plain", None, H5mdWriter),
         ("bare", "xtc", XtcWriter),
+        ("a.TRR", None, TrrWriter),
+        ("a.nc", None, NetcdfWriter),
+        ("a.ncdf", None, NetcdfWriter),
     ):
         out = kn.Writer(tmp_path / name, 3, format=stated)
         assert type(out) is expected
@@ -53,3 +57,24 @@ def test_refused_arguments(tmp_path: Path, name: str, options: dict[str, Any], m
     with pytest.raises((kn.ArgumentError, kn.UnsupportedFormatError), match=message):
         kn.Writer(path, **{"n_atoms": 3, **options})
     assert list(tmp_path.iterdir()) == []
+
+
+ALIASES = [("TRR", name) for name in ("TRR", "trr", "Trr")]
+ALIASES += [("NetCDF", name) for name in ("NetCDF", "netcdf", "NETCDF", "ncdf", "NCDF", "nc", "Nc")]
+
+
+@pytest.mark.parametrize(("registered", "name"), ALIASES)
+def test_names_of_trr_and_netcdf(tmp_path: Path, registered: str, name: str) -> None:
+    positions = random_walk(3, 5)
+    with kn.Writer(tmp_path / "written", 5, format=name) as out:
+        out.write(positions)
+    assert out.format == registered
+    read = kn.open(tmp_path / "written", format=name, stored=False)
+    assert (read.format, read.n_frames) == (registered, 3)
+    done = kn.convert(tmp_path / "written", tmp_path / "converted", format=name)
+    assert (done.n_frames, kn.open(tmp_path / "converted", stored=False).format) == (3, registered)
+    suffix = {"TRR": "nc", "NetCDF": "trr"}[registered]
+    with pytest.raises(kn.UnsupportedFormatError, match=f"the suffix is none of {registered}"):
+        kn.Writer(tmp_path / f"a.{suffix}", 5, format=name)
+    with pytest.raises(kn.Error, match=registered):
+        kn.open(kn.convert(tmp_path / "written", tmp_path / f"other.{suffix}").path, format=name).scan()

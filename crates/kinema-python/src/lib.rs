@@ -13,6 +13,7 @@ mod hdf5;
 mod identity;
 mod kernels;
 mod merge_tree;
+mod netcdf;
 mod python_kernel;
 mod record_file;
 mod run;
@@ -94,6 +95,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add("COMPRESSION_LEVELS", levels)?;
     module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
+    module.add_function(wrap_pyfunction!(netcdf::netcdf_header, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;

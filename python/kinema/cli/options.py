@@ -134,9 +134,7 @@ FirstTime = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 Verify = Annotated[
     bool,
-    typer.Option(
-        "--verify/--no-verify", help="Read back what was written, and compare (not XTC and DCD that are copied)."
-    ),
+    typer.Option("--verify/--no-verify", help="Read back what was written, and compare (H5MD; others are copied)."),
 ]
 ReferenceFrame = Annotated[
     int | None,

@@ -62,8 +62,6 @@ def _through_mdanalysis(name: str, endings: str, description: str, fields: str) 
 _THROUGH_MDANALYSIS = tuple(
     _through_mdanalysis(*one)
     for one in (
-        ("TRR", "trr", "GROMACS trajectory", "positions velocities forces cell step time"),
-        ("NCDF", "nc ncdf", "AMBER NetCDF trajectory", "positions velocities forces cell time"),
         ("TRJ", "trj mdcrd crdbox", "AMBER text trajectory; needs a topology", "positions cell"),
         ("INPCRD", "inpcrd restrt", "AMBER restart file", "positions time"),
         ("LAMMPSDUMP", "lammpsdump", "LAMMPS dump", "positions velocities forces cell step"),
@@ -107,8 +105,7 @@ def formats() -> tuple[FormatInfo, ...]:
         )
         for known in core_formats()
     )
-    taken = {name.lower() for known in own for name in (known.name, *known.extensions)}
-    return own + tuple(one for one in _THROUGH_MDANALYSIS if taken.isdisjoint({one.name.lower(), *one.extensions}))
+    return own + _THROUGH_MDANALYSIS
 
 
 _SLOW = """\
@@ -121,8 +118,8 @@ is never read so, whatever a file is called.
 
 It is slow, and a note says so: the file is read once whole when it is opened, for how many frames there are and what
 they hold, and then frame by frame in each process, one thread at a time. A trajectory that is to be analysed more than
-once is better converted to XTC, DCD or H5MD. The table has the formats that are known to work; what MDAnalysis reads
-besides is read as well.
+once is better converted to one of the formats above. The table has the formats that are known to work; what MDAnalysis
+reads besides is read as well.
 
 - The number of atoms must be the same in all frames. Formats that do not say it need `topology=`.
 - Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
@@ -132,7 +129,7 @@ besides is read as well.
 - Of a GRO file MDAnalysis reads the first frame alone; a note says where there are more.
 - Frames that lack velocities or forces, and `absent=`, `axis=` and `units=` are as for H5MD.
 - `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` of LAMMPS dumps.
-- MDAnalysis may store files of its own beside a trajectory (of TRR: `.NAME_offsets.npz`), also with `stored=False`.
+- MDAnalysis may store files of its own beside a trajectory (`.NAME_offsets.npz`), also with `stored=False`.
 
 | format | endings | | fields |
 |---|---|---|---|""".splitlines()

@@ -1,4 +1,4 @@
-"""`salvage`: a new XTC or DCD file of the frames of a damaged one that can be decoded, byte for byte."""
+"""`salvage`: a new XTC, TRR, NetCDF or DCD file of the frames of a damaged one that can be decoded, byte for byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import UnsupportedFormatError
 from kinema.files import file_names
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, write_frames
+from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
 from kinema.notes import emit, returns_notes
 from kinema.opening import open
 from kinema.printable import counted
@@ -34,8 +34,8 @@ class Salvaged:
     n_frames : int
         Its frames.
     damaged : tuple of int
-        Numbers of the frames, from 0, of the damaged file that are not in it. Neighbouring XTC frames whose headers are
-        damaged count as one.
+        Numbers of the frames, from 0, of the damaged file that are not in it. Neighbouring XTC and TRR frames whose
+        headers are damaged count as one.
     notes : tuple of str
     """
 
@@ -65,7 +65,7 @@ def salvage(
     Parameters
     ----------
     path : file name
-        XTC or DCD.
+        XTC, TRR, NetCDF or DCD.
     target : file name
         Written whole or not at all.
     overwrite : bool
@@ -77,7 +77,7 @@ def salvage(
     Raises
     ------
     UnsupportedFormatError
-        For other formats, and DCD files with fixed atoms.
+        For other formats, DCD files with fixed atoms, NetCDF restarts.
     CorruptFileError
         Where the file's first header is damaged.
     ArgumentError
@@ -92,7 +92,7 @@ def salvage(
     (part,) = traj.parts
     if part.format not in COPIED_FORMATS:
         raise UnsupportedFormatError(
-            f"{name}: frames of {' and '.join(COPIED_FORMATS)} files can be copied alone, and this is {part.format}",
+            f"{name}: frames of {', '.join(COPIED_FORMATS)} files can be copied alone, and this is {part.format}",
             path=name,
             format=part.format,
         )
@@ -110,6 +110,8 @@ def salvage(
         gaps = np.flatnonzero(np.diff(frames.astype(np.int64)) > 1)
         if len(gaps):
             emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
+    elif part.format == "NetCDF":
+        header = netcdf_header(name).of_frames(len(frames))
     write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
     return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
 

@@ -1,6 +1,7 @@
 """XTC and DCD files composed of whole frames of other files, copied byte for byte.
 
-The frame index gives the bytes of each frame; in a DCD header only the counts change. No coordinates are decoded.
+The frame index gives the bytes of each frame; in the headers of DCD and NetCDF files only the counts change. No
+coordinates are decoded.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from kinema.errors import ArgumentError, TruncatedFileError, UnsupportedFormatEr
 from kinema.files import open_regular
 from kinema.writing.output_file import write_whole
 
-__all__ = ["COPIED_FORMATS", "DcdHeader", "FrameRange", "dcd_header", "write_frames"]
+__all__ = ["COPIED_FORMATS", "DcdHeader", "FrameRange", "NetcdfHeader", "dcd_header", "netcdf_header", "write_frames"]
 
-COPIED_FORMATS = ("XTC", "DCD")
+COPIED_FORMATS = ("XTC", "TRR", "NetCDF", "DCD")
 _PIECE = 4 << 20
 _INT32 = range(-(1 << 31), 1 << 31)
+# where the number of records stands in a NetCDF header
+_COUNT_AT = 4
 # places of numbers in the first record of a DCD file, after "CORD"
 _N_FRAMES, _FIRST_STEP, _STRIDE, _N_STEPS = 0, 1, 2, 3
 
@@ -83,6 +86,43 @@ class DcdHeader:
 def dcd_header(path: str) -> DcdHeader:
     """The header of a DCD file; errors as of `_core.dcd_header`."""
     return DcdHeader(path, _core.dcd_header(path))
+
+
+@dataclass(frozen=True)
+class NetcdfHeader:
+    """The header of an AMBER NetCDF file, as the Rust half parses it: `facts`."""
+
+    path: str
+    facts: _core.NetcdfHeader
+
+    def of_frames(self, n_frames: int) -> bytes:
+        """The header for so many frames.
+
+        Raises UnsupportedFormatError for restarts, and for frames with padding, which may end within their padding.
+        """
+        if self.facts["stride"] != self.facts["frame_bytes"]:
+            what = "one frame that is no record" if self.facts["stride"] == 0 else "frames that end in padding"
+            raise UnsupportedFormatError(
+                f"{self.path}: NetCDF with {what}, cannot be cut or joined; convert it", path=self.path, format="NetCDF"
+            )
+        if len(self.facts["data"]) < self.facts["first_frame"]:
+            raise TruncatedFileError(
+                f"{self.path}: NetCDF: ended at byte {len(self.facts['data'])}, before its first frame, expected "
+                f"{self.facts['first_frame']}",
+                path=self.path,
+                format="NetCDF",
+            )
+        width = self.facts["count_bytes"]
+        if n_frames >= 1 << (8 * width - 1):
+            raise ArgumentError(f"{self.path}: {n_frames} is beyond what its NetCDF header holds", path=self.path)
+        result = bytearray(self.facts["data"])
+        result[_COUNT_AT : _COUNT_AT + width] = n_frames.to_bytes(width, "big")
+        return bytes(result)
+
+
+def netcdf_header(path: str) -> NetcdfHeader:
+    """The header of an AMBER NetCDF file; errors as of `_core.netcdf_header`."""
+    return NetcdfHeader(path, _core.netcdf_header(path))
 
 
 def write_frames(path: str, header: bytes, ranges: Sequence[FrameRange], advance: Callable[[int], None]) -> None:

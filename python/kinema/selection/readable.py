@@ -171,10 +171,12 @@ def _error(
     core: _core.Trajectory, frames: FrameSelection, workers: int, memory: int, not_finite: set[int]
 ) -> CorruptFileError | TruncatedFileError | None:
     try:
-        positions = core.read(frames, fields=("positions",), workers=workers, memory=memory)["positions"]
+        arrays = core.read(frames, fields=("positions",), workers=workers, memory=memory)
     except (CorruptFileError, TruncatedFileError) as error:
         return error
-    not_finite.update(frames[int(row)] for row in not_finite_rows(positions))
+    # frames for which no positions were written are no worse for that
+    there = arrays["present"]["positions"]
+    not_finite.update(frames[int(row)] for row in not_finite_rows(arrays["positions"]) if there[row])
     return None
 
 

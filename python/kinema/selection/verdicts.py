@@ -1,7 +1,7 @@
 """Verdicts: which frames of a file were decoded, and what was found, kept in the user's cache folder.
 
 A verdict holds for the very file that it was made of, unchanged by its `FileIdentity`; a copy is decoded again. Kept
-are those of files whose frames are decoded from their own bytes alone (XTC, DCD); HDF5 files may name other files.
+are those of files whose frames are decoded from their own bytes alone (all but HDF5); HDF5 files may name other files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kinema.writing.output_file import write_index
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
-_FORMATS = ("XTC", "DCD")
+_FORMATS = ("XTC", "TRR", "NetCDF", "DCD")
 # of a verdict: what a file of frames that are all damaged may take, at some 300 bytes each
 _MOST_BYTES = 256 << 20
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from kinema import _core
 from kinema.choices import GATHER, SCHEDULE
 from kinema.errors import ArgumentError
 from kinema.resources import parse_memory
@@ -18,8 +17,9 @@ __all__ = ["FORMATS", "PAGE_CACHES", "SOURCES", "Design", "Setting"]
 
 PAGE_CACHES = ("warm", "drop", "copy")
 SOURCES = ("file", "synthetic")
-# what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, the others as
-# MDAnalysis does; "subfiles": as many files as workers; "chain": as many as the most workers, whatever their number
+# what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, "h5md-...": in the
+# layouts that were compared; "subfiles": as many files as workers; "chain": as many as the most workers, whatever
+# their number
 FORMATS = (
     "as is", "xtc", "dcd", "trr", "nc", "h5md", "h5md-automatic", "h5md-frame", "h5md-contiguous", "h5md-gzip1",
     "h5md-gzip9", "subfiles", "chain",
@@ -123,8 +123,6 @@ class Design:
             raise ArgumentError(f"ranks per node must be at least 1, found {self.ranks_per_node}")
         if self.runner == "serial" and self.workers != (1,):
             raise ArgumentError("the serial runner has one worker")
-        if len(self.unreadable) == len(self.formats):
-            raise ArgumentError(f"not read yet: {', '.join(self.unreadable)}; name another format")
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -132,19 +130,10 @@ class Design:
         stated = {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
         return stated | {"stored": self.stored}
 
-    @property
-    def unreadable(self) -> tuple[str, ...]:
-        """Those of `formats` that Kinema does not read yet, and that are left out."""
-        read = {known["name"] for known in _core.formats() if known["reads"]}
-        # of the publications' formats; NetCDF-4 is read as HDF5, AMBER's NetCDF-3 is not
-        names = {"trr": "TRR", "nc": "NetCDF"}
-        return tuple(one for one in self.formats if one in names and names[one] not in read)
-
     def settings(self) -> Iterator[Setting]:
-        """All series, of what Kinema reads. Synthetic data have one format: there is nothing to store."""
-        stored = [format for format in self.formats if format not in self.unreadable]
+        """All series. Synthetic data have one format: there is nothing to store."""
         for source in self.sources:
-            formats = ["as is"] if source == "synthetic" else stored
+            formats = ("as is",) if source == "synthetic" else self.formats
             varied = product(formats, [source], self.workloads, self.gathers, self.accesses, self.oversubscribes)
             for values in varied:
                 yield Setting(*values)

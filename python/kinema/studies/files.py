@@ -48,13 +48,13 @@ _H5MD: Mapping[str, Any] = {"length_unit": "angstrom", "dtype": "float32"}
 _CHUNK = 16 << 20
 # of the free memory there
 _SHARE = 0.5
-# of a DCD or H5MD file: three numbers of 4 bytes, and what stands around them
+# of a TRR, NetCDF, DCD or H5MD file: three numbers of 4 bytes, and at the most what stands around them
 _ATOM_BYTES = 12
-_FRAME_BYTES = 80
+_FRAME_BYTES = 120
 
 
 def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
-    """The frames as one file of a format: "xtc", "dcd", "h5md" (Kinema's own), "h5md-..." (of `H5MD_LAYOUTS`).
+    """The frames as one file of a format: "xtc", "trr", "nc", "dcd", "h5md" (Kinema's own), "h5md-...".
 
     Raises ArgumentError where the folder has no room for it, FileIOError where it was not written whole.
     """

@@ -53,6 +53,17 @@ class FrameArrays:
         suspects = np.flatnonzero(~np.isfinite(sums)).tolist()
         return next((frame for frame in suspects if not np.isfinite(positions[frame]).all()), None)
 
+    def __getitem__(self, rows: slice) -> FrameArrays:
+        """Some of the frames, with views of their arrays."""
+        return FrameArrays(
+            {name: values[rows] for name, values in self.fields.items()},
+            None if self.cells is None else self.cells[rows],
+            None if self.steps is None else self.steps[rows],
+            None if self.times is None else self.times[rows],
+            {name: missing[rows] for name, missing in self.absent.items()},
+            None if self.numbers is None else self.numbers[rows],
+        )
+
     def check_present(self, names: Iterable[str]) -> None:
         """Raises ArgumentError, which names the frame, where one of a `Block` lacks one of these fields."""
         for name in names:
@@ -79,14 +90,9 @@ class FrameArrays:
             )
         ends = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
         for begin, end in pairwise([0, *ends.tolist(), len(self)]):
-            rows = slice(begin, end)
-            yield FrameArrays(
-                {name: self.fields[name][rows] for name, held in zip(kept, there, strict=True) if held[begin]},
-                None if self.cells is None else self.cells[rows],
-                None if self.steps is None else self.steps[rows],
-                None if self.times is None else self.times[rows],
-                numbers=None if self.numbers is None else self.numbers[rows],
-            )
+            run = self[begin:end]
+            held = {name: run.fields[name] for name, there_is in zip(kept, there, strict=True) if there_is[begin]}
+            yield replace(run, fields=held, absent={})
 
     def check_series(self) -> None:
         """Raises ArgumentError unless steps rise, times do not fall and each frame has a cell and a time, or none."""

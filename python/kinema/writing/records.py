@@ -176,7 +176,7 @@ class RecordWriter(Writer):
             self._steps = [*self._steps, *steps[:taken][-2:].tolist()][-2:]
             self._times = [*self._times, *times[:taken][-2:].tolist()][-2:]
         # XTC holds none, which is an error when they are encoded
-        if self._core.fields == ["positions"] and self.format != "XTC":
+        if "positions" in (self._core.fields or ()) and self.format != "XTC":
             self._note_not_finite(frames, self.n_frames - rows)
         if self._mode == "a" and self._output is not None and self._core.n_written:
             self._commit()

@@ -329,6 +329,12 @@ pub trait Decoder: Send + Sync {
         Fields::NONE
     }
 
+    /// Whether frames may lack fields of the file: `decode` marks them as absent, and it is for the pipeline to refuse
+    /// them where they are needed.
+    fn may_lack_fields(&self) -> bool {
+        false
+    }
+
     /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
     fn precision(&self) -> Option<f64> {
         None

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::clock::{BlockTiming, RunTimings, WorkerTiming, lap, thread_cpu_time};
-use crate::error::{Error, Result};
-use crate::frame::{AtomGather, Block, BlockView, Units};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
@@ -227,6 +227,7 @@ impl<'a> Worker<'a> {
         let read = self.reader.read(&frames, &mut self.block.as_mut());
         self.block.frames = frames;
         read?;
+        self.check_present()?;
         lap(&mut clock);
         let rows = self.block.rows();
         let mut row = 0;
@@ -278,6 +279,28 @@ impl<'a> Worker<'a> {
             decode: after.decode - before.decode,
             compute,
         });
+        Ok(())
+    }
+}
+
+impl Worker<'_> {
+    /// Refuses frames that lack vectors which kernels need.
+    fn check_present(&self) -> Result<()> {
+        let (trajectory, stamps) = (self.shared.trajectory, &self.block.stamps);
+        let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
+        let needed = vectors - (vectors - self.shared.plan.fields);
+        for (stamp, &frame) in
+            stamps.iter().zip(&self.block.frames).filter(|(stamp, _)| !stamp.present.contains(needed))
+        {
+            let Some(scanned) = trajectory.scanned() else { continue };
+            if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.may_lack_fields() {
+                continue;
+            }
+            let what = (needed - stamp.present).names().join(" and ");
+            let what =
+                format!("the frame has no {what}, which are needed; choose frames that have them (frames=, step=)");
+            return Err(place(trajectory, Error::new(ErrorKind::InvalidArgument, what).at_frame(frame)));
+        }
         Ok(())
     }
 }

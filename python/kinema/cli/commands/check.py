@@ -29,7 +29,7 @@ def check(
         bool, typer.Option("--headers-only", help="Read frame headers only, not coordinates.")
     ] = False,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: XTC, DCD.")
+        bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: not H5MD.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File that --salvage makes.", show_default=False)

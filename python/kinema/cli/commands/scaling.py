@@ -11,7 +11,6 @@ from kinema.cli import numbers, options
 from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.errors import ArgumentError
-from kinema.notes import emit
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 
 _RUNS = "Runs"
@@ -148,7 +147,6 @@ def scaling(
     if command.ranks is not None and runs.runner == "mpi":
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     design = runs.design(inputs, opened)
-    emit(f"{format}: Kinema does not read this format yet; left out" for format in design.unreadable)
     outcomes = list(run_design(design, output, command.print_progress))
     measured = scaling_of([outcome.report for outcome in outcomes])
     picture = output / "scaling.png"
@@ -157,7 +155,6 @@ def scaling(
         lambda: {
             "runs": [outcome.as_dict() for outcome in outcomes],
             "scaling": measured.as_dict(),
-            "unreadable": list(design.unreadable),
             "picture": str(picture),
         },
         lambda: f"{measured}\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}",

@@ -16,13 +16,14 @@ _replaced: dict[str, Any] = {}
 
 
 def install() -> None:
-    """Makes Kinema the reader of all formats that it reads: `mda.Universe("top.psf", "md.xtc")` then takes it.
+    """Makes Kinema the reader of all formats that it reads itself: `mda.Universe("top.psf", "md.xtc")` then takes it.
 
     Holds for this process until `uninstall`; a second call does nothing. Existing Universes are not changed.
     """
     readers = MDAnalysis._READERS
     for known in formats():
-        if not known.reads:
+        # those that are read through MDAnalysis stay its own
+        if not known.reads or known.slow:
             continue
         for name in {known.name.upper(), *(ending.upper() for ending in known.extensions)}:
             if readers.get(name) is not KinemaReader:

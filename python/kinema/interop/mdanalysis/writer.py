@@ -24,15 +24,18 @@ __all__ = ["KinemaWriter"]
 # frames that are written with one call
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
+# formats whose files hold several vectors of an atom; others of records hold one
+_SEVERAL = ("TRR", "NetCDF")
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
-    """Writes H5MD, XTC, DCD: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`, `mda.Writer(...,
-    format="KINEMA")`. The suffix says which.
+    """Writes H5MD, XTC, TRR, NetCDF, DCD, as the suffix says: `u.atoms.write("x.h5md", frames="all",
+    file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
 
     Into H5MD go positions, velocities and forces that the first frame has, its box, step and time, names, residues,
     masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables; into XTC positions, into
-    DCD positions or velocities, with box, step and time; the rest is noted. The file appears under its name when the
+    DCD positions or velocities, into NetCDF what the first frame has of positions, velocities and forces, into TRR what
+    each frame has of them, with box, step and time; the rest is noted. The file appears under its name when the
     writer is closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as
     `kinema.Writer` does.
 
@@ -45,7 +48,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
     dt : float, optional
         Frame i gets the time i * dt in ps instead of its own.
     positions, velocities, forces : bool, optional
-        Whether to write them; by default where the first frame has them.
+        Whether to write them; by default where the first frame has them (TRR: where a frame has them).
     observables : bool
         Whether to write what is in `ts.data`; H5MD.
     topology : bool
@@ -125,15 +128,16 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         if self._pending is None:
             self._begin(atoms, ts)
         assert self._pending is not None and self._writer is not None
+        if self._format == "TRR" and (fields := self._fields_of(ts)) != self._pending.fields:
+            self._pending.write_to(self._writer)
+            self._pending = _PendingFrames(self.n_atoms, fields, (), series=False)
         self._pending.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
         if self._pending.full:
             self._pending.write_to(self._writer)
 
     def _begin(self, atoms: Any, ts: Any) -> None:
         """Makes the file, with what the first frame has."""
-        fields = tuple(name for name in VECTOR_FIELDS if self._is_written(name, ts))
-        if not fields:
-            raise ArgumentError("the frame has no positions, velocities or forces to write")
+        fields = self._fields_of(ts)
         numbers = self._numbers_of(ts.data) if self._with_observables else {}
         if self._format == "H5MD":
             table = atoms if self._with_topology else None
@@ -142,11 +146,21 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
                 self._writer.add_observable(name, shape=array.shape, dtype=array.dtype)
             self._pending = _PendingFrames(self.n_atoms, fields, tuple(numbers))
             return
-        self._writer = Writer(self.filename, self.n_atoms, fields=fields[:1], **self._options)
-        self._pending = _PendingFrames(self.n_atoms, fields[:1], (), series=False)
-        left_out = [*fields[1:], *numbers]
+        held = fields if self._format in _SEVERAL else fields[:1]
+        # of TRR each frame decides
+        stated = None if self._format == "TRR" else held
+        self._writer = Writer(self.filename, self.n_atoms, fields=stated, **self._options)
+        self._pending = _PendingFrames(self.n_atoms, held, (), series=False)
+        left_out = [*fields[len(held) :], *numbers]
         if left_out:
-            emit([f"{self.filename}: {', '.join(left_out)} are not written: the file holds {fields[0]}"])
+            emit([f"{self.filename}: {', '.join(left_out)} are not written: the file holds {', '.join(held)}"])
+
+    def _fields_of(self, ts: Any) -> tuple[str, ...]:
+        """What is written of a frame; ArgumentError where that is nothing, or not all that was asked for."""
+        fields = tuple(name for name in VECTOR_FIELDS if self._is_written(name, ts))
+        if not fields:
+            raise ArgumentError(f"frame {ts.frame} has no positions, velocities or forces to write")
+        return fields
 
     def _is_written(self, name: str, ts: Any) -> bool:
         wanted, there = self._wanted[name], bool(getattr(ts, f"has_{name}"))
@@ -208,6 +222,11 @@ class _PendingFrames:
 
     def __len__(self) -> int:
         return len(self._steps)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The vectors of each frame."""
+        return tuple(self._vectors)
 
     @property
     def full(self) -> bool:

@@ -90,6 +90,34 @@ impl Format for Netcdf {
     }
 }
 
+/// What code that copies records needs of a file's header.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// All bytes before the first frame.
+    pub data: Vec<u8>,
+    /// Where the first frame begins; beyond `data` in a file that ends before.
+    pub first: u64,
+    /// Bytes of the number of records, which stands at byte 4: 4 or 8.
+    pub count_len: u64,
+    /// Bytes from frame to frame; 0 of a restart, whose one frame is no record.
+    pub stride: u64,
+    /// Bytes of a frame that must be there.
+    pub frame_len: u64,
+}
+
+impl Head {
+    /// # Errors
+    /// Those of opening the file.
+    pub fn read(source: &dyn Source) -> Result<Self> {
+        let header = netcdf3::Header::read(source)?;
+        let Layout { first, stride, frame_len, .. } = Layout::of(&header)?;
+        let mut data = vec![0; first.min(source.len()?) as usize];
+        source.read_exact_at(0, &mut data)?;
+        let count_len = if header.version == netcdf3::Version::Data64 { 8 } else { 4 };
+        Ok(Self { data, first, count_len, stride, frame_len })
+    }
+}
+
 /// Finds and decodes the frames of one file.
 #[derive(Debug)]
 struct NetcdfDecoder {

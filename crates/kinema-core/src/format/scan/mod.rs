@@ -54,6 +54,8 @@ pub(super) trait FrameHeaders: Sync {
     const LONGEST: usize;
     /// Bytes that [`FrameHeaders::resembles`] looks at.
     const RECOGNISED: usize;
+    /// Whether what parses as a header is one beyond doubt, whatever follows the frame: numbers do not look like it.
+    const UNMISTAKABLE: bool = false;
 
     /// Parses the header at the start of `bytes`, which lie at `offset` in the file. A header of another number of atoms than
     /// the file's is wrong.

@@ -66,8 +66,8 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(true)
     }
 
-    /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file, or whose
-    /// coordinates take as many bytes as its header says: the frame behind it may be damaged as well.
+    /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file, whose
+    /// header is unmistakable, or whose coordinates take as many bytes as it says: the frame behind may be damaged as well.
     fn is_frame(&self, probe: &mut Window, offset: u64) -> Result<bool> {
         let Some(header) = self.whole_frame(probe, offset)? else { return Ok(false) };
         let end = offset + self.headers.head(&header).frame_len;
@@ -78,7 +78,7 @@ impl<H: FrameHeaders> File<'_, H> {
             Err(HeaderFault::Short(_)) => true,
             Err(HeaderFault::Wrong(_)) => false,
         };
-        Ok(followed || self.is_sound(offset, &header)?)
+        Ok(followed || H::UNMISTAKABLE || self.is_sound(offset, &header)?)
     }
 
     /// The header of a frame that ends within the file.

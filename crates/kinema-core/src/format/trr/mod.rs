@@ -133,6 +133,8 @@ impl FrameHeaders for TrrHeaders {
     const NAME: &'static str = NAME;
     const LONGEST: usize = LONGEST_HEADER;
     const RECOGNISED: usize = SHORTEST_HEADER;
+    // twelve letters, and sizes that must fit the number of atoms
+    const UNMISTAKABLE: bool = true;
 
     fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<FrameHeader, HeaderFault> {
         FrameHeader::parse(bytes, offset, Some(self.n_atoms))
@@ -177,6 +179,10 @@ impl Decoder for TrrDecoder {
     fn wide_fields(&self) -> Fields {
         let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
         if self.first.double { self.header.fields - (Fields::ALL - vectors) } else { Fields::NONE }
+    }
+
+    fn may_lack_fields(&self) -> bool {
+        true
     }
 
     fn extras(&self) -> &[&'static str] {

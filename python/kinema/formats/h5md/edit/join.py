@@ -1,4 +1,4 @@
-"""`join`: several trajectory files as one; H5MD by reference (virtual data sets) or copied, XTC and DCD as bytes."""
+"""`join`: several trajectory files as one; H5MD by reference (virtual data sets) or copied, others as bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import opened
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.storage import Layout
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, write_frames
+from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
 from kinema.frame import Part
 from kinema.notes import emit, returns_notes
 from kinema.printable import counted, printable
@@ -87,7 +87,8 @@ def join(
 
     Of H5MD files the new one holds steps, times, boxes and observables, and refers to positions, velocities and forces
     in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The
-    names of the parts are kept relative to it. XTC and DCD files are always copied, byte for byte.
+    names of the parts are kept relative to it. XTC, TRR, NetCDF and DCD files are always copied, byte
+    for byte.
 
     Parameters
     ----------
@@ -104,7 +105,8 @@ def join(
     Raises
     ------
     ArgumentError
-        For parts that do not fit: other atoms, fields, units, types; DCD files with frames missing between them.
+        For parts that do not fit: other atoms, fields, units, types; DCD files with frames missing between them;
+        NetCDF files whose headers differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
     out = os.fspath(target)
@@ -143,6 +145,8 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, progress: ProgressChoice)
         offsets, lengths = traj.core.extents(number)
         if part.format == "DCD":
             header = _common_header(traj, number, part, header)
+        elif part.format == "NetCDF":
+            header = _netcdf_header(traj, number, part, header)
         start, stop = part.kept
         if start < stop:
             ranges.append(FrameRange(part.path, int(offsets[start]), int(offsets[stop - 1] + lengths[stop - 1])))
@@ -182,6 +186,19 @@ def _common_header(traj: trajectory.Trajectory, number: int, part: Part, header:
             format="DCD",
         )
     return header
+
+
+def _netcdf_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
+    """The header of the concatenated NetCDF file: the first part's with all frames counted."""
+    own = netcdf_header(part.path).of_frames(traj.n_frames)
+    if number and own != header:
+        raise ArgumentError(
+            f"{part.path}: its header differs from that of {traj.paths[0]} (title, program, variables, units), so "
+            "that their frames cannot be copied into one file; convert writes one of both",
+            path=part.path,
+            format="NetCDF",
+        )
+    return own
 
 
 def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:

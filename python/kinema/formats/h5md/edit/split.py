@@ -1,10 +1,10 @@
-"""`split`: one trajectory file as several, cut between frames; XTC and DCD as bytes, H5MD with its storage kept."""
+"""`split`: one trajectory file as several, cut between frames; others as bytes, H5MD with its storage kept."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -21,7 +21,7 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.hdf5.storage import KEEP, Layout
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, write_frames
+from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
 from kinema.notes import returns_notes
 from kinema.printable import printable
 from kinema.progress import ProgressChoice, reporting
@@ -82,9 +82,9 @@ def split(
     Opened as a list, the parts are the whole trajectory again: coordinates, cells and steps bit for bit, and times too
     (but for DCD, whose times are computed from the header and may differ in the last bit).
 
-    Frames of XTC and DCD files are copied as they are. Each part of an H5MD file is a complete H5MD file: elements are
-    cut by step, so that velocities at another stride and observables go where their step belongs; what does not
-    change with time is in every part.
+    Frames of XTC, TRR, NetCDF and DCD files are copied as they are. Each part of an H5MD file is a complete H5MD file:
+    elements are cut by step, so that velocities at another stride and observables go where their step belongs; what
+    does not change with time is in every part.
 
     Parameters
     ----------
@@ -106,7 +106,9 @@ def split(
 
     Raises
     ------
-    ArgumentError, UnsupportedFormatError (DCD with fixed atoms), FileNotFound, FileAccessError, FileIOError
+    ArgumentError, FileNotFound, FileAccessError, FileIOError
+    UnsupportedFormatError
+        For DCD files with fixed atoms, and NetCDF restarts.
     """
     path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
     threads, limit = worker_count(workers), max(_LEAST_MEMORY, parse_memory(memory))
@@ -182,15 +184,24 @@ def _copy_frames(
 ) -> None:
     path = traj.paths[0]
     offsets, lengths = (values.tolist() for values in traj.core.extents(0))
-    header = dcd_header(path) if traj.format == "DCD" else None
-    steps = traj.steps
+    head_of = _headers_of_frames(traj)
     total = offsets[-1] + lengths[-1] - offsets[0]
     with reporting(progress, f"splitting {os.path.basename(path)}", total, "bytes") as report:
         advance = counting(report, total)
         for (first, stop), target in zip(runs, targets, strict=True):
-            head = b"" if header is None else header.of_frames(int(steps[first]), stop - first)
             bytes_of_run = FrameRange(path, offsets[first], offsets[stop - 1] + lengths[stop - 1])
-            write_frames(target, head, [bytes_of_run], advance)
+            write_frames(target, head_of(first, stop), [bytes_of_run], advance)
+
+
+def _headers_of_frames(traj: trajectory.Trajectory) -> Callable[[int, int], bytes]:
+    """What stands before the frames of a file of the frames from one on up to another; nothing in XTC and TRR."""
+    if traj.format == "DCD":
+        dcd, steps = dcd_header(traj.paths[0]), traj.steps
+        return lambda first, stop: dcd.of_frames(int(steps[first]), stop - first)
+    if traj.format == "NetCDF":
+        netcdf = netcdf_header(traj.paths[0])
+        return lambda first, stop: netcdf.of_frames(stop - first)
+    return lambda _first, _stop: b""
 
 
 def _cut_h5md(
