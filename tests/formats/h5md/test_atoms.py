@@ -288,7 +288,7 @@ def test_files_without_topology(tmp_path):
 
 def written(path, atoms, **options):
     with kn.Writer(path, atoms.n_atoms, atoms=atoms, **options) as out:
-        out.write(np.zeros((atoms.n_atoms, 3)), step=0)
+        out.write(np.zeros((atoms.n_atoms, 3), np.float32), step=0)
     return path
 
 
