@@ -188,7 +188,7 @@ def test_blocks_keep_what_each_frame_has(tmp_path, every):
     if 1 not in every:
         with (
             kn.Writer(tmp_path / "b.trr", 9) as out,
-            pytest.raises(kn.ArgumentError, match=r"frame 1 .*has no positions"),
+            pytest.raises(kn.ArgumentError, match=r"frame 1 .*has none of positions, velocities, forces"),
         ):
             out.write(next(iter(trajectory.blocks(fields=fields))))
         return
@@ -200,6 +200,6 @@ def test_blocks_keep_what_each_frame_has(tmp_path, every):
     for name in fields:
         np.testing.assert_allclose(again[name], expected[name], rtol=2e-7)
     out = kn.Writer(tmp_path / "c.trr", 9, fields="velocities")
-    with pytest.raises(kn.ArgumentError, match="the frames have positions, but none of velocities"):
+    with pytest.raises(kn.ArgumentError, match="has none of velocities, expected one at least"):
         out.write(positions)
     out.abort()
