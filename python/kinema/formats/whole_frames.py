@@ -1,4 +1,4 @@
-"""XTC and DCD files composed of whole frames of other files, copied byte for byte.
+"""XTC, TRR, NetCDF and DCD files composed of whole frames of other files, copied byte for byte.
 
 The frame index gives the bytes of each frame; in the headers of DCD and NetCDF files only the counts change. No
 coordinates are decoded.
