@@ -133,6 +133,22 @@ PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "xtc-encode": xtc_encode,
 }
 
-if __name__ == "__main__":
+# the first call of a process also makes its threads and gets its memory
+_CALLS = 3
+
+
+def main() -> None:
+    """The fastest of several calls."""
     warnings.simplefilter("ignore")
-    print(json.dumps(PROGRAMS[sys.argv[1]](*sys.argv[2:])))
+    program, *words = sys.argv[1:]
+    found = []
+    for _ in range(_CALLS):
+        for word in words:
+            if Path(word).name.startswith("converted."):
+                Path(word).unlink(missing_ok=True)
+        found.append(PROGRAMS[program](*words))
+    print(json.dumps(min(found, key=lambda one: float(one.get("wall", one.get("kinema"))))))
+
+
+if __name__ == "__main__":
+    main()
