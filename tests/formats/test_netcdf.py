@@ -11,7 +11,7 @@ import pytest
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing import FormatTests, Golden, random_walk, write_netcdf
+from kinema.testing import FormatTests, Golden, random_walk, write_netcdf, write_xtc
 
 VERSIONS = {"NETCDF3_CLASSIC": 1, "NETCDF3_64BIT_OFFSET": 2, "NETCDF3_64BIT_DATA": 5}
 
@@ -98,6 +98,22 @@ def test_all_versions_and_types(form, dtype, tmp_path):
     stored = ((positions / 3).astype(np.float64) / 20.455).astype(dtype)
     np.testing.assert_array_equal(found["velocities"], stored.astype(np.float64) * 20.455)
     np.testing.assert_array_equal(trajectory.times, np.arange(20) / 4)
+
+
+def test_sources_without_cells_make_files_that_mdanalysis_reads(tmp_path):
+    from MDAnalysis.coordinates.TRJ import NCDFReader
+
+    positions = random_walk(5, 12).astype(np.float32)
+    write_xtc(tmp_path / "a.xtc", positions, cell=np.zeros((5, 3, 3), np.float32))
+    with collected():
+        kn.convert(tmp_path / "a.xtc", tmp_path / "a.nc")
+        with kn.Writer(tmp_path / "b.nc", 12) as out:
+            out.write(opened(tmp_path / "a.xtc").read())
+    for name in ("a.nc", "b.nc"):
+        assert "cell" not in opened(tmp_path / name).fields
+        with NCDFReader(str(tmp_path / name)) as reader:
+            assert reader.n_frames == 5 and reader.ts.dimensions is None
+            np.testing.assert_array_equal(reader.ts.positions, opened(tmp_path / name).read()[0])
 
 
 def changed(path: Path, out: Path, records: int) -> Path:

@@ -65,7 +65,9 @@ impl NetcdfEncoder {
     fn with(making: &Making, fields: Fields, has_times: Option<bool>, losses: Vec<String>) -> Self {
         let version = if 12 * u64::from(making.n_atoms) < MOST_BYTES { Version::Offset64 } else { Version::Data64 };
         let turned = making.open_ended || making.cells.iter().any(|cell| !is_lower(cell));
-        let has_cell = making.held.contains(Fields::CELL);
+        // no cells of zeros in all frames, which MDAnalysis does not read
+        let there = making.open_ended || making.cells.iter().any(|cell| *cell != NO_CELL);
+        let has_cell = making.held.contains(Fields::CELL) && there;
         Self { n_atoms: making.n_atoms, fields, version, has_cell, has_times, turned, losses }
     }
 
