@@ -389,7 +389,7 @@ def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, 
 
 
 def _needs_n_atoms(cls: Any) -> bool:
-    """Whether a reader must be told how many atoms there are."""
+    """Whether a reader needs the number of atoms from a topology."""
     from MDAnalysis.coordinates.base import SingleFrameReaderBase
 
     # single frames say it, but for LAMMPS' data files, in whatever way MDAnalysis declares the argument; so does NetCDF

@@ -247,12 +247,7 @@ class Writer:
             self.close()
             return
         # the frames that were taken are whole, whatever stopped the caller
-        if not self._closed and self._keeps_taken:
-            try:
-                self._salvage()
-            except Exception as second:
-                error.add_note(f"and what was not flushed is lost: {second}")
-        self._stop(error)
+        self._salvage_and_stop(error)
 
     def __del__(self) -> None:
         if not self._closed:
@@ -286,6 +281,15 @@ class Writer:
         raise NotImplementedError
 
     # what they share
+
+    def _salvage_and_stop(self, error: BaseException) -> None:
+        """Flushes what is whole, and closes; what cannot be flushed is noted on the error."""
+        if not self._closed and self._keeps_taken:
+            try:
+                self._salvage()
+            except Exception as second:
+                error.add_note(f"and what was not flushed is lost: {second}")
+        self._stop(error)
 
     def _stop(self, error: BaseException) -> None:
         """Closes after an error, which names the file that stays."""

@@ -119,10 +119,7 @@ class RecordWriter(Writer):
                 check_target(self.path, overwrite=self._overwrite)
                 self._publish(self._output)
         except BaseException as error:
-            if self._keeps_taken:
-                with suppress(Exception):
-                    self._commit()
-            self._stop(error)
+            self._salvage_and_stop(error)
             raise
         self._closed = True
         self._release()
