@@ -8,6 +8,7 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 import pytest
+import scipy.io
 
 import kinema as kn
 from kinema.notes import collected
@@ -191,3 +192,41 @@ def test_lengths_in_nm(tmp_path):
     np.testing.assert_array_equal(found["positions"], positions * np.float32(10))
     # the cell is in angstrom as before
     np.testing.assert_allclose(found["cells"][0], np.diag([5.0, 6, 7]), rtol=1e-15)
+
+
+def _with(path, **changed):
+    """A trajectory of two frames of 5 atoms by scipy; `changed`: an attribute scale_factor of variables of that name."""
+    with scipy.io.netcdf_file(path, "w", version=2) as file:
+        file.Conventions, file.ConventionVersion = "AMBER", "1.0"
+        for name, length in (("frame", None), ("atom", 5), ("spatial", 3), ("cell_spatial", 3), ("cell_angular", 3)):
+            file.createDimension(name, length)
+        file.createDimension("one", 1)
+        values = {
+            "coordinates": (("frame", "atom", "spatial"), np.arange(30.0).reshape(2, 5, 3)),
+            "cell_lengths": (("frame", "cell_spatial"), np.full((2, 3), 20.0)),
+            "cell_angles": (("frame", "cell_angular"), np.full((2, 3), 90.0)),
+        }
+        for name, (dimensions, array) in values.items():
+            variable = file.createVariable(name, "f8", dimensions)
+            factor = changed.get(name, 1.0)
+            variable[:] = array / factor if isinstance(factor, float) else array
+            variable.scale_factor = factor
+        file.createVariable("time", "f8", ("one",))[:] = 7.0
+    return path
+
+
+def test_negative_scale_factors(tmp_path):
+    trajectory = kn.open(_with(tmp_path / "a.nc", coordinates=-2.0, cell_lengths=-4.0, cell_angles=-0.5))
+    np.testing.assert_array_equal(trajectory.read(), np.arange(30.0).reshape(2, 5, 3))
+    np.testing.assert_array_equal(trajectory.read(fields=["positions"])["cells"][1], 20 * np.eye(3))
+
+
+def test_a_scale_factor_that_is_no_number_is_refused(tmp_path):
+    with pytest.raises(kn.CorruptFileError, match='"coordinates": scale_factor, expected a number, found "parsnips"'):
+        kn.open(_with(tmp_path / "a.nc", coordinates="parsnips"))
+
+
+def test_one_time_for_all_frames_is_the_time_of_none(tmp_path):
+    trajectory = opened(_with(tmp_path / "a.nc"))
+    assert 'the variable "time" has no value for each frame: times are unknown' in str(trajectory.notes)
+    assert np.isnan(trajectory.times).all()

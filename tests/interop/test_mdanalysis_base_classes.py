@@ -16,10 +16,11 @@ from typing import Any
 
 import MDAnalysis
 import pytest
+from MDAnalysis.coordinates.TRJ import NCDFReader, NCDFWriter
 from MDAnalysisTests.coordinates.base import BaseWriterTest, MultiframeReaderTest
 from MDAnalysisTests.coordinates.test_dcd import DCDReference
 from MDAnalysisTests.coordinates.test_h5md import H5MDReference
-from MDAnalysisTests.coordinates.test_xdr import XTCReference
+from MDAnalysisTests.coordinates.test_xdr import TRRReference, XTCReference
 
 from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
 
@@ -57,6 +58,93 @@ class TestH5MD(MultiframeReaderTest):  # type: ignore[misc]
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
         return over_kinema(H5MDReference(), tmp_path, "h5md")
+
+
+class NetCDFReference(TRRReference):  # type: ignore[misc]
+    """The frames of MDAnalysisTests' TRR file as NetCDF, by MDAnalysis' own writer: it ships none of them."""
+
+    def __init__(self, folder: Any) -> None:
+        super().__init__()
+        universe = MDAnalysis.Universe(self.topology, self.trajectory)
+        path = str(folder / "coordinates.ncdf")
+        universe.atoms.write(path, frames="all", velocities=True, forces=True)
+        self.trajectory, self.ext = path, "ncdf"
+        self.reader, self.writer = NCDFReader, NCDFWriter
+
+
+class TestTRR(MultiframeReaderTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return over_kinema(TRRReference(), tmp_path, "trr")
+
+
+class TestNetCDF(MultiframeReaderTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any, tmp_path_factory: Any) -> Any:
+        return over_kinema(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf")
+
+
+def written_by_kinema(reference: Any) -> Any:
+    """A reference with Kinema's writer, and the reader that it has."""
+    reference.writer = KinemaWriter
+    # one of the tests names its file without the dot: MDAnalysis' writers are each for one format, ours goes by the name
+    reference.ext = f".{reference.ext}"
+    return reference
+
+
+class TestXTCWriter(BaseWriterTest):  # type: ignore[misc]
+    """Written by Kinema, read by Kinema; so are the others but those for MDAnalysis."""
+
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return written_by_kinema(over_kinema(XTCReference(), tmp_path, "xtc"))
+
+
+class TestXTCWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
+    """Written by Kinema, read by MDAnalysis' own reader."""
+
+    @staticmethod
+    @pytest.fixture
+    def ref() -> Any:
+        return written_by_kinema(XTCReference())
+
+
+class TestTRRWriter(BaseWriterTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return written_by_kinema(over_kinema(TRRReference(), tmp_path, "trr"))
+
+
+class TestTRRWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref() -> Any:
+        return written_by_kinema(TRRReference())
+
+
+class TestDCDWriter(BaseWriterTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return written_by_kinema(over_kinema(DCDReference(), tmp_path, "dcd"))
+
+
+class TestNetCDFWriter(BaseWriterTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any, tmp_path_factory: Any) -> Any:
+        return written_by_kinema(over_kinema(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf"))
+
+
+class TestNetCDFWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
+    @staticmethod
+    @pytest.fixture
+    def ref(tmp_path: Any) -> Any:
+        return written_by_kinema(NetCDFReference(tmp_path))
 
 
 class TestH5MDWriter(BaseWriterTest):  # type: ignore[misc]

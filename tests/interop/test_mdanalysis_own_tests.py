@@ -1,7 +1,7 @@
 """MDAnalysisTests' own test modules, run in a process in which Kinema is installed as the reader of its formats.
 
 Left out, each for the reason that stands beside it: tests of the insides of MDAnalysis' readers, and two choices that
-Kinema makes otherwise. Tests of TRR, and of writers alone, are not collected.
+Kinema makes otherwise. Tests of writers alone are not collected.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ import kinema
 
 HEADER = "reads the header through the reader's `_file`, which is MDAnalysis' own"
 WORDS = "wants the words of MDAnalysis' error; Kinema raises an error of its own"
+CLOSED = "wants an OSError for a closed reader; Kinema's ArgumentError is a ValueError, as for its other formats"
+MADE_UP = "wants times of 1 ps a frame for files without times; here they are unknown, NaN"
+FACTORS = "wants the scale factors of the source in a file that is written; Kinema's has those of the convention"
 H5MD = "TestH5MDReaderWithRealTrajectory"
 LEFT_OUT = {
     "TestXTCReader::test_rewind_xdrtrj": "reads the position in the file from the reader's `_xdr`",
+    "TestTRRReader::test_rewind_xdrtrj": "as above",
     "test_write_istart": HEADER,
     "test_reader_set_dt": HEADER,
     "test_ts_time": HEADER,
@@ -35,9 +39,27 @@ LEFT_OUT = {
     f"{H5MD}::test_wrong_driver": "HDF5 drivers are not used: bytes are read without libhdf5",
     f"{H5MD}::test_open_with_driver": "as above",
     "TestChainReaderContinuous::test_mixed_filetypes": "XTC and TRR have one reader here",
+    "test_periodic": "an attribute of MDAnalysis' AMBER readers alone",
+    "test_metadata": "reads the header through the reader's `trjfile`, which is MDAnalysis' own",
+    "test_mmap_kwarg": "reads `_mmap` of MDAnalysis' reader; the argument is taken and ignored",
+    "test_read_on_closed": CLOSED,
+    "test_ioerror": CLOSED,
+    "TestNCDFReader4::test_chain_times": MADE_UP,
+    "TestNCDFReader4::test_dt": MADE_UP,
+    "TestNCDFReader4::test_warn_user_no_time_information": MADE_UP,
+    "TestNCDFReaderExceptionsWarnings::test_no_dt_warning": MADE_UP,
+    "TestScaleFactorImplementation::test_scale_factor_not_float": WORDS,
+    "TestScipyScaleFactors::test_write_read_factors_default": FACTORS,
+    "TestScipyScaleFactors::test_write_read_write": FACTORS,
     "TestH5PYNotInstalled::test_reader_no_h5py": "takes h5py away from MDAnalysis' module alone",
 }
-MODULES = ("coordinates.test_xdr", "coordinates.test_dcd", "coordinates.test_h5md", "coordinates.test_chainreader")
+MODULES = (
+    "coordinates.test_xdr",
+    "coordinates.test_netcdf",
+    "coordinates.test_dcd",
+    "coordinates.test_h5md",
+    "coordinates.test_chainreader",
+)
 CODE = """
 import sys
 import pytest
@@ -51,7 +73,7 @@ class LeaveOut:
         items[:] = [item for item in items if item not in gone]
 
 install()
-options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "-k", "not TRR and not Writer", "--pyargs"]
+options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "-k", "not Writer", "--pyargs"]
 sys.exit(pytest.main([*options, *sys.argv[2:]], plugins=[LeaveOut()]))
 """
 

@@ -101,14 +101,6 @@ pub fn text<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
     }
 }
 
-/// The number of an attribute of that name.
-pub fn number(attributes: &[Attribute], name: &str) -> Option<f64> {
-    match attribute(attributes, name)? {
-        Value::Double(number) => Some(*number),
-        Value::Text(_) => None,
-    }
-}
-
 /// A dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dimension {

@@ -44,7 +44,7 @@ _OPEN_ARGUMENTS = set(inspect.signature(open_trajectory).parameters) - {
     "time_offset",
 }
 # what MDAnalysis gives to every reader, and to topology parsers and readers alike
-_OF_MDANALYSIS = {"format", "n_atoms", "time_offset", "atom_style"}
+_OF_MDANALYSIS = {"format", "n_atoms", "time_offset", "atom_style", "mmap"}
 
 
 class KinemaReader(ReaderBase):  # type: ignore[misc]
@@ -92,7 +92,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). By default
         `absent="nan"`: a frame without velocities has `ts.has_velocities` False. Of arguments for MDAnalysis' topology
         parsers, which it gives to readers as well, `atom_style` and upper-case names (macros of GROMACS topologies) are
-        ignored; others are refused.
+        ignored, and so is `mmap` of its NetCDF reader: no file is mapped into memory here. Others are refused.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 //!
 //! Source: AMBER NetCDF trajectory and restart conventions, version 1.0, revision C.
 
-use crate::container::netcdf3::{Header, Kind, Variable, number, text};
+use crate::container::netcdf3::{Header, Kind, Value, Variable, attribute, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 
@@ -81,7 +81,12 @@ impl Layout {
             )?,
         ];
         let times = &[("picosecond", 1.0), ("ps", 1.0), ("femtosecond", 0.001), ("nanosecond", 1000.0)];
-        let time = column(header, "time", &[], times, restart)?;
+        // some programs give a trajectory one time for all frames, which says the time of none
+        let one_time = |variable: &Variable| !restart && !header.is_record(variable);
+        let time = match header.variable("time") {
+            Some(variable) if one_time(variable) => None,
+            _ => column(header, "time", &[], times, restart)?,
+        };
         let lengths = column(header, "cell_lengths", &["cell_spatial"], lengths, restart)?;
         let degrees = &[("degree", 1.0), ("radian", 180.0 / std::f64::consts::PI)];
         let angles = column(header, "cell_angles", &["cell_angular"], degrees, restart)?;
@@ -160,7 +165,13 @@ fn column(
             return wrong(ErrorKind::Unsupported, format!("units, expected {}, found {found:?}", known.join(" or ")));
         }
     };
-    let scale = number(&variable.attributes, "scale_factor").unwrap_or(1.0);
+    let scale = match attribute(&variable.attributes, "scale_factor") {
+        None => 1.0,
+        Some(Value::Double(scale)) => *scale,
+        Some(Value::Text(text)) => {
+            return wrong(ErrorKind::Corrupt, format!("scale_factor, expected a number, found {text:?}"));
+        }
+    };
     if !scale.is_finite() || scale == 0.0 {
         return wrong(ErrorKind::Corrupt, format!("scale_factor, expected a number other than 0, found {scale}"));
     }

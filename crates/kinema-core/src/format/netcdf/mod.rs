@@ -149,6 +149,9 @@ impl NetcdfDecoder {
         if let Some(records) = records.filter(|&records| records < there) {
             warnings.push(format!("header says {records} frames, file holds {there}: those behind are not committed"));
         }
+        if layout.time.is_none() && header.variable("time").is_some() {
+            warnings.push("the variable \"time\" has no value for each frame: times are unknown".to_owned());
+        }
         let stamps = [(part::TIME, layout.time), (part::CELL, layout.cell.map(|(lengths, _)| lengths))];
         let parts = stamps.into_iter().chain((0..3).map(|i| (part::VECTORS + i as u32, layout.vectors[i])));
         let there = parts.filter_map(|(number, column)| column.map(|column| (column.begin, number)));
@@ -388,7 +391,9 @@ impl NetcdfDecoder {
             let at = |i: u64| (column.begin - start + i * column.width()) as usize;
             [0, 1, 2].map(|i| number(bytes, at(i), column.double))
         };
-        let (sizes, degrees) = (three(lengths), three(angles).map(|angle| angle * angles.factor));
+        // a scale factor may be negative, and the numbers with it
+        let sizes = three(lengths).map(|size| size * lengths.factor.signum());
+        let degrees = three(angles).map(|angle| angle * angles.factor);
         if sizes.contains(&0.0) {
             return Ok(NO_CELL);
         }
@@ -402,6 +407,6 @@ impl NetcdfDecoder {
             let what = format!("lengths {sizes:?} and angles {degrees:?} of the cell are none with a volume");
             Error::new(ErrorKind::Corrupt, what)
         })?;
-        Ok(cell.map(|vector| vector.map(|value| value * factor)))
+        Ok(cell.map(|vector| vector.map(|value| value * factor.abs())))
     }
 }
