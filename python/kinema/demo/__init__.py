@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.demo.case import SELECTION, Case, make_case
+from kinema.demo.case import SELECTION, Case, LongTrajectory, make_case
 from kinema.errors import InternalError
 from kinema.resources import default_workers
 from kinema.runners.mpi.launcher import own_environment
@@ -73,11 +73,11 @@ def run_json(command: list[str]) -> dict[str, Any]:
 def measurements(case: Case, folder: Path, report: Callable[[str], None]) -> Iterator[Row]:
     """All rows of the table, as they are measured; `report` is called with each step."""
     all_cores = default_workers()
-    for path in (case.xtc, case.dcd):
-        name = path.suffix[1:].upper()
-        report(f"{name}: MDAnalysis, {min(_MDANALYSIS_FRAMES, case.n_frames):,} frames")
-        reference_file = folder / f"mdanalysis_{name.lower()}.npy"
-        yield _mdanalysis(case, path, name, reference_file)
+    for one in case.trajectories:
+        name, path = one.format, one.path
+        report(f"{name}: MDAnalysis, {min(_MDANALYSIS_FRAMES, one.n_frames):,} frames")
+        reference_file = folder / f"mdanalysis_{name.lower().replace(' ', '_')}.npy"
+        yield _mdanalysis(case, one, reference_file)
         reference = np.load(reference_file)
         # once for the index, and so that the file is in the page cache where it fits
         report(f"{name}: index")
@@ -85,30 +85,30 @@ def measurements(case: Case, folder: Path, report: Callable[[str], None]) -> Ite
         buffer = first["bytes_read"] // first["reads"] if first["reads"] else _BUFFER_BYTES
         for cores in sorted({1, all_cores}):
             report(f"{name}: plain read and kinema on {cores} {'cores' if cores > 1 else 'core'}")
-            yield _plain_read(case, path, name, buffer, cores)
-            yield _kinema(case, path, name, cores, folder / "rmsd.npy", reference)
+            yield _plain_read(one, buffer, cores)
+            yield _kinema(case, one, cores, folder / "rmsd.npy", reference)
 
 
 def _measure(*arguments: object) -> dict[str, Any]:
     return run_json([sys.executable, "-m", "kinema.demo.measure", *map(str, arguments)])
 
 
-def _mdanalysis(case: Case, path: Path, name: str, output: Path) -> Row:
-    frames = min(_MDANALYSIS_FRAMES, case.n_frames)
-    found = _measure("mdanalysis", case.topology, path, frames, output)
-    return Row("MDAnalysis", name, 1, frames, frames / found["seconds"], found["peak_memory"])
+def _mdanalysis(case: Case, one: LongTrajectory, output: Path) -> Row:
+    frames = min(_MDANALYSIS_FRAMES, one.n_frames)
+    found = _measure("mdanalysis", case.topology, one.path, frames, output)
+    return Row("MDAnalysis", one.format, 1, frames, frames / found["seconds"], found["peak_memory"])
 
 
-def _plain_read(case: Case, path: Path, name: str, buffer: int, cores: int) -> Row:
-    tries = [_measure("plain-read", path, buffer, cores) for _ in range(_TRIES)]
+def _plain_read(one: LongTrajectory, buffer: int, cores: int) -> Row:
+    tries = [_measure("plain-read", one.path, buffer, cores) for _ in range(_TRIES)]
     best = min(tries, key=lambda found: found["seconds"])
-    return Row("plain read", name, cores, case.n_frames, case.n_frames / best["seconds"], best["peak_memory"])
+    return Row("plain read", one.format, cores, one.n_frames, one.n_frames / best["seconds"], best["peak_memory"])
 
 
-def _kinema(case: Case, path: Path, name: str, cores: int, output: Path, reference: Any) -> Row:
-    tries = [run_json(kinema_command(case, path, cores, output)) for _ in range(_TRIES)]
+def _kinema(case: Case, one: LongTrajectory, cores: int, output: Path, reference: Any) -> Row:
+    tries = [run_json(kinema_command(case, one.path, cores, output)) for _ in range(_TRIES)]
     best = max(tries, key=lambda found: found["frames_per_second"])
     values = np.load(output)[: len(reference), 2]
     difference = float(np.abs(values - reference).max())
-    rate = best["frames_per_second"]
-    return Row("Kinema", name, cores, case.n_frames, rate, max(t["peak_memory"] for t in tries), difference)
+    memory = max(found["peak_memory"] for found in tries)
+    return Row("Kinema", one.format, cores, one.n_frames, best["frames_per_second"], memory, difference)

@@ -1,6 +1,7 @@
-"""The papers' benchmark case: 98 real frames of adenylate kinase, repeated to a long XTC and DCD trajectory.
+"""The papers' benchmark case: 98 real frames of adenylate kinase, repeated to a long XTC and DCD trajectory; shorter
+trajectories of the same frames in the other formats.
 
-It measures nothing; `repeat` does the repeating.
+It measures nothing; `repeat` does the repeating, `kinema.convert` makes the other formats.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
 from kinema.errors import ArgumentError, FileNotFound, MissingPackageError
@@ -18,14 +20,38 @@ from kinema.opening import open as open_trajectory
 from kinema.writing.convert import convert
 from kinema.writing.output_file import write_whole
 
-__all__ = ["Case", "make_case"]
+__all__ = ["Case", "LongTrajectory", "make_case"]
 
 SELECTION = "protein and name CA"
 _GROUP = "C-alpha"
 # the part of a disk's free space that the demo may fill
 _SHARE_OF_DISK = 0.6
 
+# formats besides XTC and DCD: what they are called, suffix, frames at most, enough for a steady rate, options; the dialect
+# is that which MDAnalysis reads too
+_OTHERS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("TRR", "trr", 9_800, {}),
+    ("NetCDF", "nc", 9_800, {}),
+    ("H5MD", "h5md", 9_800, {"dialect": "mdanalysis"}),
+)
+
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class LongTrajectory:
+    """One of the files that are measured.
+
+    Attributes
+    ----------
+    format : str
+    path : Path
+    n_frames : int
+    """
+
+    format: str
+    path: Path
+    n_frames: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +67,9 @@ class Case:
     index_file, group : Path, str
         The C-alpha atoms as an index file, for runs without a topology.
     n_frames : int
+        Of XTC and DCD.
+    others : tuple of LongTrajectory
+        The first frames in other formats.
     """
 
     topology: Path
@@ -50,6 +79,13 @@ class Case:
     index_file: Path
     group: str
     n_frames: int
+    others: tuple[LongTrajectory, ...]
+
+    @property
+    def trajectories(self) -> tuple[LongTrajectory, ...]:
+        """All of them."""
+        long = (LongTrajectory(path.suffix[1:].upper(), path, self.n_frames) for path in (self.xtc, self.dcd))
+        return (*long, *self.others)
 
 
 def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = None) -> Case:
@@ -93,7 +129,22 @@ def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = N
             report = None if progress is None else lambda n, before=before: progress(before + n, total)
             repeat(sources[name], targets[name], repeats, report)
         done += sizes[name]
-    return Case(topology, source, targets["xtc"], targets["dcd"], index_file, _GROUP, repeats * short)
+    n_frames = repeats * short
+    others = _other_formats(targets["dcd"], n_frames)
+    return Case(topology, source, targets["xtc"], targets["dcd"], index_file, _GROUP, n_frames, others)
+
+
+def _other_formats(source: Path, n_frames: int) -> tuple[LongTrajectory, ...]:
+    """The first frames of the long DCD in other formats, beside it; those that are there are taken as they are."""
+    others = []
+    for name, suffix, most, options in _OTHERS:
+        frames = min(n_frames, most)
+        path = source.with_name(f"adk_{frames}_frames.{suffix}")
+        if not path.exists():
+            with collected():  # of times and cells that DCD files do not have
+                convert(source, path, stop=frames, verify=False, **options)
+        others.append(LongTrajectory(name, path, frames))
+    return tuple(others)
 
 
 def _real_files() -> tuple[Path, Path]:

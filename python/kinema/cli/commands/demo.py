@@ -29,7 +29,7 @@ def demo(
     from kinema.progress import reporting
 
     command: Command = context.obj
-    command.print_progress(f"making up to {frames:,} frames of adenylate kinase as XTC and DCD in {folder} (not timed)")
+    command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
         case = make_case(folder, frames, report)
     rows = list(measurements(case, folder, command.print_progress))
@@ -62,7 +62,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=f"RMSD of 214 C-alpha atoms, 3341 atoms a frame, {case.n_frames:,} frames",
+        title=f"RMSD of 214 C-alpha atoms, 3341 atoms a frame",
         caption="wall time, best of 3; the file is in the page cache where that is large enough; "
         "opening files and finding frames is not counted",
     )
