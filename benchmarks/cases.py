@@ -46,13 +46,16 @@ class RmsdCase:
     ----------
     name : str
     system : {"small", "large"}
-    format : {"xtc", "dcd"}
+    format : {"xtc", "dcd", "trr", "nc", "h5md"}
     atoms : {"first", "spread", "end"}
         Which 214: C-alphas of the protein that comes first, every n-th atom, or a protein that comes last.
     peers : tuple of str
         Programs that are measured on it, besides Kinema and the plain read.
     goal : Goal or None
-        Frames a second of CPU time; for DCD the ratio to the plain read.
+        What it is compared with says `limit`.
+    limit : {"rate", "plain read", "swapped read", "mdanalysis"}
+        Frames a second of CPU time; or the ratio to those of a plain read, of a plain read with all bytes swapped, of
+        MDAnalysis.
     """
 
     name: str
@@ -61,17 +64,32 @@ class RmsdCase:
     atoms: str
     peers: tuple[str, ...]
     goal: Goal | None = None
+    limit: str = "rate"
 
 
 _READERS = ("mdanalysis", "mdtraj", "chemfiles", "cpptraj")
 
+_BIG_ENDIAN = Goal(0.85, at_least=True, source="step 9")
+
 RMSD_CASES = (
     RmsdCase("3341 atoms, C-alpha", "small", "xtc", "first", (*_READERS, "molly"), Goal(120_000, at_least=True)),
-    RmsdCase("3341 atoms, C-alpha", "small", "dcd", "first", _READERS, Goal(0.8, at_least=True)),
+    RmsdCase("3341 atoms, C-alpha", "small", "dcd", "first", _READERS, Goal(0.8, at_least=True), "plain read"),
+    RmsdCase("3341 atoms, C-alpha", "small", "trr", "first", _READERS, _BIG_ENDIAN, "swapped read"),
+    RmsdCase("3341 atoms, C-alpha", "small", "nc", "first", _READERS, _BIG_ENDIAN, "swapped read"),
+    RmsdCase("3341 atoms, C-alpha", "small", "h5md", "first", ("mdanalysis",)),
     RmsdCase("111,815 atoms, first", "large", "xtc", "first", (*_READERS, "molly"), Goal(60_000, at_least=True)),
     RmsdCase("111,815 atoms, spread", "large", "xtc", "spread", ("mdanalysis", "mdtraj", "molly")),
     RmsdCase("111,815 atoms, at the end", "large", "xtc", "end", ("mdanalysis", "mdtraj", "molly")),
     RmsdCase("111,815 atoms, first", "large", "dcd", "first", _READERS),
+    RmsdCase(
+        "111,815 atoms, first",
+        "large",
+        "nc",
+        "first",
+        _READERS,
+        Goal(10, at_least=True, source="step 9"),
+        "mdanalysis",
+    ),
     RmsdCase("111,815 atoms, spread", "large", "dcd", "spread", ("mdanalysis", "mdtraj")),
     RmsdCase("111,815 atoms, at the end", "large", "dcd", "end", ("mdanalysis", "mdtraj")),
 )
@@ -112,13 +130,13 @@ class Files:
     Attributes
     ----------
     paths : dict of (system, format) to Path
-    frames : dict of system to int
+    frames : dict of (system, format) to int
     real_xtc : Path
         47,681 atoms, 10 frames, as MDAnalysisTests ships it.
     c_alpha : (214,) int64
     """
 
     paths: dict[tuple[str, str], Path]
-    frames: dict[str, int]
+    frames: dict[tuple[str, str], int]
     real_xtc: Path
     c_alpha: NDArray[np.int64]

@@ -53,7 +53,7 @@ def _measured(bench: Any, name: str, *arguments: object) -> dict[str, Any]:
 def _xtc_encode(bench: Any) -> None:
     """Nanoseconds to encode an atom, ours beside the C library's; and two threads beside one, without a disk."""
     for system in ("small", "large"):
-        frames = min(bench.files.frames[system], 40 * LARGE_ATOMS // _ATOMS[system])
+        frames = min(bench.files.frames[system, "dcd"], 40 * LARGE_ATOMS // _ATOMS[system])
         found = _measured(bench, "xtc-encode", bench.files.paths[system, "dcd"], frames)
         case = f"XTC encode, {_ATOMS[system]:,} atoms"
         ours, theirs = (1e9 * found[name] / found["atoms"] for name in ("kinema", "libmdaxdr"))
@@ -61,14 +61,14 @@ def _xtc_encode(bench: Any) -> None:
         bench.record_beside_goal(case, "xtc", "kinema", ours, _ENCODE, unit="ns/atom CPU")
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             source, out = bench.files.paths[system, "dcd"], Path(folder) / "converted.xtc"
-            every = bench.files.frames[system]
+            every = bench.files.frames[system, "dcd"]
             walls = [_measured(bench, "kinema", source, out, every, workers)["wall"] for workers in (1, 2)]
         bench.record_beside_goal(f"{case}, DCD in memory", "xtc", "two threads/one", walls[0] / walls[1], _TWO_THREADS)
 
 
 def _pair(bench: Any, system: str, source: str, target: str, peers: tuple[str, ...]) -> None:
     """One conversion on one thread and two, what its parts take alone, and peers."""
-    path, frames = bench.files.paths[system, source], bench.files.frames[system]
+    path, frames = bench.files.paths[system, source], bench.files.frames[system, "dcd"]
     out = bench.folder / f"converted.{target}"
     case = f"{source.upper()} -> {target.upper()}, {_ATOMS[system]:,} atoms"
     walls = {}

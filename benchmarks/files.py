@@ -1,11 +1,14 @@
-"""The benchmark's trajectories: the demo's protein, and a system of 111,815 atoms laid out of a real water box.
+"""The benchmark's trajectories: the demo's protein, and a system of 111,815 atoms laid out of a real water box; the
+same frames, fewer where files are large, in other formats.
 
 It measures nothing. Files are kept in the folder and used again.
 """
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from MDAnalysis.lib.formats.libdcd import DCDFile
@@ -13,30 +16,49 @@ from MDAnalysis.lib.formats.libmdaxdr import XTCFile
 from MDAnalysisTests.datafiles import XTC
 from numpy.typing import NDArray
 
+import kinema as kn
 from cases import LARGE_ATOMS, Files
 from kinema.demo import make_case
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
 from kinema.selection.gromacs_index import read_group
 
+# made from the DCD file: frames at most, options
+_CONVERTED: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {
+    ("small", "trr"): (29_400, {}),
+    ("small", "nc"): (29_400, {}),
+    # MDAnalysis reads no other dialect
+    ("small", "h5md"): (29_400, {"dialect": "mdanalysis"}),
+    ("large", "nc"): (1_000, {}),
+}
+
 
 def make_files(folder: Path, small_frames: int, large_frames: int) -> Files:
-    """Makes what is not there: `small_frames` of 3341 atoms and `large_frames` of 111,815, each as XTC and DCD."""
+    """Makes what is not there: `small_frames` of 3341 atoms and `large_frames` of 111,815, each as XTC and DCD, and as
+    what `_CONVERTED` names."""
     folder.mkdir(parents=True, exist_ok=True)
     case = make_case(folder / f"small_{small_frames}", small_frames)
     _, c_alpha = read_group(case.index_file, case.group)
     paths = {("small", "xtc"): case.xtc, ("small", "dcd"): case.dcd}
-    frames = {"small": case.n_frames}
+    frames = {("small", kind): case.n_frames for kind in ("xtc", "dcd")}
     for kind, write, repeat in (("xtc", _write_xtc, repeat_xtc), ("dcd", _write_dcd, repeat_dcd)):
         short = folder / f"large_short.{kind}"
         if not short.exists():
             write(short, *_large_system())
         _, in_short = repeated_size(short, 1)
         repeats = max(1, large_frames // in_short)
-        frames["large"] = repeats * in_short
-        target = folder / f"large_{frames['large']}.{kind}"
+        frames["large", kind] = repeats * in_short
+        target = folder / f"large_{repeats * in_short}.{kind}"
         if not target.exists():
             repeat(short, target, repeats)
         paths["large", kind] = target
+    for (system, kind), (most, options) in _CONVERTED.items():
+        source = paths[system, "dcd"]
+        count = frames[system, kind] = min(most, frames[system, "dcd"])
+        paths[system, kind] = target = source.with_name(f"{source.stem}_{count}.{kind}")
+        if not target.exists():
+            with warnings.catch_warnings():  # of times and steps that are rounded, known
+                warnings.simplefilter("ignore", kn.Note)
+                kn.convert(source, target, stop=count, verify=False, **options)
     return Files(paths, frames, Path(XTC), c_alpha)
 
 

@@ -82,7 +82,7 @@ def _blocks(bench: Any, kind: str, path: Path) -> None:
 
 def _loop(bench: Any, kind: str, path: Path) -> None:
     """MDAnalysis' loop over frames with both readers, as `interop.py` has it."""
-    frames = min(_LOOP_FRAMES, bench.files.frames["small"])
+    frames = min(_LOOP_FRAMES, bench.files.frames["small", "dcd"])
     found = _measured("loops", path, frames)
     case = "MDAnalysis' loop over all frames, 3341 atoms"
     for reader in ("kinema", "mdanalysis"):

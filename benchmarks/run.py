@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
+import picture
 from cases import (
     BESIDE_WARP_MD,
     CHECKPOINT_GOALS,
@@ -99,7 +100,7 @@ class Bench:
 
 def rmsd_case(bench: Bench, case: RmsdCase) -> None:
     """All programs on one case; frames a second of CPU time on one core."""
-    path, frames = bench.files.paths[case.system, case.format], bench.files.frames[case.system]
+    path, frames = bench.files.paths[case.system, case.format], bench.files.frames[case.system, case.format]
     n_atoms = kn.open(str(path)).n_atoms
     atoms = selected_atoms(case.atoms, n_atoms, bench.files.c_alpha)
     atoms_file = bench.folder / "atoms.npy"
@@ -115,19 +116,21 @@ def rmsd_case(bench: Bench, case: RmsdCase) -> None:
     frame_bytes = path.stat().st_size / frames
     read = bench.plain_read(path, max(1 << 16, int(frame_bytes) * max(1, int((1 << 19) // frame_bytes))))
     rates["plain read"] = frames / read["cpu"]
+    if case.limit == "swapped read":
+        rates["swapped read"] = frames / bench.python("swapped-read", path, atoms_file, frames)["cpu"]
     for program, rate in rates.items():
         extra: dict[str, Any] = {}
         if "mdanalysis" in rates:
             extra["ratio"] = rate / rates["mdanalysis"]
-        if program == "kinema" and case.goal is not None and case.format == "xtc":
+        if program == "kinema" and case.goal is not None and case.limit == "rate":
             extra |= {"goal": case.goal.value, "reached": case.goal.reached(rate)}
         name = f"{program} (reads only)" if program in ("molly", "chemfiles") else program
         bench.record(case.name, case.format, name, figure=rate, unit="frames/s", **extra)
-    ratio = rates["kinema"] / rates["plain read"]
-    extra = {}
-    if case.goal is not None and case.format == "dcd":
+    limit = "plain read" if case.limit == "rate" else case.limit
+    ratio, extra = rates["kinema"] / rates[limit], {}
+    if case.goal is not None and case.limit != "rate":
         extra = {"goal": case.goal.value, "reached": case.goal.reached(ratio)}
-    bench.record(case.name, case.format, "kinema/plain read", figure=ratio, unit="ratio", **extra)
+    bench.record(case.name, case.format, f"kinema/{limit}", figure=ratio, unit="ratio", **extra)
 
 
 def _peer(
@@ -149,7 +152,7 @@ def _peer(
 def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[str, Any] | None:
     """cpptraj on the 3341-atom system, whose topology there is; start-up is taken off by a run of one frame."""
     program = shutil.which("cpptraj")
-    if program is None or path not in (bench.files.paths["small", "xtc"], bench.files.paths["small", "dcd"]):
+    if program is None or bench.files.paths.get(("small", path.suffix[1:])) != path or path.suffix == ".h5md":
         return None
     from MDAnalysisTests.datafiles import PSF
 
@@ -167,7 +170,7 @@ def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[s
 
 def atom_checkpoints(bench: Bench) -> None:
     """XTC of 111,815 atoms from atom checkpoints and without, and making them beside a full scan of the packed bits."""
-    path, frames = bench.files.paths["large", "xtc"], bench.files.frames["large"]
+    path, frames = bench.files.paths["large", "xtc"], bench.files.frames["large", "xtc"]
     atoms_file = bench.folder / "atoms.npy"
     trajectory = kn.open(path)
     n_atoms, passes = trajectory.n_atoms, 1 if bench.quick else 3
@@ -199,7 +202,7 @@ def warp_md(bench: Bench) -> None:
         print("warp-md is left out: it is not installed (the extra 'bench' of pyproject.toml has it)")
         bench.rows.append({"case": "warp-md", "program": "warp-md", "failed": "not installed"})
         return
-    path, frames = bench.files.paths["small", "dcd"], bench.files.frames["small"]
+    path, frames = bench.files.paths["small", "dcd"], bench.files.frames["small", "dcd"]
     atoms_file = bench.folder / "atoms.npy"
     np.save(atoms_file, bench.files.c_alpha)
     for analysis, (ours, theirs, times) in BESIDE_WARP_MD.items():
@@ -328,6 +331,7 @@ def main() -> None:
     serial_io(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
+    picture.draw(bench.rows, options.folder / "formats.png", picture.machine_in_words(facts))
     target = options.folder / f"bench-{facts['date'].replace(':', '')}.json"
     target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")
     print(f"written: {target}")

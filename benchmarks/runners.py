@@ -248,7 +248,7 @@ def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:
     first = len(bench.rows)
     beside, theirs = _mdanalysis(rows, kind, case, atoms)
     measure = [sys.executable, "-m", "kinema.demo.measure", "plain-read", str(path), str(1 << 20), str(WORKERS)]
-    limit = bench.files.frames["small"] / min(run_json(measure)["seconds"] for _ in range(bench.tries))
+    limit = bench.files.frames["small", "dcd"] / min(run_json(measure)["seconds"] for _ in range(bench.tries))
     accounts = {}
     for runner in (*RUNNERS, "dask-running"):
         ranks = WORKERS if runner == "mpi" else 0
@@ -272,7 +272,7 @@ def _throughput(rows: _Rows, kind: str, atoms: Path) -> None:
 def _mdanalysis(rows: _Rows, kind: str, case: str, atoms: Path) -> tuple[str, float]:
     """MDAnalysis' RMSD with its backends and on Kinema's runners, with both readers; its `multiprocessing` and rate."""
     bench = rows.bench
-    frames = min(_PEER_FRAMES // (5 if bench.quick else 1), bench.files.frames["small"])
+    frames = min(_PEER_FRAMES // (5 if bench.quick else 1), bench.files.frames["small", "dcd"])
     whole, running, start = {}, {}, {}
     for backend, reader in _PEERS:
         path = bench.files.paths["small", kind]
