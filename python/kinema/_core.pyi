@@ -154,6 +154,7 @@ class Trajectory:
         format: str | None = None,
         overlap: str = "last",  # "last" | "first" | "all"
         on_truncated: str = "drop",  # "drop" | "error"
+        absent: str = "error",  # "error" | "nan" | "hold": vectors of frames that lack them
         index: str = "auto",  # "auto" (load, extend, build and store) | "memory" (never stored) | "rebuild"
         max_open_files: int = 64,
         units: Mapping[str, float] | None = None,  # factors to angstrom, ps, ...: "length", "time", "velocity", "force"
@@ -188,6 +189,10 @@ class Trajectory:
     @property
     def format(self) -> str:
         """Format of the first part."""
+    @property
+    def may_lack_fields(self) -> bool:
+        """Whether frames may lack fields of the file (TRR)."""
+
     @property
     def fields(self) -> list[str]:
         """Fields of the first part."""
@@ -235,6 +240,7 @@ class Trajectory:
         memory: int = 0,  # bytes of working memory besides the result; 0: default
         native: bool = False,  # the file's own units, unscaled
         scales: tuple[float, float, float, float] | None = None,  # units of the arrays, as those of `PartInfo`
+        mark_absent: bool = False,  # rows of frames that lack a vector are NaN, not an error, whatever `absent`
         timings: list[RunTimings] | None = None,  # those of the call are appended
     ) -> dict[str, NDArray[Any]]:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)

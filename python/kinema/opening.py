@@ -134,10 +134,12 @@ def open(
 
     axis : {"positions", "velocities", "forces"}, optional
         The quantity whose steps are the frames, where they were written at different strides; by default the first
-        of them that is there. One that the files do not have is refused.
+        of them that is there. One that the files do not have is refused. Not for TRR, each frame of which says what it
+        has: choose frames with `frames=`.
     absent : {"error", "nan", "hold"}
-        What a quantity gives in frames for which it was not written; it makes no difference for formats that have all
-        quantities in every frame, such as XTC and DCD.
+        What a quantity gives in frames for which it was not written: an error, NaN, or the values of the last frame
+        before that has it. It makes no difference for formats that have all quantities in every frame, such as XTC and
+        DCD. Of TRR, `Frame` and `Block` say what a frame has, without an error, and `kinema.convert` keeps that.
 
     The others are for HDF5 files:
 
@@ -208,6 +210,7 @@ def open(
             format=core_format,
             overlap=overlap,
             on_truncated=on_truncated,
+            absent=absent,
             index=policy,
             max_open_files=max_open_files,
             units=factors,
@@ -239,6 +242,11 @@ def open(
     if core.format != "H5MD":
         if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
+        if axis is not None and core.may_lack_fields:
+            raise ArgumentError(
+                f"{names[0]}: axis is not for {core.format}, each frame of which says what it has; "
+                "choose frames with frames="
+            )
         if axis is not None and axis not in core.fields:
             vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")

@@ -405,7 +405,7 @@ class Trajectory:
         """`traj[i]` is a Frame; slices, lists, arrays and masks give a Trajectory of those frames."""
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
             fields = self._vector_fields()
-            whole = self._core.read(self._frames(int(key)), fields=fields, workers=1)
+            whole = self._core.read(self._frames(int(key)), fields=fields, workers=1, mark_absent=True)
             return Block.from_arrays(whole, fields)[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
             view = Trajectory(
@@ -471,7 +471,8 @@ class Trajectory:
         fields : str or list of str
             "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
             (frames, 3, 3) float64, "steps", "times" and "frames" (frames,), and "present" (frames,), a structured
-            array: `["present"]["velocities"]` says which frames have velocities. Rows of frames that lack them are NaN.
+            array: `["present"]["velocities"]` says which frames have velocities. What rows of others hold says
+            `absent=` of `kinema.open`: an error by default, NaN, or earlier values.
         dtype : float32 or float64
         out : array, optional
             C-contiguous, (frames, atoms, 3) of `dtype`; filled and returned for the first field.
@@ -549,7 +550,14 @@ class Trajectory:
 
         def read(run: FrameSelection) -> Block:
             arrays = self._core.read(
-                run, atoms=atoms, fields=names, dtype=kind, workers=workers, memory=memory, timings=found
+                run,
+                atoms=atoms,
+                fields=names,
+                dtype=kind,
+                workers=workers,
+                memory=memory,
+                mark_absent=True,
+                timings=found,
             )
             return Block.from_arrays(arrays, names)
 
@@ -587,7 +595,9 @@ class Trajectory:
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
         first_atom = np.zeros(1, dtype=np.uint32)
-        return self._core.read(self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None))
+        return self._core.read(
+            self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None), mark_absent=True
+        )
 
     def _vector_fields(self) -> tuple[str, ...]:
         return tuple(name for name in VECTOR_FIELDS if name in self._core.fields)

@@ -195,7 +195,7 @@ def test_lengths_in_nm(tmp_path):
 
 
 def _with(path, **changed):
-    """A trajectory of two frames of 5 atoms by scipy; `changed`: an attribute scale_factor of variables of that name."""
+    """Two frames of 5 atoms, written by scipy; `changed`: the scale_factor of variables of that name."""
     with scipy.io.netcdf_file(path, "w", version=2) as file:
         file.Conventions, file.ConventionVersion = "AMBER", "1.0"
         for name, length in (("frame", None), ("atom", 5), ("spatial", 3), ("cell_spatial", 3), ("cell_angular", 3)):

@@ -28,6 +28,7 @@ class TestTrr(FormatTests):
     # nm in float32, times 10
     tolerance = 2e-5
     velocity_tolerance = 3e-7
+    may_lack_fields = True
 
     def write(self, path, positions, first_step):
         write_trr(path, positions, first_step=first_step)
@@ -60,9 +61,9 @@ def double_precision(path: Path, n_atoms: int, frames: int) -> dict[str, np.ndar
     return made
 
 
-def opened(path: str | Path) -> kn.Trajectory:
+def opened(path: str | Path, absent: str = "nan") -> kn.Trajectory:
     with collected():
-        trajectory = kn.open(path, stored=False)
+        trajectory = kn.open(path, stored=False, absent=absent)
         trajectory.scan()
     return trajectory
 
@@ -154,6 +155,52 @@ def test_fields_at_different_strides(tmp_path):
         assert opened(tmp_path / "b.trr").read(fields=["velocities"])["present"]["velocities"].sum() == 6
         with pytest.raises(kn.UnsupportedFormatError, match="the source has no velocities in its frame 1"):
             kn.convert(trajectory, tmp_path / "v.dcd", fields="velocities")
+
+
+def test_rules_for_fields_that_frames_lack(tmp_path):
+    positions = random_walk(30, 12)
+    path = tmp_path / "a.trr"
+    # velocities in frames 0, 5, 10, ...; forces in frames 0, 10, 20: first frames are cut off
+    write_trr(path, positions, velocities=positions / 3, forces=positions / 5, every=(1, 5, 10))
+    marked = opened(path).read(fields=["positions", "velocities", "forces"], dtype="float64")
+    with pytest.raises(
+        kn.ArgumentError, match=r"a\.trr: TRR frame 1: the frame has no velocities, which are asked for"
+    ):
+        opened(path, "error").read(fields="velocities")
+    np.testing.assert_array_equal(
+        opened(path, "error").read(frames=slice(0, None, 5), fields="velocities"),
+        marked["velocities"][::5].astype("f4"),
+    )
+    assert [frame.forces is not None for frame in opened(path, "error")] == [i % 10 == 0 for i in range(30)]
+    random = np.random.default_rng(1)
+    for choice in (np.arange(30), random.permutation(30), [29, 3, 3, 14], [7]):
+        for workers in (1, 3):
+            held = opened(path, "hold").read(
+                frames=choice, fields=["positions", "velocities", "forces"], dtype="float64", workers=workers
+            )
+            frames = np.asarray(choice)
+            np.testing.assert_array_equal(held["positions"], marked["positions"][frames])
+            np.testing.assert_array_equal(held["velocities"], marked["velocities"][frames // 5 * 5])
+            np.testing.assert_array_equal(held["forces"], marked["forces"][frames // 10 * 10])
+            assert all(held["present"][name].all() for name in ("velocities", "forces"))
+    # what analyses of velocities see, in any block
+    seen = kn.analysis.from_function(lambda frame: frame.velocities.mean(), opened(path, "hold"), fields=["velocities"])
+    expected = marked["velocities"][np.arange(30) // 5 * 5].astype("f4").mean(axis=(1, 2))
+    np.testing.assert_allclose(seen.run().results.values, expected, rtol=1e-5)
+    with pytest.raises(kn.ArgumentError, match="axis is not for TRR"):
+        kn.open(path, axis="velocities")
+
+
+def test_nothing_holds_before_the_first_frame_that_has_it(tmp_path):
+    positions = random_walk(6, 12)
+    write_trr(tmp_path / "a.trr", positions[:2])
+    write_trr(tmp_path / "b.trr", positions[2:], velocities=positions[2:] / 3, every=(1, 2, 1), first_step=2)
+    whole = (tmp_path / "a.trr").read_bytes() + (tmp_path / "b.trr").read_bytes()
+    (tmp_path / "c.trr").write_bytes(whole)
+    held = opened(tmp_path / "c.trr", "hold").read(fields=["velocities"])
+    assert held["present"]["velocities"].tolist() == [False, False, True, True, True, True]
+    assert np.isnan(held["velocities"][:2]).all()
+    np.testing.assert_array_equal(held["velocities"][[3, 5]], held["velocities"][[2, 4]])
 
 
 def test_a_file_of_cells_alone_says_so(tmp_path):

@@ -89,7 +89,7 @@ class TestNetCDF(MultiframeReaderTest):  # type: ignore[misc]
 def written_by_kinema(reference: Any) -> Any:
     """A reference with Kinema's writer, and the reader that it has."""
     reference.writer = KinemaWriter
-    # one of the tests names its file without the dot: MDAnalysis' writers are each for one format, ours goes by the name
+    # one of the tests names its file without the dot: MDAnalysis' writers have one format each, ours goes by the name
     reference.ext = f".{reference.ext}"
     return reference
 

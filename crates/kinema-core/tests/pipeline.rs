@@ -338,6 +338,7 @@ fn bulk_reads_give_columns_in_the_callers_order_and_both_precisions() {
             frames: FrameSelection::List(frames.clone().into()),
             atoms: AtomSelection::new(vec![29, 2, 2, 7], 30).unwrap(),
             units: Units::Public,
+            mark_absent: false,
             workers,
             memory: 0,
         };

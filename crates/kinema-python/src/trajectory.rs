@@ -41,6 +41,7 @@ pub struct PyTrajectory {
     stated_format: Option<&'static str>,
     overlap: String,
     on_truncated: String,
+    absent: String,
     index: String,
     max_open_files: usize,
     units: StatedUnits,
@@ -65,7 +66,7 @@ impl PyTrajectory {
 impl PyTrajectory {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", index="auto", max_open_files=64,
+    #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
         record_reads=false))]
     fn new(
@@ -74,6 +75,7 @@ impl PyTrajectory {
         format: Option<&str>,
         overlap: &str,
         on_truncated: &str,
+        absent: &str,
         index: &str,
         max_open_files: usize,
         units: Option<HashMap<String, f64>>,
@@ -111,6 +113,7 @@ impl PyTrajectory {
             format,
             overlap: named(overlap)?,
             on_truncated: named(on_truncated)?,
+            absent: named(absent)?,
             index: named(index)?,
             units,
             times,
@@ -126,6 +129,7 @@ impl PyTrajectory {
             stated_format: format.map(|format| format.info().name),
             overlap: overlap.to_owned(),
             on_truncated: on_truncated.to_owned(),
+            absent: absent.to_owned(),
             index: index.to_owned(),
             max_open_files,
             units,
@@ -210,6 +214,7 @@ impl PyTrajectory {
         recipe.set_item("format", self.stated_format)?;
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
+        recipe.set_item("absent", &self.absent)?;
         // what is stored anew once need not be twice
         recipe.set_item(
             "index",
@@ -240,6 +245,12 @@ impl PyTrajectory {
     #[getter]
     fn format(&self) -> &'static str {
         self.inner.format().info().name
+    }
+
+    /// Whether frames may lack fields of the file.
+    #[getter]
+    fn may_lack_fields(&self) -> bool {
+        self.inner.may_lack_fields()
     }
 
     #[getter]
@@ -403,7 +414,7 @@ impl PyTrajectory {
 
     #[pyo3(signature = (
         frames, *, atoms=None, fields=vec!["positions".to_owned()], dtype="float32", out=None, workers=0, memory=0,
-        native=false, scales=None, timings=None
+        native=false, scales=None, mark_absent=false, timings=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn read<'py>(
@@ -418,6 +429,7 @@ impl PyTrajectory {
         memory: u64,
         native: bool,
         scales: Option<[f64; 4]>,
+        mark_absent: bool,
         timings: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wide = named::<Precision>(dtype)? == Precision::Float64;
@@ -430,6 +442,7 @@ impl PyTrajectory {
             frames: arguments::frames(frames)?,
             atoms,
             units: units_of(native, scales)?,
+            mark_absent,
             workers: arguments::workers(workers),
             memory,
         };

@@ -27,8 +27,8 @@ _GROUP = "C-alpha"
 # the part of a disk's free space that the demo may fill
 _SHARE_OF_DISK = 0.6
 
-# formats besides XTC and DCD: what they are called, suffix, frames at most, enough for a steady rate, options; the dialect
-# is that which MDAnalysis reads too
+# formats besides XTC and DCD: what they are called, suffix, frames at most, enough for a steady rate, options; the
+# dialect is that of MDAnalysis
 _OTHERS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("TRR", "trr", 9_800, {}),
     ("NetCDF", "nc", 9_800, {}),

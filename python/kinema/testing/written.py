@@ -105,7 +105,7 @@ class GivenFrames:
 def read_frames(path: str | os.PathLike[str], dtype: str = "float32") -> GivenFrames:
     """All frames of a file, with all that it has."""
     with collected():
-        trajectory = kn.open(path, stored=False)
+        trajectory = kn.open(path, stored=False, absent="nan")
         trajectory.scan()
         names = [name for name in VECTOR_FIELDS if name in trajectory.fields]
         found = trajectory.read(fields=names, dtype=dtype)

@@ -21,6 +21,8 @@ pub struct ArrayRequest {
     pub atoms: AtomSelection,
     /// Units of the arrays.
     pub units: Units,
+    /// Whether fields that frames lack are NaN and marked as absent, whatever the trajectory's rule.
+    pub mark_absent: bool,
     /// Threads.
     pub workers: usize,
     /// Working memory besides the arrays in bytes; 0 means [`DEFAULT_MEMORY`].
@@ -133,6 +135,9 @@ impl Call<'_> {
         let mut timing = WorkerTiming::default();
         let atoms = self.request.atoms.clone();
         let mut reader = Reader::new(self.trajectory, self.fields, atoms, self.request.units)?;
+        if self.request.mark_absent {
+            reader = reader.with_absent_marked();
+        }
         let mut frames = Vec::new();
         let mut room = (Vec::new(), Vec::new());
         while let Some(Task { frames: wanted, mut rows }) = self.pool.next()? {

@@ -112,7 +112,7 @@ fn cells(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<C
     let atoms = AtomSelection::all(trajectory.n_atoms());
     let mut block = Block::default();
     block.reset(frames.iter().copied(), atoms.len(), fields);
-    Reader::new(trajectory, fields, atoms, Units::Of(units))?.read(frames, &mut block.as_mut())?;
+    Reader::new(trajectory, fields, atoms, Units::Of(units))?.with_absent_marked().read(frames, &mut block.as_mut())?;
     clear_absent_cells(&mut block);
     Ok(block.stamps.iter().map(|stamp| stamp.cell).collect())
 }
@@ -271,7 +271,8 @@ impl Call<'_> {
         let mut timing = WorkerTiming::default();
         let atoms = self.request.atoms.clone();
         let units = Units::Of(self.format.info().scales);
-        let mut reader = Reader::new(self.trajectory, self.fields, atoms, units)?;
+        // what a format says of frames that lack fields is the encoder's to decide
+        let mut reader = Reader::new(self.trajectory, self.fields, atoms, units)?.with_absent_marked();
         let (mut room, mut bytes) = (Room::default(), Vec::new());
         while let Some(positions) = self.pool.next()? {
             let n_frames = positions.end - positions.start;

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::clock::{BlockTiming, RunTimings, WorkerTiming, lap, thread_cpu_time};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
+use crate::pipeline::absent::lacks;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
@@ -296,10 +297,7 @@ impl Worker<'_> {
             if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.may_lack_fields() {
                 continue;
             }
-            let what = (needed - stamp.present).names().join(" and ");
-            let what =
-                format!("the frame has no {what}, which are needed; choose frames that have them (frames=, step=)");
-            return Err(place(trajectory, Error::new(ErrorKind::InvalidArgument, what).at_frame(frame)));
+            return Err(place(trajectory, lacks(needed - stamp.present).at_frame(frame)));
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The pipeline: frames are read, decoded and given to kernels, put into arrays or encoded, on the threads of the trajectory.
 
+mod absent;
 pub mod arrays;
 mod commit;
 pub mod encode;

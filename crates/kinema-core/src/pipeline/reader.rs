@@ -12,15 +12,19 @@ use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
-use crate::trajectory::{Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
+use super::absent::Held;
+use crate::trajectory::{Absent, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
     trajectory: &'a Trajectory,
     scanned: &'a Scanned,
-    request: Request,
+    pub(super) request: Request,
     units: Units,
-    buffers: ReaderBuffers,
+    pub(super) buffers: ReaderBuffers,
+    /// What is given of fields that frames lack.
+    pub(super) absent: Absent,
+    pub(super) held: [Held; 3],
     /// What this reader has done so far.
     pub phases: Phases,
 }
@@ -76,8 +80,17 @@ impl<'a> Reader<'a> {
             request: Request { fields, atoms, scales: Scales::NATIVE },
             units,
             buffers: trajectory.threads.take_buffers(),
+            absent: trajectory.absent(),
+            held: Default::default(),
             phases: Phases::default(),
         })
+    }
+
+    /// The same reader, for which fields that frames lack are NaN and marked as absent, whatever the trajectory's rule.
+    #[must_use]
+    pub fn with_absent_marked(mut self) -> Self {
+        self.absent = Absent::Nan;
+        self
     }
 
     /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
@@ -135,6 +148,7 @@ impl<'a> Reader<'a> {
             self.buffers.wanted.clear();
             self.buffers.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
             self.read_batch(part, &*source, out)
+                .and_then(|()| self.settle_absent_in(number, part, &*source, out))
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
             if self.units != Units::Native && !self.scanned.has_stored_times() {
                 for wanted in &self.buffers.wanted {
@@ -147,7 +161,23 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {
+    fn settle_absent_in(
+        &mut self,
+        number: usize,
+        part: &Part,
+        source: &dyn Source,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        if self.absent == Absent::Nan || !part.decoder.may_lack_fields() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.buffers.wanted);
+        let outcome = self.settle_absent(number, part, source, &batch, out);
+        self.buffers.wanted = batch;
+        outcome
+    }
+
+    pub(super) fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {
         let start = Instant::now();
         self.buffers.segments.clear();
         part.decoder.segments(&part.index, &self.buffers.wanted, &self.request, &mut self.buffers.segments)?;

@@ -20,7 +20,7 @@ pub use self::atom_checkpoints::MadeCheckpoints;
 pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
 use self::open_files::Handles;
-pub use self::options::{IndexPolicy, OnTruncated, OpenOptions};
+pub use self::options::{Absent, IndexPolicy, OnTruncated, OpenOptions};
 use self::ranged_scan::ScannedRanges;
 use self::snapshot::Unverified;
 use self::stated::PartTimes;
@@ -184,6 +184,16 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
+    /// Whether frames may lack fields of the file: [`crate::format::Decoder::may_lack_fields`] of the first part.
+    pub fn may_lack_fields(&self) -> bool {
+        self.first.1.may_lack_fields()
+    }
+
+    /// What fields give in frames that lack them.
+    pub fn absent(&self) -> Absent {
+        self.options.absent
+    }
+
     /// Reads the header of the first file; the others are not touched.
     ///
     /// # Errors

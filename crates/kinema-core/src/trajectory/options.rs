@@ -22,6 +22,22 @@ impl Named for OnTruncated {
     const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("drop", Self::Drop)];
 }
 
+/// What a field gives in frames that lack it, in formats where each frame says what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// An error that names the frame.
+    Error,
+    /// NaN, marked as absent.
+    Nan,
+    /// The values of the last frame before that has it; before the first such frame NaN, marked as absent.
+    Hold,
+}
+
+impl Named for Absent {
+    const OPTION: &'static str = "absent";
+    const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("nan", Self::Nan), ("hold", Self::Hold)];
+}
+
 /// Where the index of a file that needs a scan comes from and goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexPolicy {
@@ -48,6 +64,8 @@ pub struct OpenOptions {
     pub overlap: Overlap,
     /// What to do with an incomplete last frame.
     pub on_truncated: OnTruncated,
+    /// What fields give in frames that lack them.
+    pub absent: Absent,
     /// Where indices come from.
     pub index: IndexPolicy,
     /// Units of the files, in place of those of their formats.
@@ -76,6 +94,7 @@ impl Default for OpenOptions {
             format: None,
             overlap: Overlap::Last,
             on_truncated: OnTruncated::Drop,
+            absent: Absent::Error,
             index: IndexPolicy::Auto,
             units: StatedUnits::default(),
             times: StatedTimes::default(),

@@ -62,7 +62,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=f"RMSD of 214 C-alpha atoms, 3341 atoms a frame",
+        title="RMSD of 214 C-alpha atoms, 3341 atoms a frame",
         caption="wall time, best of 3; the file is in the page cache where that is large enough; "
         "opening files and finding frames is not counted",
     )

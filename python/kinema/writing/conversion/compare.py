@@ -153,7 +153,7 @@ def _check_number(copy: ComparedFile, what: str, expected: int, found: int) -> N
 
 def _compare_rows(copy: ComparedFile, written: Trajectory, rows: range, workers: int) -> None:
     source = copy.source
-    options: dict[str, Any] = {"fields": copy.fields, "dtype": copy.dtype}
+    options: dict[str, Any] = {"fields": copy.fields, "dtype": copy.dtype, "mark_absent": True}
     threads = workers if len(rows) > 1 else 1
     chosen = source.frames[rows.start : rows.stop]
     scales = copy.source_scales or copy.scales
