@@ -148,6 +148,38 @@ def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatc
         conversion.run()
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_interrupt_behind_the_renaming_of_a_checkpoint(
+    conversion: Any, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    import kinema.writing.output_file as module
+
+    renamed = []
+    replace = os.replace
+
+    def interrupted(source: str, target: str) -> None:
+        replace(source, target)
+        if target == str(conversion.saved):
+            renamed.append(target)
+            if len(renamed) == number:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        conversion.run()
+    monkeypatch.undo()
+    said = "".join(getattr(stopped.value, "__notes__", []))
+    assert "changed by somebody else" not in said
+    if number == 1:
+        # no frame was written
+        assert conversion.left == set()
+    else:
+        assert "the same call goes on from there" in said
+        assert conversion.left == {"a.ckpt", conversion.part.name}
+        assert conversion.run().n_restored > 0
+        assert conversion.content == conversion.whole()
+
+
 def test_a_checkpoint_that_is_kept_says_that_all_is_done(conversion: Any) -> None:
     conversion.n_parts = 3
     saved = Checkpoint(conversion.saved, keep=True)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
 from kinema.errors import ArgumentError, Error
+from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
@@ -194,7 +195,8 @@ class H5mdWriter(Writer, format="H5MD"):
                 "max_error": None if max_error is None else (max_error, unit),
             }
             if atoms is not None:
-                check_atoms(self.path, particles, atoms)
+                known = h5md.atoms_of(self.path, h5md.H5mdOptions(particles=particles))
+                check_atoms(self.path, known, atoms)
             self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return

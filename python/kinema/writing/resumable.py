@@ -242,10 +242,14 @@ class _ResumableFile:
             with suppress(FileNotFoundError):
                 os.unlink(manager.rows_file)  # the call was ended before the checkpoint relied on any frame in it
         output = OutputFile(name, alone=True)
-        # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
-        manager.rows_file = output.protected_name
-        manager.save_start()
-        output.protect()
+        try:
+            # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+            manager.rows_file = output.protected_name
+            manager.save_start()
+            output.protect()
+        except BaseException:
+            output.discard()
+            raise
         return output, output.temporary
 
     def _found(self, name: str) -> tuple[OutputFile, str]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, UnsupportedFormatError
-from kinema.formats import h5md
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, text_of
@@ -217,9 +216,8 @@ class ExistingFile:
         return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")
 
 
-def check_atoms(path: str, particles: str | None, atoms: Atoms) -> None:
-    """ArgumentError where a file that is appended to does not say of its atoms what the table says."""
-    known = h5md.atoms_of(path, h5md.H5mdOptions(particles=particles))
+def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:
+    """ArgumentError where a file that is appended to, with `known` of its atoms, does not say what the table says."""
     if known is None:
         raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
     # what a file does not hold, with a note when it was made
