@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,16 @@ class Conversion:
         ((_, _, (state,)),) = content.passes[0].nodes
         return int.from_bytes(state[:8], "little")
 
-    def whole(self) -> bytes:
-        """What a call makes that nobody ends."""
+    @property
+    def content(self) -> Any:
+        """The bytes of the file; of H5MD all values that it has."""
+        return _content(self.out)
+
+    def whole(self) -> Any:
+        """The content of what a call makes that nobody ends."""
         whole = self.path / f"whole{self.out.suffix}"
         assert self.convert(self.parts, whole, **self.options).n_restored == 0
-        return whole.read_bytes()
+        return _content(whole)
 
     @property
     def left(self) -> set[str]:
@@ -76,7 +82,18 @@ class Conversion:
         return part
 
 
-@pytest.fixture(params=["dcd", "xtc"])
+def _content(path: Path) -> Any:
+    if path.suffix != ".h5md":
+        return path.read_bytes()
+    with collected():
+        opened = kn.open(path, stored=False)
+        blocks = list(opened.blocks())
+    frames = [(block.positions.tobytes(), block.cells.tobytes()) for block in blocks]
+    digests = [blake2b(b"".join(of_all)).hexdigest() for of_all in zip(*frames, strict=True)]
+    return opened.n_frames, digests, opened.steps.tolist(), opened.times.tobytes()
+
+
+@pytest.fixture(params=["dcd", "xtc", "h5md"])
 def conversion(tmp_path: Path, request: pytest.FixtureRequest) -> Conversion:
-    """Thousands of frames to a DCD or an XTC file."""
+    """Thousands of frames to a DCD, an XTC or an H5MD file."""
     return Conversion(tmp_path, request.param)

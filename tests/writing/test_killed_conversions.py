@@ -93,7 +93,7 @@ def test_killed_at_random_moments(conversion: Any, kills: Callable[[int], int]) 
             if line != "finished\n":
                 assert line == f"kills {n_kills}\n"
                 break
-            assert conversion.out.read_bytes() == expected
+            assert conversion.content == expected
             assert conversion.left == {conversion.out.name}
             conversion.out.unlink()
             process.stdin.write("\n")
@@ -118,4 +118,4 @@ def test_a_signal_that_ends_saves_first(conversion: Any, number: signal.Signals,
         assert said == ""
     assert conversion.left == {"a.ckpt", conversion.part.name}
     assert 0 < conversion.run(workers=2).n_restored < 4000
-    assert conversion.out.read_bytes() == conversion.whole()
+    assert conversion.content == conversion.whole()

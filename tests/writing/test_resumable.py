@@ -30,7 +30,7 @@ def test_a_call_goes_on_to_the_same_bytes(conversion: Any) -> None:
     assert done.n_restored == again and done.n_frames == 4000
     assert f"{again:,} frames were there already" in str(done)
     assert conversion.left == {conversion.out.name}
-    assert conversion.out.read_bytes() == conversion.whole()
+    assert conversion.content == conversion.whole()
 
 
 def test_another_call_is_refused_with_what_differs(conversion: Any) -> None:
@@ -48,6 +48,9 @@ def test_another_call_is_refused_with_what_differs(conversion: Any) -> None:
     if conversion.out.suffix == ".xtc":
         with pytest.raises(kn.ArgumentError, match="the precision, expected None, found 500"):
             conversion.run(precision=500)
+    if conversion.out.suffix == ".h5md":
+        with pytest.raises(kn.ArgumentError, match=r"is new|the compression"):
+            conversion.run(compression="zstd")
     with pytest.raises(kn.ArgumentError, match=r"the output, expected a.*, found b"):
         conversion.convert(
             conversion.parts, conversion.out.with_stem("b"), checkpoint=conversion.saved, **conversion.options
@@ -107,7 +110,7 @@ def test_a_part_under_another_name_is_not_touched(conversion: Any) -> None:
 def test_an_error_before_the_first_frame_leaves_nothing(conversion: Any) -> None:
     with pytest.raises(kn.MemoryLimitError):
         conversion.run(memory="1 MiB")
-    with pytest.raises(kn.ArgumentError, match=r"lacks what is to be written|holds one field"):
+    with pytest.raises(kn.ArgumentError, match=r"lacks what is to be written|holds one field|has no velocities"):
         conversion.run(fields="velocities")
     assert conversion.left == set()
     # of a file that goes on, what is there stays
@@ -136,13 +139,45 @@ def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatc
         conversion.run()
     assert conversion.left == {"a.ckpt", conversion.out.name}
     monkeypatch.undo()
-    expected = conversion.out.read_bytes()
+    expected = conversion.content
     done = conversion.run()
     assert (done.n_restored, done.compared, conversion.left) == (60, 16, {conversion.out.name})
-    assert conversion.out.read_bytes() == expected
+    assert conversion.content == expected
     # without its checkpoint it is a file like any other
     with pytest.raises(kn.ArgumentError, match="exists already"):
         conversion.run()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_interrupt_behind_the_renaming_of_a_checkpoint(
+    conversion: Any, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    import kinema.writing.output_file as module
+
+    renamed = []
+    replace = os.replace
+
+    def interrupted(source: str, target: str) -> None:
+        replace(source, target)
+        if target == str(conversion.saved):
+            renamed.append(target)
+            if len(renamed) == number:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        conversion.run()
+    monkeypatch.undo()
+    said = "".join(getattr(stopped.value, "__notes__", []))
+    assert "changed by somebody else" not in said
+    if number == 1:
+        # no frame was written
+        assert conversion.left == set()
+    else:
+        assert "the same call goes on from there" in said
+        assert conversion.left == {"a.ckpt", conversion.part.name}
+        assert conversion.run().n_restored > 0
+        assert conversion.content == conversion.whole()
 
 
 def test_a_checkpoint_that_is_kept_says_that_all_is_done(conversion: Any) -> None:
@@ -177,6 +212,67 @@ def test_what_cannot_be_a_checkpoint(conversion: Any) -> None:
     ):
         with pytest.raises(kn.Error, match=words):
             conversion.convert(conversion.parts, conversion.out, **(conversion.options | options))
+    assert conversion.left == set()
+
+
+@pytest.mark.parametrize("conversion", ["h5md"], indirect=True)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "gzip", "max_error": 0.01},
+        {"layout": "atoms", "compression": "zstd", "checksum": True},
+        {"compression": "lzf", "chunk_bytes": 100_000},
+    ],
+)
+def test_chunks_that_are_encoded_are_gone_on_with(conversion: Any, options: dict[str, Any]) -> None:
+    conversion.options |= options
+    first = conversion.interrupt()
+    assert first <= conversion.interrupt() <= conversion.run(workers=2).n_restored < 4000
+    assert conversion.content == conversion.whole()
+    assert conversion.left == {conversion.out.name}
+
+
+@pytest.mark.parametrize("conversion", ["h5md"], indirect=True)
+def test_frames_behind_those_that_count_are_not_written_again(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversion.interrupt()
+    conversion.interrupt()
+    # a process that is killed between its commit and the checkpoint
+    earlier = conversion.saved.read_bytes()
+    later = conversion.interrupt()
+    conversion.saved.write_bytes(earlier)
+    assert conversion.run().n_restored == later
+    assert conversion.content == conversion.whole()
+
+
+@pytest.mark.parametrize("conversion", ["h5md"], indirect=True)
+def test_a_part_that_lacks_frames_is_refused(conversion: Any) -> None:
+    saved = conversion.interrupt()
+    size = conversion.part.stat().st_size
+    later, kept = conversion.interrupt(), conversion.part.read_bytes()
+    assert later > saved and len(kept) > size
+    import h5py
+
+    with h5py.File(conversion.part, "r+", libver=("v108", "v108")) as file:
+        file["particles/trajectory/position/value"].resize(saved, axis=0)
+    with pytest.raises(kn.TruncatedFileError, match=rf"shorter than .*: expected {later} frames, found {saved}"):
+        conversion.run()
+    conversion.part.write_bytes(kept)
+    assert conversion.run().n_restored == later
+
+
+@pytest.mark.parametrize("conversion", ["h5md"], indirect=True)
+def test_what_has_no_checkpoint_says_so(conversion: Any) -> None:
+    for options, out, words in (
+        ({"layout": "contiguous"}, conversion.out, "layout='contiguous' cannot be written with checkpoint="),
+        ({"split": 10}, conversion.out, "one file that is no text, found several files"),
+        ({}, conversion.out.with_suffix(".pdb"), "one file that is no text, found PDB files"),
+    ):
+        with pytest.raises(kn.ArgumentError, match=words):
+            conversion.convert(conversion.parts, out, checkpoint=conversion.saved, **conversion.options, **options)
+    whole = conversion.path / "in.h5md"
+    conversion.convert(conversion.source, whole)
+    with pytest.raises(kn.ArgumentError, match=r"in.h5md is repacked, which has no checkpoint"):
+        conversion.convert(whole, conversion.out, checkpoint=conversion.saved)
     assert conversion.left == set()
 
 

@@ -188,8 +188,8 @@ def convert(
         Read some frames back, or all, and compare them with the source, before a file gets its name.
     checkpoint : path or Checkpoint, optional
         A file that says how far the work is: after any end the same call goes on behind the frames that are written,
-        and makes the same bytes. It is removed when the output is whole. For one file of a format of records (XTC,
-        TRR, NetCDF, DCD).
+        and makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any
+        format but PDB and GRO; not where an H5MD file is repacked.
     checkpoint_interval : float, optional
         Seconds between two saves; 30 by default.
     skip_damaged : bool
@@ -225,10 +225,9 @@ def convert(
     saved = Checkpoint.of(checkpoint, checkpoint_interval)
     check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
     length = None if split is None else whole_number("split", split)
-    of_records = target not in (*BLOCKS, *TEXTS)
-    if saved is not None and (not of_records or length is not None):
-        what = "several files" if of_records else f"{target} files"
-        raise ArgumentError(f"checkpoint= is for one file of records, found {what}; leave it out")
+    if saved is not None and (target in TEXTS or length is not None):
+        what = f"{target} files" if target in TEXTS else "several files"
+        raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
     limit = 0 if memory is None else parse_memory(memory)
     call = _Call(target, made, how, worker_count(workers), limit, saved, progress)
     trajectory = _opened(source, topology, opened)
@@ -289,12 +288,17 @@ class _Call:
             "progress": self.progress,
         }
         if is_whole_file(source, self.format, self.options):
+            if self.checkpoint is not None:
+                raise ArgumentError(
+                    f"{name}: all of {source.trajectory.paths[0]} is repacked, which has no checkpoint; leave out "
+                    "checkpoint=, or write with fields= what is read of it"
+                )
             return write_repacked(source, name, self.options, **shared)
         if self.format in TEXTS:
             return write_text(source, name, self.format, self.options, **shared)
         if self.format in BLOCKS:
             made = replace(provenance, frames=str(source.frames))
-            return write_blocks(source, name, self.format, self.options, made, **shared)
+            return write_blocks(source, name, self.format, self.options, made, checkpoint=self.checkpoint, **shared)
         precision = self.options.get("precision")
         return write_records(source, name, self.format, precision=precision, checkpoint=self.checkpoint, **shared)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema._core import __version__
 from kinema.errors import ArgumentError, Error
 from kinema.formats import h5md
-from kinema.formats.h5md.write.append import ExistingFile
+from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
 from kinema.formats.h5md.write.observables import ObservableWriter, create_fixed_observable, open_observable
@@ -33,7 +33,14 @@ from kinema.formats.h5md.write.options import (
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.output import GrowingFile, NewFile, damaged_file_errors, hdf5_errors
+from kinema.formats.hdf5.output import (
+    GrowingFile,
+    NewFile,
+    OutputPart,
+    OutputPartFile,
+    damaged_file_errors,
+    hdf5_errors,
+)
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.opening import topology_of
@@ -161,7 +168,7 @@ class H5mdWriter(Writer, format="H5MD"):
         dialect: str = "h5md",
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
-        self._file: NewFile | GrowingFile
+        self._file: NewFile | OutputPartFile | GrowingFile
         # with mode="w" a file that grows under its temporary name, from the first `flush` on
         self._new: NewFile | None = None
         self._group: TrajectoryGroup | None = None
@@ -172,7 +179,13 @@ class H5mdWriter(Writer, format="H5MD"):
             n_atoms = atoms.n_atoms if atoms is not None and n_atoms is None else n_atoms
         named = field_names(fields)
         kind = None if dtype is None else float_type(dtype)
-        if mode == "a" and os.path.exists(self.path):
+        # of `convert`: the file has a temporary name, which this writer does not change
+        part = path if isinstance(path, OutputPart) else None
+        if part is not None and os.path.getsize(part.temporary):
+            self._open_existing(particles, {}, None, part.temporary)
+            self._closed = False
+            return
+        if part is None and mode == "a" and os.path.exists(self.path):
             given = {
                 "n_atoms": n_atoms,
                 "fields": named,
@@ -182,7 +195,8 @@ class H5mdWriter(Writer, format="H5MD"):
                 "max_error": None if max_error is None else (max_error, unit),
             }
             if atoms is not None:
-                _check_atoms(self.path, particles, atoms)
+                known = h5md.atoms_of(self.path, h5md.H5mdOptions(particles=particles))
+                check_atoms(self.path, known, atoms)
             self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
             self._closed = False
             return
@@ -221,8 +235,11 @@ class H5mdWriter(Writer, format="H5MD"):
         self._units, self._dialect = units, self._options.dialect
         if isinstance(topology, (str, os.PathLike)):
             check_not_input(self.path, topology)
-        check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
-        self._file = NewFile(self.path, overwrite=overwrite, align=align)
+        if part is not None:
+            self._file = OutputPartFile(part, align=align)
+        else:
+            check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
+            self._file = NewFile(self.path, overwrite=overwrite, align=align)
         self._h5 = self._file.h5
         self._closed = False
         with self._all_or_nothing():
@@ -246,7 +263,7 @@ class H5mdWriter(Writer, format="H5MD"):
         self._begin(frames)
         assert self._group is not None
         self._group.check(frames)
-        if isinstance(self._file, NewFile):
+        if not isinstance(self._file, GrowingFile):
             self._options.check_announced(self.n_frames + len(frames), complete=False)
         self._note_not_finite(frames, self.n_frames)
         self._lose(self._group.losses_of(frames))
@@ -315,6 +332,7 @@ class H5mdWriter(Writer, format="H5MD"):
                 self._new = self._file
                 self._grow(self._file.keep)
             else:
+                assert isinstance(self._file, GrowingFile)  # since its first frames
                 for part in self._parts():
                     part.flush()
                 self._file.commit()
@@ -339,6 +357,7 @@ class H5mdWriter(Writer, format="H5MD"):
                 self.flush()
                 self._file.finish()
             else:
+                assert isinstance(self._file, NewFile)
                 self._options.check_announced(self.n_frames, complete=True)
                 with hdf5_errors(self.path):
                     for part in self._parts():
@@ -415,7 +434,7 @@ class H5mdWriter(Writer, format="H5MD"):
             return
         with self._all_or_nothing():
             group.flush()
-            assert isinstance(self._file, NewFile)  # one that grows has its group
+            assert not isinstance(self._file, GrowingFile)  # one that grows has its group
             self._grow(self._file.finish)
 
     def _grow(self, close: Callable[[], str]) -> None:
@@ -469,16 +488,3 @@ def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:
     if is_atom_group(topology):
         return Atoms.from_mdanalysis(topology)
     return (topology if isinstance(topology, Topology) else topology_of(topology)).atoms
-
-
-def _check_atoms(path: str, particles: str | None, atoms: Atoms) -> None:
-    """ArgumentError where a file that is appended to does not say of its atoms what the table says."""
-    known = h5md.atoms_of(path, h5md.H5mdOptions(particles=particles))
-    if known is None:
-        raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
-    # what a file does not hold, with a note when it was made
-    differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
-    if differ:
-        raise ArgumentError(
-            f"{path}: cannot append with atoms= whose {', '.join(differ)} differ from those of the file", path=path
-        )

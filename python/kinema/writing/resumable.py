@@ -1,33 +1,49 @@
-"""`RecordFile`: a file of records while `convert` writes it under a temporary name; with a checkpoint in several calls.
+"""Files that `convert` writes under a temporary name; with a checkpoint in several calls.
 
-What a checkpoint of it holds: the items that identify the call, the temporary file, and one node of 24 bytes with three
-little-endian uint64: frames at the front of the file that are whole, the byte behind them, the inode of the file. It is
-renamed only after these bytes are synced. The file has a name then under which nobody removes it.
+What a checkpoint holds: the items that identify the call, the temporary file, and one node of 24 bytes with three
+little-endian uint64: frames at the front of the file that are whole, the byte behind them (of H5MD the size of the
+file), the inode of the file. It is renamed only after these bytes are synced. The file has a name then under which
+nobody removes it.
+
+`RecordFile` is written by an encoder (XTC, DCD, ...), `BlockFile` by a Writer that commits its frames (H5MD).
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, Error, FileIOError, from_os
+from kinema.errors import ArgumentError, Error, FileIOError, TruncatedFileError, from_os
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
-from kinema.execution.checkpoint.identity_items import array, item_of_frames, items_of_files, plain
+from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
 from kinema.execution.checkpoint.manager import CheckpointManager
+from kinema.formats.hdf5.output import OutputPart
 from kinema.progress import Report
+from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.writing.base import Writer
 from kinema.writing.output_checks import check_not_input
 from kinema.writing.output_file import OutputFile, is_temporary_of, publish, write_index
 
-__all__ = ["RecordFile", "is_published", "items_of_convert", "record_file"]
+__all__ = [
+    "BlockFile",
+    "RecordFile",
+    "block_file",
+    "is_published",
+    "item_of_atoms",
+    "items_of_convert",
+    "record_file",
+]
+
+T = TypeVar("T", bound="_ResumableFile")
 
 
 class _State(NamedTuple):
@@ -46,7 +62,7 @@ class _State(NamedTuple):
             ((_, _, (stored,)),) = nodes
             return cls(*struct.unpack("<QQQ", stored))
         except struct.error:
-            raise ValueError("a node is not that of a file of records") from None
+            raise ValueError("a node is not that of a converted file") from None
 
     def to_bytes(self) -> bytes:
         """To be stored."""
@@ -90,6 +106,18 @@ def items_of_convert(
     ]
 
 
+def item_of_atoms(atoms: Atoms | None) -> IdentityItem:
+    """Of what is known of the atoms that are written, where the file says it."""
+    if atoms is None:
+        return plain("what is known of the atoms", "nothing")
+    known = {column: np.asarray(atoms.get(column)) for column in atoms.columns}
+    digests = [
+        f"{column} {digest_of(values.astype(str) if values.dtype.hasobject else values)}"
+        for column, values in sorted(known.items())
+    ]
+    return IdentityItem("what is known of the atoms", " ".join(digests), ", ".join(sorted(known)))
+
+
 def is_published(name: str, checkpoint: Checkpoint | None) -> bool:
     """Whether a file is what the call of a checkpoint has made, which was ended before it removed the checkpoint."""
     if checkpoint is None or not os.path.exists(name):
@@ -117,9 +145,23 @@ def record_file(
         with OutputFile(name, alone=True) as output:
             yield RecordFile(output.temporary, name)
         return
-    manager = CheckpointManager(checkpoint, items(checkpoint))
+    with _resumed(name, CheckpointManager(checkpoint, items(checkpoint)), _ResumableRecords) as file:
+        yield file
+
+
+@contextmanager
+def block_file(
+    name: str, checkpoint: Checkpoint, items: Callable[[Checkpoint], list[IdentityItem]]
+) -> Iterator[BlockFile]:
+    """As `record_file`, for a file that a Writer makes."""
+    with _resumed(name, CheckpointManager(checkpoint, items(checkpoint)), BlockFile) as file:
+        yield file
+
+
+@contextmanager
+def _resumed(name: str, manager: CheckpointManager, kind: type[T]) -> Iterator[T]:
     with manager.saving():
-        file = _ResumableFile(name, manager)
+        file = kind(name, manager)
         try:
             yield file
             file.publish()
@@ -167,26 +209,31 @@ class RecordFile:
         return () if note is None else (note,)
 
 
-class _ResumableFile(RecordFile):
-    """A file that a checkpoint names: begun by one call, gone on with by another."""
+class _ResumableFile:
+    """A file that a checkpoint names: begun by one call, gone on with by another.
+
+    Attributes
+    ----------
+    temporary : str
+    n_restored : int
+        Frames that earlier calls have written.
+    """
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:
-        self._manager = manager
+        self._name, self._manager = name, manager
         nodes = manager.begin_pass([], save=False)
         try:
             self._restored = _State.of(nodes)
         except ValueError as error:
             raise manager.damaged(str(error)) from None
-        self._commits = _core.Commits()
-        self._output, part = self._begun(name) if self._restored is None else self._found(name)
-        super().__init__(part, name)
+        self._output, self.temporary = self._begun(name) if self._restored is None else self._found(name)
         self.n_restored = 0 if self._restored is None else self._restored.frames
         self._descriptor = -1
         try:
-            self._descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+            self._descriptor = os.open(self.temporary, os.O_RDWR | os.O_CLOEXEC)
             self._inode = os.fstat(self._descriptor).st_ino
         except OSError as error:
-            raise from_os("cannot write", error, path=part) from None
+            raise from_os("cannot write", error, path=self.temporary) from None
         manager.before_save = self._sync
 
     def _begun(self, name: str) -> tuple[OutputFile, str]:
@@ -195,10 +242,14 @@ class _ResumableFile(RecordFile):
             with suppress(FileNotFoundError):
                 os.unlink(manager.rows_file)  # the call was ended before the checkpoint relied on any frame in it
         output = OutputFile(name, alone=True)
-        # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
-        manager.rows_file = output.protected_name
-        manager.save_start()
-        output.protect()
+        try:
+            # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+            manager.rows_file = output.protected_name
+            manager.save_start()
+            output.protect()
+        except BaseException:
+            output.discard()
+            raise
         return output, output.temporary
 
     def _found(self, name: str) -> tuple[OutputFile, str]:
@@ -216,39 +267,6 @@ class _ResumableFile(RecordFile):
             "it back, or remove the checkpoint to begin anew",
             path=part,
         )
-
-    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
-        """Goes on behind what was committed, and saves how far it is."""
-        if self.temporary == self._name:
-            assert self._restored is not None
-            return {"bytes": self._restored.n_bytes, "workers": 0, "wall": 0.0, "phases": {}, "index": None}
-
-        def report(done: int, total: int) -> None:
-            if progress is not None:
-                progress(done, total)
-            self._manager.poll(self)
-
-        resumed = None if self._restored is None else self._restored[:2]
-        try:
-            written = encoder.write(
-                self.temporary,
-                self._name,
-                workers=workers,
-                memory=memory,
-                progress=report,
-                commits=self._commits,
-                resumed=resumed,
-            )
-        except BaseException as error:
-            self._manager.is_running = self._has_begun
-            if self._has_begun:
-                self._manager.save_after(error, self)
-            raise
-        self._index = written["index"]
-        self._manager.is_running = True
-        # from here on nothing has to be written again, whatever ends this call
-        self._manager.save(self)
-        return written
 
     def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
         """Gives the node of the checkpoint."""
@@ -294,6 +312,59 @@ class _ResumableFile(RecordFile):
         self._output.end()
 
     @property
+    def _state(self) -> _State:
+        """What is in the file."""
+        raise NotImplementedError
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise from_os("cannot write", error, path=self.temporary) from None
+
+
+class _ResumableRecords(_ResumableFile, RecordFile):
+    """A file of records with a checkpoint."""
+
+    def __init__(self, name: str, manager: CheckpointManager) -> None:
+        super().__init__(name, manager)
+        self._index = None
+        self._commits = _core.Commits()
+
+    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
+        """Goes on behind what was committed, and saves how far it is."""
+        if self.temporary == self._name:
+            assert self._restored is not None
+            return {"bytes": self._restored.n_bytes, "workers": 0, "wall": 0.0, "phases": {}, "index": None}
+
+        def report(done: int, total: int) -> None:
+            if progress is not None:
+                progress(done, total)
+            self._manager.poll(self)
+
+        resumed = None if self._restored is None else self._restored[:2]
+        try:
+            written = encoder.write(
+                self.temporary,
+                self._name,
+                workers=workers,
+                memory=memory,
+                progress=report,
+                commits=self._commits,
+                resumed=resumed,
+            )
+        except BaseException as error:
+            self._manager.is_running = self._has_begun
+            if self._has_begun:
+                self._manager.save_after(error, self)
+            raise
+        self._index = written["index"]
+        self._manager.is_running = True
+        # from here on nothing has to be written again, whatever ends this call
+        self._manager.save(self)
+        return written
+
+    @property
     def _has_begun(self) -> bool:
         """Whether what an earlier call has left was found again."""
         return self._commits.committed()[0] >= max(self.n_restored, 1)
@@ -306,8 +377,69 @@ class _ResumableFile(RecordFile):
             return self._restored
         return _State(frames, n_bytes, self._inode)
 
-    def _sync(self) -> None:
+
+class BlockFile(_ResumableFile):
+    """A file with a checkpoint whose frames a Writer commits: it is a file that grows, from its first frames on."""
+
+    def __init__(self, name: str, manager: CheckpointManager) -> None:
+        super().__init__(name, manager)
+        # the Writer while it is open
+        self._writer: Writer | None = None
+        self._n_committed = self.n_restored
+
+    def write(
+        self,
+        opened: Callable[[OutputPart], Writer],
+        frames_from: Callable[[int], Iterator[Mapping[str, Any]]],
+        *,
+        progress: Callable[[int], object],
+    ) -> None:
+        """Goes on behind the frames in the file with arguments of `Writer.write`; saves how far it is.
+
+        `frames_from(n)` gives those of all frames from `n` on, `progress(n)` is called with what is done. Raises as the
+        Writer does, and TruncatedFileError for a file that lacks frames which the checkpoint counts.
+        """
+        if self.temporary == self._name:
+            return
         try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise from_os("cannot write", error, path=self.temporary) from None
+            self._write(opened, frames_from, progress)
+        except BaseException as error:
+            if self._manager.is_running and self._n_committed:
+                self._manager.save_after(error, self)
+            raise
+        # from here on nothing has to be written again, whatever ends this call
+        self._manager.save(self)
+
+    def _write(
+        self,
+        opened: Callable[[OutputPart], Writer],
+        frames_from: Callable[[int], Iterator[Mapping[str, Any]]],
+        progress: Callable[[int], object],
+    ) -> None:
+        writer = opened(OutputPart(self._name, self.temporary))
+        try:
+            with writer:
+                if writer.n_frames < self.n_restored:
+                    raise TruncatedFileError(
+                        f"{self.temporary}: the file is shorter than what was written of it: expected "
+                        f"{self.n_restored} frames, found {writer.n_frames}",
+                        path=self.temporary,
+                    )
+                # also those that were committed after the checkpoint was saved
+                self.n_restored = writer.n_frames
+                self._manager.is_running = True
+                self._writer = writer
+                for frames in frames_from(writer.n_frames):
+                    writer.write(**frames)
+                    self._manager.poll(self)
+                    progress(writer.n_frames)
+        finally:
+            self._writer = None
+            self._n_committed = writer.n_flushed
+
+    @property
+    def _state(self) -> _State:
+        if self._writer is not None:
+            self._writer.flush()
+            self._n_committed = self._writer.n_flushed
+        return _State(self._n_committed, os.fstat(self._descriptor).st_size, self._inode)

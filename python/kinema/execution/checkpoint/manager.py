@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, Protocol, TypeAlias
 
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
@@ -20,6 +20,8 @@ __all__ = ["CheckpointManager", "SavesBytes"]
 _SHARE = 1 / 20
 # the level of the root of a finished pass: one that covers any tree
 _ROOT = 63
+# inode, time of modification, size
+_FileState: TypeAlias = tuple[int, int, int]
 
 
 class SavesNodes(Protocol):
@@ -50,8 +52,6 @@ class CheckpointManager:
     path : str
     before_save : function or None
         Called before a file is renamed: what the saved nodes rely on is to be on disk then.
-    worth_resuming : bool
-        Whether the file holds anything that took time.
     rows_file : str or None
         The temporary file of results that the nodes rely on.
     is_running : bool
@@ -75,7 +75,9 @@ class CheckpointManager:
         self._passes: list[PassContent] = []  # finished passes, and the current one without its nodes
         self._requested = False
         self._next = 0.0
-        self._written: tuple[int, int, int] | None = None  # the file that this run has read or written
+        self._written: _FileState | None = None  # the file that this run has read or written
+        # the file that gets its name next, and whether it is worth resuming: an interrupt may come behind the renaming
+        self._next_file: tuple[_FileState | None, bool] | None = None
         self._output: OutputFile | None = None
         self.is_running = False
         check_target(self.path)
@@ -84,9 +86,20 @@ class CheckpointManager:
             self._written = _state_of(self.path)
             self._refuse(stored.items, self._items)
         self._stored = [] if stored is None else stored.passes
-        self.worth_resuming = any(one.nodes for one in self._stored)
+        self._worth_resuming = any(one.nodes for one in self._stored)
         folder = os.path.dirname(self.path)
         self.rows_file = None if stored is None or stored.rows is None else os.path.join(folder, stored.rows)
+
+    @property
+    def worth_resuming(self) -> bool:
+        """Whether the file holds anything that took time."""
+        self._settle()
+        return self._worth_resuming
+
+    @worth_resuming.setter
+    def worth_resuming(self, worth: bool) -> None:
+        self._settle()
+        self._worth_resuming = worth
 
     @contextmanager
     def saving(self) -> Iterator[None]:
@@ -100,6 +113,7 @@ class CheckpointManager:
             try:
                 yield
             except BaseException as error:
+                self._settle()
                 if _state_of(self.path) == self._written is not None:
                     if not self.worth_resuming:
                         self._checkpoint.remove()
@@ -174,6 +188,7 @@ class CheckpointManager:
 
     def _save(self, tree: SavesNodes | None) -> None:
         """Finished passes with their roots, and the current one with the nodes of `tree`."""
+        self._settle()
         if _state_of(self.path) not in (None, self._written):
             raise FileIOError(
                 f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
@@ -201,11 +216,18 @@ class CheckpointManager:
 
         output = self._output or OutputFile(self.path)
         self._output = None
-        with output, open(output.temporary, "wb") as stream:
-            write(stream)
+        with output:
+            with open(output.temporary, "wb") as stream:
+                write(stream)
+            self._next_file = _state_of(output.temporary), n_nodes > 0
+        self._settle()
         self._output = OutputFile(self.path)
-        self._written = _state_of(self.path)
-        self.worth_resuming = n_nodes > 0
+
+    def _settle(self) -> None:
+        """Takes note of a file that was written, if it has got its name."""
+        if self._next_file is not None and _state_of(self.path) == self._next_file[0]:
+            self._written, self._worth_resuming = self._next_file
+            self._next_file = None
 
     def _refuse(self, stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> None:
         difference = _difference(stored, now)
@@ -229,7 +251,7 @@ def _difference(stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> 
     return None
 
 
-def _state_of(path: str) -> tuple[int, int, int] | None:
+def _state_of(path: str) -> _FileState | None:
     try:
         status = os.stat(path)
     except FileNotFoundError:

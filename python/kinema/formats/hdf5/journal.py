@@ -27,7 +27,7 @@ import io
 import os
 from typing import Any
 
-from kinema.errors import CorruptFileError, UnsupportedFormatError, from_os
+from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError, from_os
 from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 from kinema.writing.output_file import lock_alone
 
@@ -58,8 +58,17 @@ class CommittedFile(io.RawIOBase):
             raise from_os("cannot append", error, path=path) from None
         try:
             lock_alone(self._handle, path)
-            self._check_format()
-            self._committed = self._end = os.fstat(self._handle).st_size
+            stated = self._check_format()
+            self._end = os.fstat(self._handle).st_size
+            if self._end < stated:
+                raise TruncatedFileError(
+                    f"{path}: the file is shorter than what was written of it: expected {stated} bytes, "
+                    f"found {self._end}",
+                    path=path,
+                    offset=self._end,
+                )
+            # what a killed process has written behind the end that the superblock states, nothing points to
+            self._committed = min(stated, self._end)
         except BaseException:
             os.close(self._handle)
             raise
@@ -229,7 +238,8 @@ class CommittedFile(io.RawIOBase):
         while done < len(view):
             done += os.pwrite(self._handle, view[done:], offset + done)
 
-    def _check_format(self) -> None:
+    def _check_format(self) -> int:
+        """Raises for what cannot be grown; returns the end of the file that its superblock states."""
         head = os.pread(self._handle, 48, 0)
         if not head.startswith(_SIGNATURE) or len(head) < 48:
             raise CorruptFileError(f"{self.path}: is no HDF5 file that begins with its superblock", path=self.path)
@@ -249,3 +259,4 @@ class CommittedFile(io.RawIOBase):
         end = int.from_bytes(head[_END_OF_FILE], "little")
         if with_end_of_file(head, end) != head:
             raise CorruptFileError(f"{self.path}: checksum of the HDF5 superblock does not hold", path=self.path)
+        return end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import h5py
 
@@ -13,7 +14,7 @@ from kinema.formats.hdf5.journal import CommittedFile
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile, publish
 
-__all__ = ["GrowingFile", "NewFile", "damaged_file_errors", "hdf5_errors"]
+__all__ = ["GrowingFile", "NewFile", "OutputPart", "OutputPartFile", "damaged_file_errors", "hdf5_errors"]
 
 # HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
 # readable: later formats mark a file that is open for writing, and refuse it afterwards.
@@ -38,13 +39,8 @@ class NewFile:
         check_target(path, overwrite=overwrite)
         self.path, self._overwrite = path, overwrite
         self._output = OutputFile(path, alone=True)
-        # no lock: the temporary file has this one writer, and some network file systems have no locks
-        options = {"libver": libver, "locking": False}
-        if align is not None:
-            options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
         try:
-            with hdf5_errors(path):
-                self.h5 = h5py.File(self._output.temporary, "w", **options)
+            self.h5 = _new_hdf5(self._output.temporary, path, align, libver)
         except BaseException:
             self._output.discard()
             raise
@@ -99,6 +95,37 @@ class NewFile:
     def discard(self) -> None:
         """Removes the file."""
         self._discard()
+
+
+@dataclass(frozen=True)
+class OutputPart:
+    """The output `path` under its temporary name: whoever made that file gives it its own name, or removes it."""
+
+    path: str
+    temporary: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class OutputPartFile:
+    """The temporary file of an `OutputPart`, made anew and open as `h5`. It keeps its name whatever happens."""
+
+    def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
+        """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
+        self._part = part
+        self.h5 = _new_hdf5(part.temporary, part.path, align, LIBVER)
+
+    def finish(self) -> str:
+        """Closes the file, and returns the name that it has."""
+        with hdf5_errors(self._part.path):
+            self.h5.close()
+        return self._part.temporary
+
+    def discard(self) -> None:
+        """Closes the file."""
+        with suppress(OSError, RuntimeError):
+            self.h5.close()
 
 
 class GrowingFile:
@@ -161,6 +188,15 @@ def damaged_file_errors(path: str) -> Iterator[None]:
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
         what = f"{path}: cannot append: {_reason_of(error)}"
         raise CorruptFileError(what, path=path, format="H5MD") from error
+
+
+def _new_hdf5(name: str, path: str, align: int | None, libver: tuple[str, str]) -> h5py.File:
+    # no lock: the temporary file has this one writer, and some network file systems have no locks
+    options = {"libver": libver, "locking": False}
+    if align is not None:
+        options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
+    with hdf5_errors(path):
+        return h5py.File(name, "w", **options)
 
 
 def _reason_of(error: Exception) -> str:

@@ -6,22 +6,26 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as made_with
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import UnsupportedFormatError
+from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
 from kinema.formats.hdf5.filters import Compression
+from kinema.formats.hdf5.output import OutputPart
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, block_length, float_name, frame_bytes
 from kinema.notes import emit
 from kinema.prefetch import prefetched
-from kinema.progress import ProgressChoice, reporting
+from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import default_memory
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import ComparedFile, Scales, Verification, check_memory, compare
@@ -29,6 +33,7 @@ from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.provenance import Provenance
+from kinema.writing.resumable import block_file, item_of_atoms, items_of_convert
 
 __all__ = ["write_blocks"]
 
@@ -80,6 +85,7 @@ def write_blocks(
     provenance: Provenance,
     *,
     verify: Verification,
+    checkpoint: Checkpoint | None,
     workers: int,
     memory: int,
     progress: ProgressChoice,
@@ -93,62 +99,126 @@ def write_blocks(
     check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
-    atoms = source.atoms_table
-    began, comparing = time.perf_counter(), 0.0
-    compared: list[int] = []
-    reads: list[_core.RunTimings] = []
-
-    def check(path: str) -> None:
-        nonlocal comparing
-        begun = time.perf_counter()
-        compared.append(compare(copy, path, verify, workers=workers, memory=memory, progress=progress))
-        comparing = time.perf_counter() - begun
-
     given = {
         **options,
+        "format": format,
         "fields": stored.fields,
         "dtype": stored.dtype,
         "length_unit": stored.units.length,
         "time_unit": stored.units.time,
         "n_frames": len(source),
-        "atoms": atoms,
+        "atoms": source.atoms_table,
+        "native": True,
+        "workers": workers,
         "provenance": provenance.with_notes(losses).json(),
     }
-    with (
-        H5mdWriter(
-            name,
-            source.n_atoms,
-            format=format,
-            overwrite=True,
-            keep_partial=False,
-            native=True,
-            workers=workers,
-            **given,
-        ) as writer,
-        reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report,
-    ):
-        written = 0.0
-        done = 0
-        for frames in _runs(source, stored, name, options, workers, memory, reads):
-            before = time.perf_counter()
-            writer.write(**frames)
-            written += time.perf_counter() - before
-            done += len(frames[stored.fields[0]])
-            if report is not None:
-                report(done, len(source))
-        before = time.perf_counter()
-        writer.close(check)
-        written += time.perf_counter() - before - comparing
+    work = _Work(source, stored, name, options, workers, memory)
+    began, n_restored = time.perf_counter(), 0
+    with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
+        if checkpoint is None:
+            _write_at_once(work, copy, given, verify, report, progress)
+        else:
+            n_restored = _write_resumably(work, copy, given, verify, report, progress, checkpoint)
     return WrittenFile(
         path=name,
         fields=stored.fields,
         size=os.path.getsize(name),
-        seconds=time.perf_counter() - began - comparing,
+        seconds=time.perf_counter() - began - work.comparing,
         workers=workers,
-        timings=_timings(reads, written),
-        compared=sum(compared),
+        timings=_timings(work.reads, work.writing),
+        compared=work.compared,
         losses=losses,
+        n_restored=n_restored,
     )
+
+
+@dataclass
+class _Work:
+    """How one file is made, and what was counted and timed of it."""
+
+    source: SourceFrames
+    stored: _FileContent
+    name: str
+    options: Mapping[str, Any]
+    workers: int
+    memory: int
+    reads: list[_core.RunTimings] = made_with(default_factory=list)
+    writing: float = 0.0
+    comparing: float = 0.0
+    compared: int = 0
+
+    def runs(self, first: int = 0) -> Iterator[dict[str, Any]]:
+        """Arguments of `Writer.write` for the frames from `first` on; the time until the next is that of writing."""
+        for frames in _runs(self, first):
+            before = time.perf_counter()
+            yield frames
+            self.writing += time.perf_counter() - before
+
+    def compare(self, copy: ComparedFile, path: str, verify: Verification, progress: ProgressChoice) -> None:
+        """Compares the file at `path` with the source."""
+        begun = time.perf_counter()
+        self.compared = compare(copy, path, verify, workers=self.workers, memory=self.memory, progress=progress)
+        self.comparing = time.perf_counter() - begun
+
+
+def _write_at_once(
+    work: _Work,
+    copy: ComparedFile,
+    given: Mapping[str, Any],
+    verify: Verification,
+    report: Report | None,
+    progress: ProgressChoice,
+) -> None:
+    """Makes the file in one call: nothing of it stays where that raises."""
+    total = len(work.source)
+    with H5mdWriter(work.name, work.source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
+        for frames in work.runs():
+            writer.write(**frames)
+            if report is not None:
+                report(writer.n_frames, total)
+        before = time.perf_counter()
+        writer.close(lambda path: work.compare(copy, path, verify, progress))
+        work.writing += time.perf_counter() - before - work.comparing
+
+
+def _write_resumably(
+    work: _Work,
+    copy: ComparedFile,
+    given: Mapping[str, Any],
+    verify: Verification,
+    report: Report | None,
+    progress: ProgressChoice,
+    checkpoint: Checkpoint,
+) -> int:
+    """Makes the file, or goes on with what an earlier call has left of it; returns the frames that were there."""
+    source, total = work.source, len(work.source)
+    if given.get("layout") == "contiguous":
+        raise ArgumentError("layout='contiguous' cannot be written with checkpoint=, choose another layout")
+
+    def items(checkpoint: Checkpoint) -> list[IdentityItem]:
+        decided = {"format": copy.format, "fields": source.fields, "units": copy.scales}
+        chosen = {name: value for name, value in sorted(work.options.items()) if value is not None}
+        found = items_of_convert(
+            work.name, checkpoint, source.trajectory, source.frames, source.atoms, **decided, **chosen
+        )
+        return [*found, item_of_atoms(given["atoms"])]
+
+    def opened(part: OutputPart) -> H5mdWriter:
+        return H5mdWriter(part, source.n_atoms, mode="a", **given)
+
+    def advance(n_frames: int) -> None:
+        if report is not None:
+            report(n_frames, total)
+
+    with block_file(work.name, checkpoint, items) as output:
+        output.write(opened, work.runs, progress=advance)
+        try:
+            work.compare(copy, output.temporary, verify, progress)
+        except CorruptFileError as error:
+            if error.path == work.name:
+                output.reject()
+            raise
+    return output.n_restored
 
 
 def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _FileContent:
@@ -227,22 +297,15 @@ def _refuse_absent(source: SourceFrames, there: NDArray[np.bool_], first: int, w
         )
 
 
-def _runs(
-    source: SourceFrames,
-    stored: _FileContent,
-    name: str,
-    options: Mapping[str, Any],
-    workers: int,
-    memory: int,
-    reads: list[_core.RunTimings],
-) -> Iterator[dict[str, Any]]:
+def _runs(work: _Work, first: int) -> Iterator[dict[str, Any]]:
     """Arguments of `Writer.write`, for runs of frames that depend on the size of a frame alone."""
+    source, stored = work.source, work.stored
     item = np.dtype(stored.dtype).itemsize
     needed = frame_bytes(source.n_atoms, len(stored.fields), item)
     run = min(max(1, _RUN_BYTES // needed), len(source))
     # of the writer
-    reserved = _buffer_bytes(source, stored, options)
-    limit = min(memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
+    reserved = _buffer_bytes(source, stored, work.options)
+    limit = min(work.memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
     length, working = block_length(limit, source.n_atoms, len(stored.fields), item, least=run, reserved=reserved)
     core = source.trajectory.core
 
@@ -253,15 +316,14 @@ def _runs(
             fields=stored.fields,
             dtype=stored.dtype,
             scales=stored.scales,
-            workers=workers,
+            workers=work.workers,
             memory=working,
-            timings=reads,
+            timings=work.reads,
         )
 
-    first = 0
-    for arrays in prefetched(read, source.frames.split(length - length % run)):
+    for arrays in prefetched(read, source.frames[first:].split(length - length % run)):
         n_frames = len(arrays["steps"])
-        _check_block(source, stored, arrays["present"], first, name)
+        _check_block(source, stored, arrays["present"], first, work.name)
         for at in range(0, n_frames, run):
             rows = slice(at, at + run)
             values: dict[str, Any] = {field: arrays[field][rows] for field in stored.fields}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, PARTICLES
+from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
@@ -24,8 +25,9 @@ from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import rounding_within
 from kinema.formats.hdf5.storage import create_dataset, series_storage
+from kinema.selection.atom_table import Atoms
 
-__all__ = ["ExistingFile"]
+__all__ = ["ExistingFile", "check_atoms"]
 
 
 class ExistingFile:
@@ -212,3 +214,15 @@ class ExistingFile:
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")
+
+
+def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:
+    """ArgumentError where a file that is appended to, with `known` of its atoms, does not say what the table says."""
+    if known is None:
+        raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
+    # what a file does not hold, with a note when it was made
+    differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
+    if differ:
+        raise ArgumentError(
+            f"{path}: cannot append with atoms= whose {', '.join(differ)} differ from those of the file", path=path
+        )
