@@ -7,6 +7,7 @@ pub mod dcd;
 pub mod encoder;
 pub mod external;
 pub mod h5md;
+mod lines;
 pub mod netcdf;
 mod numbers;
 mod scan;

@@ -142,7 +142,7 @@ impl FrameHeaders for TrrHeaders {
 
     fn head(&self, header: &FrameHeader) -> FrameHead {
         let (step, time) = (i64::from(header.step), header.time);
-        FrameHead { len: header.len(), frame_len: header.frame_len(), step, time }
+        FrameHead { len: header.len(), frame_len: header.frame_len(), lines: 0, step, time }
     }
 
     fn resembles(&self, bytes: &[u8], at: usize) -> bool {
