@@ -3,4 +3,5 @@
 pub mod fortran;
 pub mod hdf5;
 pub mod netcdf3;
+pub mod text;
 pub mod xdr;
