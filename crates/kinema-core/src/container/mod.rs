@@ -1,4 +1,4 @@
-//! Containers: the framing of bytes in files (XDR, Fortran records, NetCDF classic, HDF5 chunks), independent of molecular dynamics.
+//! Containers: the framing of bytes in files (XDR, Fortran records, text, NetCDF classic, HDF5 chunks), independent of molecular dynamics.
 
 pub mod fortran;
 pub mod hdf5;

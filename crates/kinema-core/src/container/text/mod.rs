@@ -1,63 +1,15 @@
-//! Text files: words of lines, numbers as Fortran reads them.
+//! Text of numbers: lines, words, and reals and integers as Fortran programs read and write them.
+//!
+//! Numbers are parsed to the nearest value and written with the bytes of gfortran's formatted output.
 
+mod decimal;
 pub mod fortran;
+pub mod lines;
+mod real;
 
-/// A Fortran real without blanks; `None` for what is none.
-pub fn parse_f64(word: &[u8]) -> Option<f64> {
-    if let Some(value) = parse_short(word) {
-        return Some(value);
-    }
-    let text = std::str::from_utf8(word).ok()?;
-    if !text.ends_with(|last: char| last.is_ascii_alphanumeric() || last == '.') {
-        return None;
-    }
-    let mut plain = text.replace(['d', 'D'], "e");
-    if plain.contains(|c: char| c.is_ascii_digit())
-        && !plain.contains(['e', 'E'])
-        && let Some(at) = plain.rfind(['+', '-']).filter(|&at| at > 0)
-    {
-        // an exponent of three digits has no letter
-        plain.insert(at, 'e');
-    }
-    plain.parse().ok()
-}
+pub use self::real::{parse_f64, parse_reals, parse_three};
 
-/// At most 15 digits and a point: exact as a quotient of two numbers that float64 holds.
-fn parse_short(word: &[u8]) -> Option<f64> {
-    let (negative, digits) = match word {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    let (mut value, mut n_digits, mut decimals) = (0_u64, 0, None);
-    for &byte in digits {
-        match byte {
-            b'0'..=b'9' => {
-                value = 10 * value + u64::from(byte - b'0');
-                n_digits += 1;
-                decimals = decimals.map(|decimals| decimals + 1);
-            }
-            b'.' if decimals.is_none() => decimals = Some(0),
-            _ => return None,
-        }
-    }
-    if n_digits == 0 || n_digits > 15 {
-        return None;
-    }
-    const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-    let value = value as f64 / POWERS[decimals.unwrap_or(0)];
-    Some(if negative { -value } else { value })
-}
-
-/// A whole number without blanks.
-pub fn parse_i64(word: &[u8]) -> Option<i64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
-}
-
-/// The words of a line that blanks separate, each with its first byte in the line.
+/// The blank-separated words of a line, with their positions in it; a line end counts as a blank.
 #[derive(Debug, Clone)]
 pub struct Words<'a> {
     line: &'a [u8],
@@ -65,7 +17,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words of this line.
+    /// Words of `line`.
     pub fn new(line: &'a [u8]) -> Self {
         Self { line, at: 0 }
     }
@@ -75,11 +27,64 @@ impl<'a> Iterator for Words<'a> {
     type Item = (usize, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.line.get(self.at..)?;
-        let start = self.at + rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        let left = self.line.get(self.at..)?;
+        let start = self.at + left.iter().position(|&byte| !is_blank(byte))?;
         let word = &self.line[start..];
-        let word = &word[..word.iter().position(u8::is_ascii_whitespace).unwrap_or(word.len())];
-        self.at = start + word.len();
-        Some((start, word))
+        let len = word.iter().position(|&byte| is_blank(byte)).unwrap_or(word.len());
+        self.at = start + len;
+        Some((start, &word[..len]))
+    }
+}
+
+/// Whether a byte separates words: blank, tab, carriage return, line feed.
+pub fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// One integer without blanks, with or without a sign; `None` for anything else and for what 64 bits do not hold.
+pub fn parse_i64(word: &[u8]) -> Option<i64> {
+    let (negative, digits) = match word {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0_i64;
+    for byte in digits {
+        let digit = i64::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        // towards the sign, so that the smallest integer is read too
+        value = value.checked_mul(10)?.checked_add(if negative { -digit } else { digit })?;
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_positions() {
+        let words: Vec<_> = Words::new(b"  timestep\t 12 -3\r\n").collect();
+        assert_eq!(words, [(2, &b"timestep"[..]), (12, b"12"), (15, b"-3")]);
+        assert_eq!(Words::new(b" \r\n").count(), 0);
+        assert_eq!(Words::new(b"").count(), 0);
+    }
+
+    #[test]
+    fn integers_end_where_64_bits_do() {
+        for value in [0, 7, -7, 1_000_000_007, i64::MAX, i64::MIN, i64::MIN + 1] {
+            assert_eq!(parse_i64(value.to_string().as_bytes()), Some(value));
+        }
+        assert_eq!(parse_i64(b"+0012"), Some(12));
+        for wrong in
+            ["", "-", "+", "1.0", "1 ", " 1", "--1", "1e3", "9223372036854775808", "-9223372036854775809", "**"]
+        {
+            assert_eq!(parse_i64(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 }
