@@ -183,7 +183,8 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
                 assert!(plain.is_err() || plain.unwrap().truncation.is_some());
                 continue;
             }
-            assert_eq!(plain.unwrap_err().kind(), ErrorKind::Corrupt, "line {line}, {change:?}");
+            let error = plain.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "line {line}, {change:?}: {error}");
             let skipped = scanned(&damaged, Some(4), 1, true).unwrap();
             assert!(!skipped.damaged.is_empty(), "line {line}, {change:?}");
             // all frames but that one, and where its head is gone the one before

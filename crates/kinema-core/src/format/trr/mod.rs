@@ -31,6 +31,7 @@ pub struct Trr;
 static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["trr"],
+    file_names: &[],
     description: "GROMACS full-precision trajectory: positions, velocities, forces, cell, step, time; float or double",
     reads: true,
     writes: true,
