@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.hdf5",),
     ("formats.h5md",),
     ("formats.h5md.read", "formats.h5md.write"),
-    ("formats.h5md.__init__", "formats.external"),
+    ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     ("trajectory",),
     ("opening", "selection.time_range"),
     ("checking",),

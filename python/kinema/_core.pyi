@@ -30,6 +30,7 @@ Progress = Callable[[int, int], None]
 class FormatInfo(TypedDict):
     name: str
     extensions: list[str]
+    file_names: list[str]  # that files have without an ending
     description: str
     reads: bool
     writes: bool
@@ -82,6 +83,33 @@ def netcdf_header(path: str) -> NetcdfHeader:
 
     Raises errors with path and byte: FileNotFound, TruncatedFileError, CorruptFileError, UnsupportedFormatError.
     """
+
+class HistoryHeader(TypedDict):
+    data: bytes  # all bytes before the first frame
+    record_bytes: int
+    frame_records: int
+    frames_at: tuple[int, int]  # columns of the second record that count frames; [start, stop)
+    records_at: tuple[int, int]
+
+def history_header(path: str) -> HistoryHeader:
+    """The head of a DL_POLY HISTORY file with records of one width, for code that copies frames byte for byte.
+
+    Raises errors with path and byte: FileNotFound, CorruptFileError, UnsupportedFormatError.
+    """
+
+class DlpolyAtoms(TypedDict):
+    names: list[str]
+    masses: list[float] | None
+    charges: list[float] | None
+
+def dlpoly_atoms(path: str) -> DlpolyAtoms:
+    """Names, masses and charges of the atoms of a DL_POLY HISTORY (its first frame) or CONFIG file."""
+
+def has_dlpoly_atoms(path: str) -> bool:
+    """Whether a file is one of these by its first bytes."""
+
+# names, masses and charges of atoms, and whether they are those that the records of the source have
+AtomLabels = tuple[list[str] | None, list[float] | None, list[float] | None, bool]
 
 class PartInfo(TypedDict):
     path: str
@@ -289,6 +317,8 @@ class Encoder:
         atoms: NDArray[np.uint32] | None = None,
         fields: Sequence[str] | None = None,  # what the format usually holds
         precision: float | None = None,  # numbers to one unit of length
+        title: str | None = None,  # by default that of a source of the same format
+        labels: AtomLabels | None = None,
     ) -> None: ...
     @property
     def format(self) -> str: ...
@@ -327,6 +357,8 @@ class RecordFile:
         *,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
+        title: str | None = None,
+        labels: AtomLabels | None = None,
         workers: int = 0,
     ) -> None: ...
     @staticmethod
@@ -336,6 +368,8 @@ class RecordFile:
         *,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
+        title: str | None = None,
+        labels: AtomLabels | None = None,
         workers: int = 0,
     ) -> RecordFile:
         """Goes on behind the last whole frame of the one file of a trajectory; what lies behind it is cut off."""

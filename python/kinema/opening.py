@@ -17,6 +17,8 @@ from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
+from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
+from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
 from kinema.formats.external import EXTERNAL, Describer, ExternalOptions, check_stated
 from kinema.frame import VECTOR_FIELDS
 from kinema.resources import default_open_files
@@ -239,6 +241,8 @@ def open(
             raise ArgumentError(
                 f"{names[0]}: reader_options is for files that are read through MDAnalysis, and this is {core.format}"
             )
+    if core.format in DLPOLY and known is None:
+        known = Topology(DlpolyAtoms(names[0]))
     if core.format != "H5MD":
         if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
@@ -256,14 +260,16 @@ def open(
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:
-    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory that says of its atoms itself, a
-    table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
+    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its atoms
+    itself, a table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
     if isinstance(source, Topology):
         return source
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
         own = h5md.atoms_source(source)
         if own is not None:
             return Topology(own)
+    elif isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and has_dlpoly_atoms(source):
+        return Topology(DlpolyAtoms(os.fspath(source)))
     return Topology(source)
 
 
@@ -273,7 +279,7 @@ def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = 
     Parameters
     ----------
     source : path, or MDAnalysis Universe or AtomGroup
-        An HDF5 trajectory that says it itself (H5MD, MDTraj), or a topology that MDAnalysis reads.
+        A trajectory that says it itself (H5MD, MDTraj's HDF5, DL_POLY), or a topology that MDAnalysis reads.
     particles : str, optional
         The particles group of an H5MD file; needed where it has several.
 

@@ -183,8 +183,14 @@ fn an_index_lies_beside_its_file_under_a_name_made_of_it() {
     let (at, _) = save(&places(&path), &index, &identity, "XTC", N_ATOMS, &write).unwrap();
     assert_eq!(at, folder.join(".md.xtc.kinema-index"));
     assert_eq!(places(&path)[0], at);
-    let uniform =
-        UniformIndex { n_frames: 1, first: Extent { offset: 0, len: 8 }, stride: 8, spacing: None, times: None };
+    let uniform = UniformIndex {
+        n_frames: 1,
+        first: Extent { offset: 0, len: 8 },
+        stride: 8,
+        spacing: None,
+        steps: None,
+        times: None,
+    };
     assert!(
         save(&places(&path), &Index::Uniform(uniform), &identity, "DCD", N_ATOMS, &write).is_err(),
         "arithmetic is not stored"

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use kinema_core::format::AtomLabels;
 use kinema_core::frame::Fields;
 use kinema_core::index::store::WriteFile;
 use kinema_core::named::Named;
@@ -27,6 +28,14 @@ pub fn frames(value: &Bound<'_, PyAny>) -> PyResult<FrameSelection> {
 /// Atom indices in any order, with repetitions.
 pub fn atoms(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<AtomSelection> {
     AtomSelection::new(value.readonly().as_array().to_vec(), n_atoms).map_err(|error| to_python(&error))
+}
+
+/// Names, masses and charges of atoms, and whether they are those of the source's own records.
+pub type Labels = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>, bool);
+
+/// What formats write that name the atoms of each frame.
+pub fn labels((names, masses, charges, of_source): Labels) -> Arc<AtomLabels> {
+    Arc::new(AtomLabels { names, masses, charges, of_source })
 }
 
 /// Field names as a set.

@@ -51,7 +51,7 @@ pub struct PyEncoder {
 impl PyEncoder {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    #[pyo3(signature = (trajectory, frames, format, *, steps, times, atoms=None, fields=None, precision=None))]
+    #[pyo3(signature = (trajectory, frames, format, *, steps, times, atoms=None, fields=None, precision=None, title=None, labels=None))]
     fn new(
         py: Python<'_>,
         trajectory: &PyTrajectory,
@@ -62,6 +62,8 @@ impl PyEncoder {
         atoms: Option<&Bound<'_, PyArray1<u32>>>,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        title: Option<String>,
+        labels: Option<arguments::Labels>,
     ) -> PyResult<Self> {
         trajectory.scanned(py)?;
         let inner = Arc::clone(&trajectory.inner);
@@ -72,10 +74,12 @@ impl PyEncoder {
             Some(indices) => arguments::atoms(indices, inner.n_atoms())?,
         };
         let fields = fields.map(|names| arguments::fields(&names)).transpose()?;
+        let labels = labels.map(arguments::labels);
         let (steps, times) = (steps.as_array().to_vec(), times.as_array().to_vec());
         let make = |_: &Progress| {
             let known = making(&inner, &frames, &atoms, format)?;
-            format.encoder(&Making { fields, steps, times, precision, ..known })
+            let title = title.or(known.title);
+            format.encoder(&Making { fields, steps, times, precision, title, labels, ..known })
         };
         let encoder = run_interruptible(py, None, 0, make)?;
         Ok(Self { trajectory: inner, format, frames, atoms, encoder })

@@ -6,6 +6,7 @@ mod arguments;
 mod atom_checkpoints;
 mod callback;
 mod dcd;
+mod dlpoly;
 mod encode;
 mod errors;
 mod h5md;
@@ -39,6 +40,7 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         let row = PyDict::new(py);
         row.set_item("name", info.name)?;
         row.set_item("extensions", info.extensions)?;
+        row.set_item("file_names", info.file_names)?;
         row.set_item("description", info.description)?;
         row.set_item("reads", info.reads)?;
         row.set_item("writes", info.writes)?;
@@ -96,6 +98,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("COMPRESSION_LEVELS", levels)?;
     module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
     module.add_function(wrap_pyfunction!(netcdf::netcdf_header, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpoly::history_header, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpoly::dlpoly_atoms, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpoly::has_dlpoly_atoms, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;

@@ -50,9 +50,16 @@ impl<'py> Vectors<'py> {
     }
 }
 
-fn making(n_atoms: u32, fields: Option<Vec<String>>, precision: Option<f64>) -> PyResult<Making> {
+fn making(
+    n_atoms: u32,
+    fields: Option<Vec<String>>,
+    precision: Option<f64>,
+    title: Option<String>,
+    labels: Option<arguments::Labels>,
+) -> PyResult<Making> {
     let fields = fields.map(|names| arguments::fields(&names)).transpose()?;
-    Ok(Making { n_atoms, source_atoms: n_atoms, fields, precision, ..Making::default() })
+    let labels = labels.map(arguments::labels);
+    Ok(Making { n_atoms, source_atoms: n_atoms, fields, precision, title, labels, ..Making::default() })
 }
 
 impl PyRecordFile {
@@ -65,7 +72,8 @@ impl PyRecordFile {
 impl PyRecordFile {
     /// A new file, empty at `path`; messages call it `name`.
     #[new]
-    #[pyo3(signature = (path, name, format, n_atoms, *, fields=None, precision=None, workers=0))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    #[pyo3(signature = (path, name, format, n_atoms, *, fields=None, precision=None, title=None, labels=None, workers=0))]
     fn new(
         path: PathBuf,
         name: PathBuf,
@@ -73,29 +81,34 @@ impl PyRecordFile {
         n_atoms: u32,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        title: Option<String>,
+        labels: Option<arguments::Labels>,
         workers: usize,
     ) -> PyResult<Self> {
         let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let sink = FileSink::open(&path, &name).map_err(|error| to_python(&error))?;
-        let making = making(n_atoms, fields, precision)?;
+        let making = making(n_atoms, fields, precision, title, labels)?;
         let file = RecordFile::new(format, &making, Arc::new(sink), arguments::workers(workers));
         Ok(Self { inner: Mutex::new(file) })
     }
 
     /// Goes on with the one file of a trajectory that was scanned.
     #[staticmethod]
-    #[pyo3(signature = (trajectory, path, *, fields=None, precision=None, workers=0))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    #[pyo3(signature = (trajectory, path, *, fields=None, precision=None, title=None, labels=None, workers=0))]
     fn resume(
         py: Python<'_>,
         trajectory: &PyTrajectory,
         path: PathBuf,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        title: Option<String>,
+        labels: Option<arguments::Labels>,
         workers: usize,
     ) -> PyResult<Self> {
         trajectory.scanned(py)?;
         let trajectory = Arc::clone(&trajectory.inner);
-        let making = making(trajectory.n_atoms(), fields, precision)?;
+        let making = making(trajectory.n_atoms(), fields, precision, title, labels)?;
         let workers = arguments::workers(workers);
         let open = |_: &Progress| {
             let sink = FileSink::open(&path, &path)?;

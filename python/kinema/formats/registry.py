@@ -16,6 +16,8 @@ class FormatInfo:
     Attributes
     ----------
     name : str
+    file_names : tuple of str
+        Names that files have without an ending: "HISTORY".
     extensions : tuple of str
         Endings of file names, without the dot. The first bytes of a file decide, not its name.
     description : str
@@ -40,10 +42,10 @@ class FormatInfo:
     time_unit: str
     reference: str
     slow: bool = False
+    file_names: tuple[str, ...] = ()
 
 
 def _through_mdanalysis(name: str, endings: str, description: str, fields: str) -> FormatInfo:
-    units = {"length_unit": "as MDAnalysis converts it", "time_unit": "as MDAnalysis converts it"}
     return FormatInfo(
         name=name,
         extensions=tuple(endings.split()),
@@ -51,9 +53,10 @@ def _through_mdanalysis(name: str, endings: str, description: str, fields: str) 
         reads=True,
         writes=name in ("PDB", "GRO"),
         fields=tuple(fields.split()),
+        length_unit="as MDAnalysis converts it",
+        time_unit="as MDAnalysis converts it",
         reference="MDAnalysis, doi 10.25080/Majora-629e541a-00e",
         slow=True,
-        **units,
     )
 
 
@@ -66,8 +69,6 @@ _THROUGH_MDANALYSIS = tuple(
         ("INPCRD", "inpcrd restrt", "AMBER restart file", "positions time"),
         ("LAMMPSDUMP", "lammpsdump", "LAMMPS dump", "positions velocities forces cell step"),
         ("DATA", "data", "LAMMPS data file; needs a topology", "positions velocities cell"),
-        ("HISTORY", "history", "DL_POLY history", "positions velocities forces cell"),
-        ("CONFIG", "config", "DL_POLY configuration", "positions velocities forces cell"),
         ("TRC", "trc", "GROMOS11 trajectory", "positions cell step time"),
         ("TRZ", "trz", "IBIsCO and YASP trajectory; needs a topology", "positions velocities cell time"),
         ("TNG", "tng", "TNG, with the package pytng", "positions velocities forces cell step time"),
@@ -102,6 +103,7 @@ def formats() -> tuple[FormatInfo, ...]:
             length_unit=known["length_unit"],
             time_unit=known["time_unit"],
             reference=known["reference"],
+            file_names=tuple(known["file_names"]),
         )
         for known in core_formats()
     )
@@ -175,7 +177,7 @@ def formats_page() -> str:
     own = [known for known in formats() if not known.slow]
     slow = [known for known in formats() if known.slow]
     for known in own:
-        endings = ", ".join(f".{ending}" for ending in known.extensions)
+        endings = ", ".join((*known.file_names, *(f".{ending}" for ending in known.extensions)))
         lines.append(
             f"| {known.name} | {_yes(known.reads)} | {_yes(known.writes)} | {endings} | {', '.join(known.fields)} |"
         )

@@ -212,6 +212,11 @@ class Topology:
             emit(self._atoms.notes)
         return self._atoms
 
+    @property
+    def source(self) -> AtomsSource | UniverseSource | None:
+        """What the atoms are read from; None for a file that MDAnalysis reads, a Universe and a table."""
+        return self._source
+
     def same_source(self, other: Topology) -> bool:
         """Whether both are of the same file, Universe or other source."""
         return bool(self._origin == other._origin)

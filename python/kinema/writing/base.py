@@ -22,7 +22,7 @@ from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
 from kinema.writing.output_checks import is_stream
 
-__all__ = ["Writer", "format_of", "options_of"]
+__all__ = ["Writer", "format_of", "format_of_file_name", "options_of"]
 
 # what a name without a suffix means
 _USUAL = "H5MD"
@@ -33,7 +33,7 @@ _CLASSES: dict[str, type[Writer]] = {}
 
 
 class Writer:
-    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, PDB, GRO, as its suffix or `format` says.
+    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, PDB, GRO, as its suffix or `format` says.
 
         with kn.Writer("out.xtc", n_atoms=3341) as out:
             for block in traj.blocks():
@@ -83,6 +83,7 @@ class Writer:
 
     format: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()
+    file_names: ClassVar[tuple[str, ...]] = ()
 
     path: str
     n_atoms: int
@@ -96,9 +97,10 @@ class Writer:
         """A class that writes `format`; `endings` of file names where it is not one of the core's formats."""
         super().__init_subclass__()
         if format:
-            known = [one["extensions"] for one in formats() if one["name"] == format]
+            known = [one for one in formats() if one["name"] == format]
             cls.format = format
-            cls.suffixes = tuple(f".{ending}" for ending in endings or known[0])
+            cls.suffixes = tuple(f".{ending}" for ending in endings or known[0]["extensions"])
+            cls.file_names = tuple(name for one in known for name in one["file_names"])
             _CLASSES[format] = cls
 
     @renamed(group="particles")
@@ -330,7 +332,8 @@ class Writer:
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format in which a `Writer` writes `path`: that of this name, or of the suffix; H5MD for a name without one.
+    """The format in which a `Writer` writes `path`: that of this name, or of the suffix; of a name without one the
+    format whose files have it (HISTORY), else H5MD.
 
     UnsupportedFormatError where there is none, or the suffix is that of another; ArgumentError for streams.
     """
@@ -338,6 +341,8 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     if is_stream(name):
         raise ArgumentError(f"{name}: trajectories are written to files, not into streams; name a file", path=name)
     suffix = os.path.splitext(name)[1].lower()
+    if format is None and (named := format_of_file_name(name)):
+        return named
     wanted = f".{format.lstrip('.').lower()}" if format is not None else suffix or f".{_USUAL.lower()}"
     found = [one for one in _CLASSES.values() if wanted in (f".{one.format.lower()}", *one.suffixes)]
     if not found:
@@ -353,6 +358,12 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
             format=chosen.format,
         )
     return chosen.format
+
+
+def format_of_file_name(path: str) -> str | None:
+    """The format whose files have this name, without a suffix: HISTORY; None where there is none."""
+    name = os.path.basename(path)
+    return next((one.format for one in _CLASSES.values() if name in one.file_names), None)
 
 
 def options_of(format: str) -> tuple[str, ...]:

@@ -201,6 +201,8 @@ def convert(
 
         PDB, GRO (through MDAnalysis, not read back): none.
 
+        HISTORY, CONFIG: `title`, the first line; by default that of a source of the same format.
+
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
         H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
@@ -299,8 +301,7 @@ class _Call:
         if self.format in BLOCKS:
             made = replace(provenance, frames=str(source.frames))
             return write_blocks(source, name, self.format, self.options, made, checkpoint=self.checkpoint, **shared)
-        precision = self.options.get("precision")
-        return write_records(source, name, self.format, precision=precision, checkpoint=self.checkpoint, **shared)
+        return write_records(source, name, self.format, options=self.options, checkpoint=self.checkpoint, **shared)
 
 
 def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`RecordWriter`: formats whose frames are records (XTC, TRR, NetCDF, DCD), over the core's `RecordFile`.
+"""`RecordWriter`: formats whose frames are records (XTC, TRR, NetCDF, DCD, DL_POLY), over the core's `RecordFile`.
 
 Bytes, threads and what a killed process leaves are the core's affair; here are names of files, arguments and notes.
 """
@@ -15,16 +15,26 @@ from numpy.typing import NDArray
 
 from kinema import _core, opening
 from kinema.errors import ArgumentError, Error, UnsupportedFormatError, from_os
+from kinema.formats.dlpoly import labels_of
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected
 from kinema.resources import worker_count
+from kinema.selection.atom_table import Atoms
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile, lock_alone, publish, write_index
 
-__all__ = ["DcdWriter", "NetcdfWriter", "RecordWriter", "TrrWriter", "XtcWriter"]
+__all__ = [
+    "ConfigWriter",
+    "DcdWriter",
+    "HistoryWriter",
+    "NetcdfWriter",
+    "RecordWriter",
+    "TrrWriter",
+    "XtcWriter",
+]
 
 # what the core counts atoms with
 _MOST_ATOMS = 2**32 - 1
@@ -369,6 +379,63 @@ class NetcdfWriter(RecordWriter, format="NetCDF"):
     path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
     fields : names out of "positions", "velocities", "forces"
         By default those of the first frame.
+    """
+
+
+class _DlpolyWriter(RecordWriter):
+    """What the writers of DL_POLY's files share."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        fields: str | Sequence[str] | None = None,
+        title: str | None = None,
+        atoms: Atoms | None = None,
+    ) -> None:
+        labels = labels_of(atoms)
+        if atoms is not None:
+            n_atoms = atoms.n_atoms if n_atoms is None else n_atoms
+            if n_atoms != atoms.n_atoms:
+                raise ArgumentError(f"atoms= has {atoms.n_atoms} atoms, and n_atoms= is {n_atoms}")
+        options = {"fields": _names(fields), "title": title, "labels": labels}
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
+
+
+class HistoryWriter(_DlpolyWriter, format="DL_POLY HISTORY"):
+    """Writes DL_POLY's HISTORY as DL_POLY_4 does: cell, step, time, and of each atom its name, index, mass and charge,
+    and vectors of 10 digits.
+
+    The first frame decides which vectors all have (keytrj): positions, with velocities, or with velocities and forces.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+        A file named HISTORY is one as well. `n_atoms` may be left out where `atoms` are given.
+    fields : names out of "positions", "velocities", "forces"
+        By default those of the first frame.
+    title : str, optional
+        The first line, cut at 72 characters.
+    atoms : kinema.Atoms, optional
+        Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a" finds keeps
+        its own unless others are given.
+    """
+
+
+class ConfigWriter(_DlpolyWriter, format="DL_POLY CONFIG"):
+    """Writes DL_POLY's CONFIG (REVCON, CFGMIN) as DL_POLY_4 does: one frame. A second one is refused.
+
+    Parameters
+    ----------
+    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
+        A file named CONFIG, REVCON or CFGMIN is one as well.
+    fields, title, atoms : as `HistoryWriter`
     """
 
 

@@ -1,15 +1,25 @@
 """`Writer` with the writers of all formats, which it chooses among: `kinema.Writer`."""
 
-from kinema.writing.base import Writer, format_of, options_of
+from kinema.writing.base import Writer, format_of, format_of_file_name, options_of
 from kinema.writing.external import ExternalWriter, GroWriter, PdbWriter
 from kinema.writing.h5md import H5mdWriter
-from kinema.writing.records import DcdWriter, NetcdfWriter, RecordWriter, TrrWriter, XtcWriter
+from kinema.writing.records import (
+    ConfigWriter,
+    DcdWriter,
+    HistoryWriter,
+    NetcdfWriter,
+    RecordWriter,
+    TrrWriter,
+    XtcWriter,
+)
 
 __all__ = [
+    "ConfigWriter",
     "DcdWriter",
     "ExternalWriter",
     "GroWriter",
     "H5mdWriter",
+    "HistoryWriter",
     "NetcdfWriter",
     "PdbWriter",
     "RecordWriter",
@@ -17,5 +27,6 @@ __all__ = [
     "Writer",
     "XtcWriter",
     "format_of",
+    "format_of_file_name",
     "options_of",
 ]

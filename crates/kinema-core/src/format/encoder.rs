@@ -2,11 +2,26 @@
 //!
 //! An encoder knows frames and bytes; it knows neither files, nor threads, nor where its values come from.
 
+use std::sync::Arc;
+
 use super::EncodeScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
+
+/// What formats that name the atoms of each frame write of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AtomLabels {
+    /// Name of each.
+    pub names: Option<Vec<String>>,
+    /// Mass of each, Da.
+    pub masses: Option<Vec<f64>>,
+    /// Charge of each, elementary charges.
+    pub charges: Option<Vec<f64>>,
+    /// Whether they are those that the records of the source have: then records may be taken as they are.
+    pub of_source: bool,
+}
 
 /// What is to be written, as far as it is known before the first byte.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +55,10 @@ pub struct Making {
     pub precision: Option<f64>,
     /// Those of the source, the most of its files, where all are of this format.
     pub source_precision: Option<f64>,
+    /// Names, masses and charges of the atoms that are written, in their order; `None` where they are not known.
+    pub labels: Option<Arc<AtomLabels>>,
+    /// A line of text for formats that have one: what the user has asked for, or that of a source of the same format.
+    pub title: Option<String>,
     /// Whether frames come one after the other and `steps`, `times` and `cells` are not those of all: what of them is lost
     /// says [`Encoder::stamp_losses`], and [`Encoder::time_by`] decides their spacing.
     pub open_ended: bool,

@@ -12,6 +12,7 @@ use crate::source::Source;
 static INFO: FormatInfo = FormatInfo {
     name: "MDAnalysis",
     extensions: &[],
+    file_names: &[],
     description: "any other format, read through MDAnalysis",
     reads: true,
     writes: false,

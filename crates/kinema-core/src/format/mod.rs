@@ -4,12 +4,15 @@
 
 mod cells;
 pub mod dcd;
+pub mod dlpoly;
 pub mod encoder;
 pub mod external;
 pub mod h5md;
+mod lines;
 pub mod netcdf;
 mod numbers;
 mod scan;
+mod strided;
 pub mod trr;
 pub mod xtc;
 
@@ -19,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::encoder::first_lost;
-pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
+pub use self::encoder::{AtomLabels, Encoder, Making, Marker, Placing, Record};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
@@ -28,7 +31,8 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
-pub static FORMATS: &[&dyn Format] = &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md];
+pub static FORMATS: &[&dyn Format] =
+    &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md, &dlpoly::History, &dlpoly::Config];
 
 /// What no format of the list is found in may be read by another library, slowly.
 pub static EXTERNAL: &dyn Format = &external::External;
@@ -40,6 +44,8 @@ pub struct FormatInfo {
     pub name: &'static str,
     /// File name endings without the dot, lower case.
     pub extensions: &'static [&'static str],
+    /// Names that files of this format have without an ending.
+    pub file_names: &'static [&'static str],
     /// What it is, in one line.
     pub description: &'static str,
     /// Whether Kinema reads it.
@@ -453,6 +459,15 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     })
 }
 
+/// The format of an output of that name: by its ending, or by the whole name where that has none.
+pub fn by_file_name(path: &Path) -> Option<&'static dyn Format> {
+    if let Some(ending) = path.extension() {
+        return ending.to_str().and_then(by_name);
+    }
+    let name = path.file_name()?.to_str()?;
+    FORMATS.iter().copied().find(|format| format.info().file_names.contains(&name))
+}
+
 /// Finds the format of a source by its first bytes; the ending of its name serves only for the message.
 ///
 /// # Errors
@@ -468,7 +483,7 @@ pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
         return Ok(format);
     }
     let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();
-    let claimed = source.path().extension().and_then(|ending| ending.to_str()).and_then(by_name);
+    let claimed = by_file_name(source.path());
     Err(match claimed {
         Some(format) => Error::new(
             ErrorKind::Corrupt,

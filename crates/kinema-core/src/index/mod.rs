@@ -38,6 +38,8 @@ pub struct UniformIndex {
     pub stride: u64,
     /// Their steps and times, where the file states them.
     pub spacing: Option<Spacing>,
+    /// The step of each, where each has one.
+    pub steps: Option<Arc<[i64]>>,
     /// The time of each in the file's own unit, where each has one.
     pub times: Option<Arc<[f64]>>,
 }
@@ -126,6 +128,7 @@ impl Index {
     /// Step of a frame, where the index knows it.
     pub fn step(&self, frame: u64) -> Option<i64> {
         match self {
+            Self::Uniform(UniformIndex { steps: Some(steps), .. }) => steps.get(frame as usize).copied(),
             Self::Uniform(uniform) => uniform.spacing.map(|spacing| spacing.step(frame)),
             Self::Table(table) => Some(table.step(frame)),
             Self::Chunked(chunked) => chunked.steps.as_ref()?.get(frame as usize).copied(),

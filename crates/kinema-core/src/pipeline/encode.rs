@@ -98,6 +98,7 @@ pub fn making(
         same_format: parts().all(as_it_is) && scanned.has_stored_times(),
         all_atoms: atoms.indices().is_none() && atoms.columns().is_none(),
         recoded_version: version.filter(|_| of_format),
+        title: parts().next().filter(|_| of_format).and_then(|part| part.header().remarks.first().cloned()),
         held: held | cell,
         extras,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.formats.dlpoly import of_own_atoms
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
@@ -14,7 +15,7 @@ from kinema.trajectory import Trajectory
 __all__ = ["SourceFrames"]
 
 # fields that every frame has, and steps and times that the index has, in these formats
-_REGULAR = ("XTC", "DCD", "NetCDF")
+_REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class SourceFrames:
             return None
         table = self.trajectory.atoms
         return table if self.atoms is None else table[self.atoms.astype(np.int64)]
+
+    @property
+    def has_own_atoms(self) -> bool:
+        """Whether what is known of the atoms is what the files say of them themselves."""
+        return of_own_atoms(self.trajectory.topology, self.trajectory.paths)
 
     @property
     def observables_lost(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kinema.errors import UnsupportedFormatError
 from kinema.writing.output_checks import is_stream
-from kinema.writing.writer import format_of, options_of
+from kinema.writing.writer import format_of, format_of_file_name, options_of
 
 __all__ = ["BLOCKS", "TEXTS", "WrittenFile", "numbered", "own_options", "target_format"]
 
@@ -36,9 +36,9 @@ class WrittenFile:
 
 
 def target_format(out: str | os.PathLike[str], format: str | None) -> str:
-    """The name of the format to write, by its name or the suffix of the file; raises as `format_of`."""
+    """The name of the format to write, by its name, or the suffix or name of the file; raises as `format_of`."""
     name = os.fspath(out)
-    if format is None and not is_stream(name) and not os.path.splitext(name)[1]:
+    if format is None and not (is_stream(name) or os.path.splitext(name)[1] or format_of_file_name(name)):
         raise UnsupportedFormatError(f"{name}: a name without suffix does not say the format; give format=", path=name)
     return format_of(name, format)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from kinema import _core
 from kinema.errors import CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
+from kinema.formats.dlpoly import labels_of
 from kinema.notes import emit
 from kinema.progress import ProgressChoice, reporting
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.resumable import items_of_convert, record_file
+from kinema.writing.writer import options_of
 
 __all__ = ["write_records"]
 
@@ -24,7 +28,7 @@ def write_records(
     name: str,
     format: str,
     *,
-    precision: float | None,
+    options: Mapping[str, Any],
     verify: Verification,
     checkpoint: Checkpoint | None,
     workers: int,
@@ -37,11 +41,11 @@ def write_records(
     """
 
     def items(checkpoint: Checkpoint) -> list[IdentityItem]:
-        options = {"format": format, "fields": source.fields, "precision": precision}
-        return items_of_convert(name, checkpoint, source.trajectory, source.frames, source.atoms, **options)
+        how = {"format": format, "fields": source.fields, "precision": None, **options}
+        return items_of_convert(name, checkpoint, source.trajectory, source.frames, source.atoms, **how)
 
     with record_file(name, checkpoint, items) as output:
-        encoder = encoder_of(source, format, precision)
+        encoder = encoder_of(source, format, options)
         copy = ComparedFile(
             source,
             name,
@@ -79,8 +83,10 @@ def write_records(
     )
 
 
-def encoder_of(source: SourceFrames, format: str, precision: float | None) -> _core.Encoder:
-    """The encoder of these frames; raises for what the format cannot hold."""
+def encoder_of(source: SourceFrames, format: str, options: Mapping[str, Any]) -> _core.Encoder:
+    """The encoder of these frames, with the options of the format; raises for what it cannot hold."""
+    # a format whose records name the atoms has a writer that takes them
+    table = source.atoms_table if "atoms" in options_of(format) else None
     return _core.Encoder(
         source.trajectory.core,
         source.frames,
@@ -89,5 +95,6 @@ def encoder_of(source: SourceFrames, format: str, precision: float | None) -> _c
         times=source.times,
         atoms=source.atoms,
         fields=source.fields,
-        precision=precision,
+        labels=None if table is None else labels_of(table, of_source=source.has_own_atoms),
+        **options,
     )

@@ -23,6 +23,7 @@ use crate::source::{Extent, MAX_GAP, Source};
 static INFO: FormatInfo = FormatInfo {
     name: "DCD",
     extensions: &["dcd", "veldcd"],
+    file_names: &[],
     description: "CHARMM, NAMD, X-PLOR, OpenMM and LAMMPS binary trajectory",
     reads: true,
     writes: true,
@@ -86,7 +87,7 @@ fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
     let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
     let stride = dcd.frame_len(dcd.stored_atoms(1));
     let (n_frames, rest) = dcd.frames_in(size);
-    (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing), times: None }, rest)
+    (UniformIndex { n_frames, first, stride, spacing: Some(dcd.spacing), steps: None, times: None }, rest)
 }
 
 /// Coordinates of the atoms that later frames leave out.

@@ -26,6 +26,7 @@ use crate::source::{Extent, Source};
 static INFO: FormatInfo = FormatInfo {
     name: "H5MD",
     extensions: &["h5md", "h5", "hdf5"],
+    file_names: &[],
     description: "HDF5 trajectories: H5MD of any program, MDTraj's and AMBER's own, a bare data set",
     reads: true,
     writes: true,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use self::layout::{Column, KILOCALORIE, Layout};
 use super::cells::{cosine_of_degrees, from_lengths};
 use super::numbers::BigEndianVectors;
+use super::strided::{Strided, read_strided};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::netcdf3::{self, text};
@@ -30,6 +31,7 @@ const VELOCITY: f64 = 20.455;
 static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["nc", "ncdf", "netcdf", "ncrst"],
+    file_names: &[],
     description: "AMBER NetCDF trajectory and restart (CDF-1, CDF-2, CDF-5): positions, velocities, forces, cell, time",
     reads: true,
     writes: true,
@@ -40,13 +42,6 @@ static INFO: FormatInfo = FormatInfo {
     scales: Scales { length: 1.0, velocity: VELOCITY, force: KILOCALORIE, time: 1.0 },
     reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; NetCDF Users' Guide, classic file formats",
 };
-
-/// Frames of which all bytes are read with their times.
-const SMALL_FRAME: u64 = 4 << 10;
-/// Bytes that are read at once then.
-const WINDOW: u64 = 1 << 20;
-/// Frames between two reports of progress.
-const REPORT_EVERY: u64 = 4096;
 
 /// What a segment holds.
 mod part {
@@ -192,22 +187,12 @@ impl NetcdfDecoder {
         n_frames: u64,
         progress: &(dyn Fn(u64) -> Result<()> + Sync),
     ) -> Result<Arc<[f64]>> {
-        let width = column.width();
-        let at_once = if self.layout.stride <= SMALL_FRAME { (WINDOW / self.layout.stride.max(1)).max(1) } else { 1 };
-        let (mut times, mut bytes) = (Vec::new(), Vec::new());
-        let mut first = 0;
-        while first < n_frames {
-            let n = at_once.min(n_frames - first);
-            let offset = column.begin.saturating_add(first.saturating_mul(self.layout.stride));
-            bytes.resize(((n - 1) * self.layout.stride + width) as usize, 0);
-            source.read_exact_at(offset, &mut bytes)?;
-            let time = |i: u64| number(&bytes, (i * self.layout.stride) as usize, column.double);
-            times.extend((0..n).map(time));
-            first += n;
-            if first.is_multiple_of(REPORT_EVERY) {
-                progress(self.frame_at(first))?;
-            }
-        }
+        let mut times = Vec::new();
+        let strided = Strided { first: column.begin, stride: self.layout.stride, width: column.width(), n: n_frames };
+        read_strided(source, strided, progress, |_, _, bytes| {
+            times.push(number(bytes, 0, column.double));
+            Ok(())
+        })?;
         Ok(times.into())
     }
 }
@@ -277,7 +262,7 @@ impl Decoder for NetcdfDecoder {
         (options.progress)(size)?;
         let first = Extent { offset: self.layout.first, len: self.layout.frame_len };
         let stride = self.layout.stride.max(self.layout.frame_len);
-        let index = UniformIndex { n_frames, first, stride, spacing: None, times };
+        let index = UniformIndex { n_frames, first, stride, spacing: None, steps: None, times };
         Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
     }
 

@@ -1,5 +1,5 @@
 //! Scan of files whose frames lie one behind the other, each with a header that says how long it is: by hopping from
-//! header to header, without reading coordinates.
+//! header to header, without reading coordinates. Of text the lines of each frame are counted.
 //!
 //! Large files are divided into byte ranges that are scanned in parallel: each scan begins at the first header in its
 //! range and ends at the first header of the next. Where two scans do not meet, that range is scanned again from where
@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Scan, ScanOptions};
+use crate::container::text::lines::lines_len;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Index, TableBuilder, TableIndex};
 use crate::source::Source;
@@ -36,8 +37,10 @@ impl HeaderFault {
 pub(super) struct FrameHead {
     /// Bytes from the start of the frame to its body.
     pub len: usize,
-    /// Bytes of the whole frame.
+    /// Bytes of the whole frame, or where it has lines to be counted of its header.
     pub frame_len: u64,
+    /// Lines behind the header, of text; 0 where the header says how long the frame is.
+    pub lines: u64,
     pub step: i64,
     /// ps
     pub time: f64,
@@ -56,13 +59,26 @@ pub(super) trait FrameHeaders: Sync {
     const RECOGNISED: usize;
     /// Whether what parses as a header is one beyond doubt, whatever follows the frame: numbers do not look like it.
     const UNMISTAKABLE: bool = false;
+    /// Whether files are text: frames are lines, begin where one does, and may have any number of bytes.
+    const LINES: bool = false;
+
+    /// Where the first frame begins.
+    fn first(&self) -> u64 {
+        0
+    }
 
     /// Parses the header at the start of `bytes`, which lie at `offset` in the file. A header of another number of atoms than
-    /// the file's is wrong.
+    /// the file's is wrong, or refused.
     fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<Self::Header, HeaderFault>;
 
     /// What it says.
     fn head(&self, header: &Self::Header) -> FrameHead;
+
+    /// Why a sound frame is none of this file, so that it is not opened: its number of atoms.
+    fn refused(&self, header: &Self::Header, offset: u64) -> Option<Error> {
+        let _ = (header, offset);
+        None
+    }
 
     /// Whether there may be a header at byte `at` of `bytes`; quick.
     fn resembles(&self, bytes: &[u8], at: usize) -> bool;
@@ -93,14 +109,24 @@ pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     .at_byte(offset)
 }
 
+/// A frame that should have `needs` lines behind its header, at `offset`, where the file has fewer.
+fn lacks_lines(offset: u64, needs: u64, found: u64) -> Error {
+    Error::new(
+        ErrorKind::Truncated,
+        format!("the file ends in the middle of a frame, expected {needs} lines, found {found}"),
+    )
+    .at_byte(offset)
+}
+
 /// From this many bytes on a scan with several workers is done in ranges: below, starting threads costs more.
 pub(super) const PARALLEL_FROM: u64 = 64 << 20;
 /// Frames up to this size are read with all that is between their headers: cheaper than a call for each.
 const SMALL_FRAME: u64 = 8 << 10;
 /// Bytes read at once where frames are small or a header is searched.
 const WINDOW: u64 = 256 << 10;
-/// Frames between two reports of progress.
+/// Frames, or bytes of text, between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
+const REPORT_TEXT_EVERY: u64 = 64 << 20;
 
 /// Finds all frames; files of `parallel_from` bytes or more on several threads.
 pub(super) fn scan<H: FrameHeaders>(
@@ -152,8 +178,12 @@ pub(super) fn scan_range<H: FrameHeaders>(
 ) -> Result<TableIndex> {
     let file = File { source, headers, len: source.len()?, skip_damaged: false };
     let report = Report { done: AtomicU64::new(0), progress };
-    let range = range.start..range.end.min(file.len);
-    let walked = file.walk_range(range.clone(), range.start == 0, &report)?;
+    let first = headers.first();
+    if range.end.min(file.len) <= first {
+        return Ok(TableIndex::default());
+    }
+    let range = range.start.max(first)..range.end.min(file.len);
+    let walked = file.walk_range(range.clone(), range.start == first, &report)?;
     Ok(walked.map(|walked| walked.frames.builder.finish()).unwrap_or_default())
 }
 
@@ -168,7 +198,7 @@ fn finished<H: FrameHeaders>(
     let builder = match &options.previous {
         Some(Index::Table(table)) if table_end(table) <= len => TableBuilder::extend(table.clone()),
         // an index of a file that was longer, or of another kind, is of no use here
-        _ => TableBuilder::new(0),
+        _ => TableBuilder::new(headers.first()),
     };
     let file = File { source, headers, len, skip_damaged: options.skip_damaged };
     let report = Report { done: AtomicU64::new(builder.end()), progress: options.progress };
@@ -179,7 +209,7 @@ fn finished<H: FrameHeaders>(
     let truncation = match end {
         End::Stopped => None,
         End::Truncated(error) => Some(place(error)),
-        End::Corrupt(error) => return Err(place(error)),
+        End::Corrupt(error) | End::Refused(error) => return Err(place(error)),
     };
     (options.progress)(len)?;
     let table = frames.builder.finish();
@@ -197,6 +227,8 @@ enum End {
     Stopped,
     Truncated(Error),
     Corrupt(Error),
+    /// A sound frame that is none of this file.
+    Refused(Error),
 }
 
 /// What a walk has found.
@@ -271,7 +303,7 @@ impl<H: FrameHeaders> File<'_, H> {
         loop {
             let end = self.walk_sound(&mut frames.builder, stop, report)?;
             // where a range begins with damage, the frame before it is not known
-            let unknown = frames.builder.n_frames() == 0 && frames.builder.end() > 0;
+            let unknown = frames.builder.n_frames() == 0 && frames.builder.end() > self.headers.first();
             let stepped = match end {
                 End::Corrupt(_) if self.skip_damaged && !unknown => self.step_over(frames, report)?,
                 _ => false,
@@ -285,7 +317,7 @@ impl<H: FrameHeaders> File<'_, H> {
     /// As [`File::walk`], up to a frame that is wrong.
     fn walk_sound(&self, builder: &mut TableBuilder, stop: u64, report: &Report<'_>) -> Result<End> {
         let mut window = Window::default();
-        let mut frame_len = 0;
+        let mut frame_len = if H::LINES { SMALL_FRAME } else { 0 };
         let mut reported = builder.end();
         while builder.end() < stop {
             let offset = builder.end();
@@ -299,14 +331,25 @@ impl<H: FrameHeaders> File<'_, H> {
                     return Ok(End::Truncated(ends_early(offset, needs as u64, self.len)));
                 }
             };
-            let head = self.headers.head(&header);
-            frame_len = head.frame_len;
-            if frame_len > left {
-                return self.overlong(offset, &header, report);
+            if let Some(error) = self.headers.refused(&header, offset) {
+                let sound = self.is_followed(&mut Window::default(), offset)?;
+                return Ok(if sound { End::Refused(error) } else { End::Corrupt(error) });
             }
-            builder.push(frame_len, head.step, head.time).map_err(|e| self.place(e, offset))?;
-            if builder.n_frames().is_multiple_of(REPORT_EVERY) {
-                report.add(builder.end() - reported)?;
+            let head = self.headers.head(&header);
+            let len = match self.frame_len(&mut window, offset, &head)? {
+                Ok(len) if len <= left => len,
+                Ok(len) => return self.overlong(offset, &header, ends_early(offset, len, self.len), report),
+                Err(found) => {
+                    return self.overlong(offset, &header, lacks_lines(offset, head.lines, found), report);
+                }
+            };
+            if !H::LINES {
+                frame_len = len;
+            }
+            builder.push(len, head.step, head.time).map_err(|e| self.place(e, offset))?;
+            let since = builder.end() - reported;
+            if builder.n_frames().is_multiple_of(REPORT_EVERY) || H::LINES && since >= REPORT_TEXT_EVERY {
+                report.add(since)?;
                 reported = builder.end();
             }
         }
@@ -314,12 +357,27 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(End::Stopped)
     }
 
+    /// Bytes of the frame at `offset`, or how many of its lines are in the file.
+    fn frame_len(&self, window: &mut Window, offset: u64, head: &FrameHead) -> Result<std::result::Result<u64, u64>> {
+        let (mut len, mut left) = (head.frame_len, head.lines);
+        while left > 0 {
+            let bytes = window.at(self, offset.saturating_add(len), 1, WINDOW)?;
+            if bytes.is_empty() {
+                return Ok(Err(head.lines - left));
+            }
+            match lines_len(bytes, usize::try_from(left).unwrap_or(usize::MAX)) {
+                Ok(these) => (len, left) = (len + these as u64, 0),
+                Err(n) => (len, left) = (len + bytes.len() as u64, left - n as u64),
+            }
+        }
+        Ok(Ok(len))
+    }
+
     /// Why a frame would end behind the file: it is the incomplete last one, unless frames follow it.
-    fn overlong(&self, offset: u64, header: &H::Header, report: &Report<'_>) -> Result<End> {
-        let head = self.headers.head(header);
-        let start = offset + head.len as u64;
+    fn overlong(&self, offset: u64, header: &H::Header, truncated: Error, report: &Report<'_>) -> Result<End> {
+        let start = offset + self.headers.head(header).len as u64;
         let Some(next) = self.find_frame(&(start..self.len), report)? else {
-            return Ok(End::Truncated(ends_early(offset, head.frame_len, self.len)));
+            return Ok(End::Truncated(truncated));
         };
         Ok(End::Corrupt(self.headers.overlong(offset, header, next - start, next)))
     }

@@ -13,7 +13,10 @@ impl<H: FrameHeaders> File<'_, H> {
     /// The first place in `range` that looks like a header and is followed by others.
     pub(super) fn find_header(&self, range: &Range<u64>, report: &Report<'_>) -> Result<Option<u64>> {
         let mut probe = Window::default();
-        self.find(range, report, |candidate| self.is_chain(&mut probe, candidate))
+        self.find(range, report, |candidate| {
+            // a chain of frames of text would have all their lines counted
+            if H::LINES { self.parses(&mut probe, candidate) } else { self.is_chain(&mut probe, candidate) }
+        })
     }
 
     /// The first place in `range` where a frame lies whole that is believed by itself; see [`File::is_frame`].
@@ -29,6 +32,9 @@ impl<H: FrameHeaders> File<'_, H> {
         report: &Report<'_>,
         mut accepted: impl FnMut(u64) -> Result<bool>,
     ) -> Result<Option<u64>> {
+        if H::LINES {
+            return self.find_line(range, report, accepted);
+        }
         let mut window = Window::default();
         // headers lie at multiples of four bytes, as all items of XDR do
         let mut offset = range.start.next_multiple_of(4);
@@ -54,14 +60,51 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(None)
     }
 
+    /// As [`File::find`], of text: where lines begin.
+    fn find_line(
+        &self,
+        range: &Range<u64>,
+        report: &Report<'_>,
+        mut accepted: impl FnMut(u64) -> Result<bool>,
+    ) -> Result<Option<u64>> {
+        let mut window = Window::default();
+        // the end of the line before
+        let mut offset = range.start.saturating_sub(1);
+        while offset < range.end {
+            report.add(0)?;
+            let bytes = window.at(self, offset, H::RECOGNISED + 1, WINDOW)?;
+            let last = offset + bytes.len() as u64 == self.len;
+            let mut next = bytes.len() as u64;
+            for end in memchr::memchr_iter(b'\n', bytes) {
+                if !last && end + 1 + H::RECOGNISED > bytes.len() {
+                    // the next window begins with it
+                    next = end as u64;
+                    break;
+                }
+                let candidate = offset + end as u64 + 1;
+                if candidate >= range.end {
+                    return Ok(None);
+                }
+                if self.headers.resembles(bytes, end + 1) && accepted(candidate)? {
+                    return Ok(Some(candidate));
+                }
+            }
+            if next == 0 {
+                return Ok(None);
+            }
+            offset += next;
+        }
+        Ok(None)
+    }
+
     /// Whether [`CHAIN`] headers follow each other from `offset`, or as many as fit exactly into the file.
     fn is_chain(&self, probe: &mut Window, mut offset: u64) -> Result<bool> {
         for _ in 0..=CHAIN {
             if offset == self.len {
                 return Ok(true);
             }
-            let Some(header) = self.whole_frame(probe, offset)? else { return Ok(false) };
-            offset += self.headers.head(&header).frame_len;
+            let Some((_, end)) = self.whole_frame(probe, offset)? else { return Ok(false) };
+            offset = end;
         }
         Ok(true)
     }
@@ -69,23 +112,35 @@ impl<H: FrameHeaders> File<'_, H> {
     /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file, whose
     /// header is unmistakable, or whose coordinates take as many bytes as it says: the frame behind may be damaged as well.
     fn is_frame(&self, probe: &mut Window, offset: u64) -> Result<bool> {
-        let Some(header) = self.whole_frame(probe, offset)? else { return Ok(false) };
-        let end = offset + self.headers.head(&header).frame_len;
-        let behind = probe.at(self, end, H::LONGEST, H::LONGEST as u64)?;
-        let followed = match self.headers.parse(behind, end) {
-            Ok(_) => true,
-            // the end of the file, or the beginning of an incomplete last frame
-            Err(HeaderFault::Short(_)) => true,
-            Err(HeaderFault::Wrong(_)) => false,
-        };
-        Ok(followed || H::UNMISTAKABLE || self.is_sound(offset, &header)?)
+        let Some((header, end)) = self.whole_frame(probe, offset)? else { return Ok(false) };
+        Ok(self.goes_on(probe, end)? || H::UNMISTAKABLE || self.is_sound(offset, &header)?)
     }
 
-    /// The header of a frame that ends within the file.
-    fn whole_frame(&self, probe: &mut Window, offset: u64) -> Result<Option<H::Header>> {
+    /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file.
+    pub(super) fn is_followed(&self, probe: &mut Window, offset: u64) -> Result<bool> {
+        let Some((_, end)) = self.whole_frame(probe, offset)? else { return Ok(false) };
+        self.goes_on(probe, end)
+    }
+
+    /// Whether the file goes on with a header at `end`, or with the beginning of an incomplete last frame, or ends.
+    fn goes_on(&self, probe: &mut Window, end: u64) -> Result<bool> {
+        let behind = probe.at(self, end, H::LONGEST, H::LONGEST as u64)?;
+        Ok(!matches!(self.headers.parse(behind, end), Err(HeaderFault::Wrong(_))))
+    }
+
+    /// Whether there is a header at `offset`.
+    fn parses(&self, probe: &mut Window, offset: u64) -> Result<bool> {
         let bytes = probe.at(self, offset, H::LONGEST, H::LONGEST as u64)?;
-        let header = self.headers.parse(bytes, offset).ok();
-        Ok(header.filter(|header| offset.saturating_add(self.headers.head(header).frame_len) <= self.len))
+        Ok(self.headers.parse(bytes, offset).is_ok())
+    }
+
+    /// The header of a frame that ends within the file, and where it ends.
+    fn whole_frame(&self, probe: &mut Window, offset: u64) -> Result<Option<(H::Header, u64)>> {
+        let bytes = probe.at(self, offset, H::LONGEST, H::LONGEST as u64)?;
+        let Ok(header) = self.headers.parse(bytes, offset) else { return Ok(None) };
+        let len = self.frame_len(probe, offset, &self.headers.head(&header))?;
+        let end = len.ok().map(|len| offset.saturating_add(len)).filter(|&end| end <= self.len);
+        Ok(end.map(|end| (header, end)))
     }
 
     /// Whether the body can be decoded and takes the bytes that the header says.
@@ -112,19 +167,21 @@ impl<H: FrameHeaders> File<'_, H> {
     /// Those of the source; `Unsupported` for 16 GiB and more without a frame.
     pub(super) fn step_over(&self, frames: &mut Frames, report: &Report<'_>) -> Result<bool> {
         let fault = frames.builder.end();
+        // frames have whole words of four bytes, or any bytes of text
+        let unit = if H::LINES { 1 } else { 4 };
         let last = match frames.builder.last() {
             Some(extent) => self.doubtful(extent)?.map(|header| (extent, header)),
             None => None,
         };
         let from = match &last {
             Some((extent, header)) => extent.offset + self.headers.head(header).len as u64,
-            None => fault + 4,
+            None => fault + unit,
         };
         let next = self.find_frame(&(from..self.len), report)?;
-        // frames have whole words of four bytes; less than one at the end is no frame
-        let end = next.unwrap_or(fault + (self.len - fault) / 4 * 4);
+        // less than a word at the end is no frame
+        let end = next.unwrap_or(fault + (self.len - fault) / unit * unit);
         if let Some((extent, header)) = &last
-            && (end < fault || self.reaches(extent.offset, header, end)?)
+            && (end < fault || !H::LINES && self.reaches(extent.offset, header, end)?)
         {
             frames.builder.pop();
         }
@@ -138,12 +195,13 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(true)
     }
 
-    /// The header of a frame whose stated length is not what its body takes.
+    /// The header of a frame whose stated length is not what its body takes; of text, which may lack lines, always.
     fn doubtful(&self, extent: Extent) -> Result<Option<H::Header>> {
         let mut probe = Window::default();
         match self.whole_frame(&mut probe, extent.offset)? {
-            Some(header)
-                if self.headers.stated_body(&header).is_some() && !self.is_sound(extent.offset, &header)? =>
+            Some((header, _))
+                if H::LINES
+                    || self.headers.stated_body(&header).is_some() && !self.is_sound(extent.offset, &header)? =>
             {
                 Ok(Some(header))
             }

@@ -31,6 +31,7 @@ pub struct Trr;
 static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["trr"],
+    file_names: &[],
     description: "GROMACS full-precision trajectory: positions, velocities, forces, cell, step, time; float or double",
     reads: true,
     writes: true,
@@ -142,7 +143,7 @@ impl FrameHeaders for TrrHeaders {
 
     fn head(&self, header: &FrameHeader) -> FrameHead {
         let (step, time) = (i64::from(header.step), header.time);
-        FrameHead { len: header.len(), frame_len: header.frame_len(), step, time }
+        FrameHead { len: header.len(), frame_len: header.frame_len(), lines: 0, step, time }
     }
 
     fn resembles(&self, bytes: &[u8], at: usize) -> bool {

@@ -43,6 +43,7 @@ pub struct Xtc;
 static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["xtc"],
+    file_names: &[],
     description: "GROMACS compressed trajectory (magic 1995 and 2023): positions, cell, step, time",
     reads: true,
     writes: true,

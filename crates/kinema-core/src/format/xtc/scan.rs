@@ -27,6 +27,7 @@ impl FrameHeaders for XtcHeaders {
         FrameHead {
             len: header.len(),
             frame_len: header.frame_len(),
+            lines: 0,
             step: i64::from(header.step),
             time: f64::from(header.time),
         }

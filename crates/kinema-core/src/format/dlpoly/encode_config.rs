@@ -1,0 +1,133 @@
+//! CONFIG encoder: one frame, in records of one width as DL_POLY_4 writes them.
+
+use super::encode::{
+    CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds_cell, imcon_of, levels,
+    put_atoms, put_cell, put_title,
+};
+use crate::container::text::fortran::{put_e, put_i};
+use crate::container::text::parse_f64;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EncodeScratch, Encoder, Making, Placing, first_lost};
+use crate::frame::{BlockView, Fields, NO_CELL, Stamp};
+
+/// A loss.
+const TIMES: &str = "times are rounded to 8 digits";
+
+/// Makes a CONFIG file.
+#[derive(Debug)]
+pub(super) struct ConfigEncoder {
+    n_atoms: u32,
+    levels: usize,
+    has_cell: bool,
+    title: Option<String>,
+    /// The first record of every atom.
+    atoms: Vec<u8>,
+    losses: Vec<String>,
+}
+
+/// The error of a second frame.
+pub(super) fn one_frame() -> Error {
+    let what = "a CONFIG file holds one frame; choose it (--dump TIME, frames=), or write a HISTORY file, which holds any number";
+    Error::new(ErrorKind::InvalidArgument, what)
+}
+
+/// Whether the columns of a time hold it.
+fn holds_time(time: f64) -> bool {
+    let mut text = Vec::new();
+    put_e(&mut text, time, 16, 7);
+    time.is_nan() || parse_f64(text.trim_ascii()) == Some(time)
+}
+
+impl ConfigEncoder {
+    /// # Errors
+    /// `InvalidArgument` for several frames, for fields that the source has not or that are not held together, and for a
+    /// precision.
+    pub fn new(making: &Making) -> Result<Self> {
+        if making.steps.len() > 1 {
+            return Err(one_frame());
+        }
+        let mut losses = Vec::new();
+        let levels = levels(making, &mut losses)?;
+        making.note_wide(super::fields_of(levels), &mut losses);
+        making.note_extras(&mut losses);
+        let atoms = atom_records(making, Kind::Config, &mut losses)?;
+        let has_cell = making.cells.iter().any(|cell| *cell != NO_CELL);
+        let made = Self { n_atoms: making.n_atoms, levels, has_cell, title: making.title.clone(), atoms, losses };
+        if making.open_ended {
+            return Ok(made);
+        }
+        let time = making.times.first().copied().unwrap_or(f64::NAN);
+        let stamp = Stamp { time, cell: making.cells.first().copied().unwrap_or(NO_CELL), ..Stamp::default() };
+        let lost = made.stamp_losses(&[stamp], 0);
+        let losses = made.losses.into_iter().chain(lost.into_iter().map(|(what, _)| what.to_owned())).collect();
+        Ok(Self { losses, ..made })
+    }
+
+    fn record_len(&self) -> u64 {
+        let before = if self.has_cell { 5 } else { 2 };
+        WIDTH as u64 * (before + u64::from(self.n_atoms) * (1 + self.levels as u64))
+    }
+
+    fn put(&self, rows: &BlockView<'_>, row: usize, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
+        put_title(out, self.title.as_deref());
+        let start = out.len();
+        put_i(out, self.levels as i64 - 1, 10);
+        put_i(out, imcon_of(&stamp.cell), 10);
+        checked(out, "a number of atoms", |out| put_i(out, i64::from(self.n_atoms), 10))?;
+        checked(out, "a step", |out| put_i(out, stamp.step, 10))?;
+        // the time step is not known here
+        put_e(out, 0.0, 16, 7);
+        checked(out, "a time", |out| put_e(out, stamp.time, 16, 7))?;
+        end_record(out, start);
+        if self.has_cell {
+            put_cell(out, &stamp.cell)?;
+        }
+        put_atoms(&self.atoms, rows, row, self.levels, out)
+    }
+}
+
+impl Encoder for ConfigEncoder {
+    fn fields(&self) -> Fields {
+        super::fields_of(self.levels)
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Uniform(self.record_len())
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.record_len()
+    }
+
+    fn head(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        check_rows(rows, self.n_atoms)?;
+        for (row, stamp) in rows.stamps.iter().enumerate() {
+            let frame = first + row as u64;
+            if frame > 0 {
+                return Err(one_frame().at_frame(frame));
+            }
+            if (stamp.cell != NO_CELL) != self.has_cell {
+                return Err(Error::new(ErrorKind::Internal, "the cell of the frame is not the one that was announced"));
+            }
+            self.put(rows, row, stamp, out).map_err(|error| error.at_frame(frame))?;
+        }
+        Ok(())
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let losses = [
+            first_lost(TIMES, stamps, first, |stamp| !holds_time(stamp.time)),
+            first_lost(NO_TIME, stamps, first, |stamp| stamp.time.is_nan()),
+            first_lost(CELLS, stamps, first, |stamp| !holds_cell(&stamp.cell)),
+        ];
+        losses.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,307 @@
+//! HISTORY encoder: records of one width made of values, or of the records of other HISTORY files without rounding.
+
+use super::encode::{
+    CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds, holds_cell, imcon_of,
+    imcon_of_all, levels, put_atoms, put_cell, put_title,
+};
+use super::history::NAME;
+use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
+use super::records::{AtomBlock, Lines, RECORD, integer};
+use crate::container::text::fortran::{put_f, put_i, put_text};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
+use crate::frame::{BlockView, Fields, Stamp};
+use crate::selection::AtomSelection;
+use crate::source::Source;
+
+/// A loss.
+const TIMES: &str = "times are rounded to 1e-6 ps";
+
+/// Where the second record counts frames and records.
+const COUNTS: usize = WIDTH + 30;
+
+/// What files have in common whose records can be copied from one to the other: what the second record says.
+pub(super) fn version_of(keytrj: i64, imcon: i64) -> i32 {
+    (10 * imcon + keytrj) as i32
+}
+
+/// Makes a HISTORY file.
+#[derive(Debug)]
+pub(super) struct HistoryEncoder {
+    n_atoms: u32,
+    levels: usize,
+    imcon: i64,
+    title: Option<String>,
+    /// Time of a step, ps; 0 where it is not known.
+    between: f64,
+    /// The first record of every atom; none where records are copied.
+    atoms: Vec<u8>,
+    recodes: bool,
+    losses: Vec<String>,
+}
+
+impl HistoryEncoder {
+    /// # Errors
+    /// `InvalidArgument` for fields that the source has not or that are not held together, for a precision, for masses and
+    /// charges beyond their columns.
+    pub fn new(making: &Making) -> Result<Self> {
+        let mut losses = Vec::new();
+        let levels = levels(making, &mut losses)?;
+        let version = making.recoded_version.filter(|version| making.same_format && version % 10 + 1 >= levels as i32);
+        let recodes = version.is_some() && making.labels.as_ref().is_none_or(|labels| labels.of_source);
+        let mut atoms = Vec::new();
+        if !recodes {
+            making.note_wide(super::fields_of(levels), &mut losses);
+            making.note_extras(&mut losses);
+            atoms = atom_records(making, Kind::History, &mut losses)?;
+        }
+        if !recodes && !making.open_ended {
+            if making.times.iter().any(|time| time.is_nan()) {
+                losses.push(NO_TIME.to_owned());
+            }
+            if making.times.iter().any(|&time| !holds(time, 6)) {
+                losses.push(TIMES.to_owned());
+            }
+            if making.cells.iter().any(|cell| !holds_cell(cell)) {
+                losses.push(CELLS.to_owned());
+            }
+        }
+        let imcon = version.filter(|_| recodes).map_or_else(|| imcon_of_all(&making.cells), |v| i64::from(v / 10));
+        let mut made = Self {
+            n_atoms: making.n_atoms,
+            levels,
+            imcon,
+            title: making.title.clone(),
+            between: 0.0,
+            atoms,
+            recodes,
+            losses,
+        };
+        made.time_by(&making.steps, &making.times);
+        Ok(made)
+    }
+
+    /// Goes on with a file that begins so, with the names, masses and charges of its first frame.
+    ///
+    /// # Errors
+    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    pub fn resume(source: &dyn Source, layout: &Layout, making: &Making) -> Result<Self> {
+        let fields = super::fields_of(layout.block.levels);
+        if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
+            let (expected, found) = (fields.names().join(", "), asked.names().join(", "));
+            let what = format!("the file holds the same fields in all frames, expected {expected}, found {found}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if layout.block.compressed || layout.block.lines.width() != WIDTH {
+            let what = "the file cannot be gone on with: its records are not those of 72 characters and a line feed that are \
+                        written here";
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let known = super::atoms::read_atoms(source)?;
+        let labels = crate::format::AtomLabels {
+            names: Some(known.names),
+            masses: known.masses,
+            charges: known.charges,
+            of_source: true,
+        };
+        let held = making.held | fields;
+        let labels = making.labels.clone().unwrap_or_else(|| labels.into());
+        let made = Self::new(&Making {
+            held,
+            fields: Some(fields),
+            labels: Some(labels),
+            cells: Vec::new(),
+            same_format: false,
+            ..making.clone()
+        })?;
+        Ok(Self { imcon: layout.imcon, title: Some(layout.title.clone()), ..made })
+    }
+
+    fn record_len(&self) -> u64 {
+        let records = FRAME_RECORDS as u64 + u64::from(self.n_atoms) * (1 + self.levels as u64);
+        WIDTH as u64 * records
+    }
+
+    fn counts(&self, frames: u64) -> Vec<u8> {
+        let records = HEAD_RECORDS as u64 + frames * (self.record_len() / WIDTH as u64);
+        let mut bytes = Vec::new();
+        put_i(&mut bytes, frames.cast_signed(), 21);
+        put_i(&mut bytes, records.cast_signed(), 21);
+        bytes
+    }
+
+    fn put_timestep(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
+        let own = imcon_of(&stamp.cell);
+        // of the file's frames with cells all have one shape, where that is possible
+        let imcon = if own == 0 { 0 } else { own.max(self.imcon) };
+        let start = out.len();
+        put_text(out, TIMESTEP, 8);
+        checked(out, "a step", |out| put_i(out, stamp.step, 10))?;
+        checked(out, "a number of atoms", |out| put_i(out, i64::from(self.n_atoms), 10))?;
+        put_i(out, self.levels as i64 - 1, 2);
+        put_i(out, imcon, 2);
+        checked(out, "a time step", |out| put_f(out, self.between, 20, 6))?;
+        checked(out, "a time", |out| put_f(out, stamp.time, 20, 6))?;
+        end_record(out, start);
+        put_cell(out, &stamp.cell)
+    }
+}
+
+impl Encoder for HistoryEncoder {
+    fn fields(&self) -> Fields {
+        super::fields_of(self.levels)
+    }
+
+    fn losses(&self) -> &[String] {
+        &self.losses
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Uniform(self.record_len())
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.record_len()
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_title(&mut out, self.title.as_deref());
+        put_i(&mut out, self.levels as i64 - 1, 10);
+        put_i(&mut out, self.imcon, 10);
+        put_i(&mut out, i64::from(self.n_atoms), 10);
+        out.extend(self.counts(0));
+        out.push(b'\n');
+        out
+    }
+
+    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        check_rows(rows, self.n_atoms)?;
+        out.reserve(rows.rows() * self.record_len() as usize);
+        for (row, stamp) in rows.stamps.iter().enumerate() {
+            let put = self.put_timestep(stamp, out);
+            put.and_then(|()| put_atoms(&self.atoms, rows, row, self.levels, out))
+                .map_err(|error| error.at_frame(first + row as u64))?;
+        }
+        Ok(())
+    }
+
+    fn marker(&self, committed: u64) -> Option<Marker> {
+        Some(Marker { offset: COUNTS as u64, bytes: self.counts(committed) })
+    }
+
+    fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
+        if let ([one, other, ..], [before, after, ..]) = (steps, times)
+            && other > one
+            && (after - before).is_finite()
+        {
+            self.between = (after - before) / (other - one) as f64;
+        }
+        None
+    }
+
+    fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+        let losses = [
+            first_lost(TIMES, stamps, first, |stamp| !holds(stamp.time, 6)),
+            first_lost(NO_TIME, stamps, first, |stamp| stamp.time.is_nan()),
+            first_lost(CELLS, stamps, first, |stamp| !holds_cell(&stamp.cell)),
+        ];
+        losses.into_iter().flatten().collect()
+    }
+
+    fn recodes(&self) -> bool {
+        self.recodes
+    }
+
+    fn recode(
+        &self,
+        record: &Record<'_>,
+        atoms: &AtomSelection,
+        _: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let made = self.recode_frame(record, atoms, out);
+        made.map_err(|error| error.at_byte(record.offset).at_frame(record.frame).in_format(NAME))
+    }
+}
+
+impl HistoryEncoder {
+    fn recode_frame(&self, record: &Record<'_>, atoms: &AtomSelection, out: &mut Vec<u8>) -> Result<()> {
+        let (bytes, at) = (record.bytes, record.offset);
+        let end = if bytes.get(RECORD) == Some(&b'\r') { 2 } else { 1 };
+        let lines = Lines { text: RECORD, end };
+        let head = lines.record(bytes, 0, at)?;
+        let keytrj = integer(head, 28..30, "keytrj", at)?;
+        let levels = usize::try_from(keytrj).ok().filter(|key| (self.levels - 1..3).contains(key)).map(|key| key + 1);
+        let levels = levels.ok_or_else(|| Error::corrupt("keytrj", "0, 1 or 2", keytrj))?;
+        let block = AtomBlock { lines, n_atoms: atoms.n_atoms(), levels, compressed: false };
+        let head_len = (FRAME_RECORDS * lines.width()) as u64;
+        if bytes.len() as u64 != head_len + block.len() || !head.starts_with(TIMESTEP) {
+            return Err(Error::corrupt("length of a frame", head_len + block.len(), bytes.len()));
+        }
+        let start = out.len();
+        out.extend_from_slice(head);
+        if self.levels != levels || self.n_atoms != block.n_atoms {
+            out.truncate(start + 18);
+            put_i(out, i64::from(self.n_atoms), 10);
+            put_i(out, self.levels as i64 - 1, 2);
+            out.extend_from_slice(&head[30..]);
+        }
+        out.push(b'\n');
+        for number in 1..FRAME_RECORDS {
+            out.extend_from_slice(lines.record(bytes, number, at)?);
+            out.push(b'\n');
+        }
+        let (all, first) = (&bytes[head_len as usize..], at + head_len);
+        if atoms.indices().is_none() && atoms.columns().is_none() {
+            for atom in 0..block.n_atoms {
+                self.copy_atom(&block, all, first, atom, None, out)?;
+            }
+            return Ok(());
+        }
+        let mut order = Vec::new();
+        let sorted = block.order(all, first, &mut order)?;
+        for (place, atom) in (1..).zip(atoms.requested()) {
+            let number = if sorted { atom } else { order[atom as usize].cast_unsigned() };
+            self.copy_atom(&block, all, first, number, Some(place), out)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the records of one atom of another file, with another index where one is given.
+    fn copy_atom(
+        &self,
+        block: &AtomBlock,
+        bytes: &[u8],
+        at: u64,
+        number: u32,
+        index: Option<i64>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let first = number as usize * block.records_an_atom();
+        for level in 0..=self.levels {
+            let record = block.lines.record(bytes, first + level, at)?;
+            match index.filter(|_| level == 0) {
+                None => out.extend_from_slice(record),
+                Some(index) => {
+                    out.extend_from_slice(&record[..8]);
+                    put_i(out, index, 10);
+                    out.extend_from_slice(&record[18..]);
+                }
+            }
+            out.push(b'\n');
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_that_hold_a_value() {
+        assert!(holds(0.005, 6) && holds(123.456789, 6) && holds(f64::NAN, 6));
+        assert!(!holds(1.0 / 3.0, 6) && !holds(1e17, 6));
+    }
+}

@@ -1,0 +1,269 @@
+//! HISTORY, DL_POLY's trajectory: records of one width, so that every frame and atom is at a computed place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::fixed::{Fixed, LOOKED_AT};
+use super::layout::Layout;
+use super::{SCALES, TIME_UNIT, encode_history, fields_of, shape_of, warning_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::strided::{Strided, read_strided};
+use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use crate::format::{HEAD_BYTES, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::frame::{BlockMut, Fields, NO_CELL, Stamp};
+use crate::index::{Index, UniformIndex};
+use crate::source::{Extent, Source};
+
+/// The name in messages.
+pub(super) const NAME: &str = "DL_POLY HISTORY";
+
+static INFO: FormatInfo = FormatInfo {
+    name: NAME,
+    extensions: &["history"],
+    file_names: &["HISTORY"],
+    description: "DL_POLY trajectory (text): positions, velocities, forces, cell, step, time; the origin is the cell's centre",
+    reads: true,
+    writes: true,
+    encodes: true,
+    fields: Fields::ALL,
+    length_unit: "angstrom",
+    time_unit: TIME_UNIT,
+    scales: SCALES,
+    reference: "DL_POLY_4 manual, HISTORY file",
+};
+
+/// DL_POLY's trajectories.
+#[derive(Debug, Clone, Copy)]
+pub struct History;
+
+impl Format for History {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        Layout::sniff(head)
+    }
+
+    fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        let place = |error: Error| error.in_format(NAME).at_path(source.path());
+        let size = source.len()?;
+        let mut head = vec![0; size.min(HEAD_BYTES) as usize];
+        source.read_exact_at(0, &mut head)?;
+        let layout = Layout::of(&head).map_err(place)?;
+        Ok(Arc::new(HistoryDecoder::new(layout, source)?))
+    }
+
+    fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(encode_history::HistoryEncoder::new(making)?))
+    }
+
+    fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        let mut head = vec![0; source.len()?.min(HEAD_BYTES) as usize];
+        source.read_exact_at(0, &mut head)?;
+        let layout = Layout::of(&head)?;
+        Ok(Box::new(encode_history::HistoryEncoder::resume(source, &layout, making)?))
+    }
+}
+
+/// What code that copies records needs of a file's head.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// All bytes before the first frame.
+    pub data: Vec<u8>,
+    /// Bytes of a record.
+    pub width: u64,
+    /// Records of a frame.
+    pub records: u64,
+    /// Columns of the second record that count frames and records.
+    pub counts: [Range<u64>; 2],
+}
+
+impl Head {
+    /// # Errors
+    /// Those of opening the file.
+    pub fn read(source: &dyn Source) -> Result<Self> {
+        let mut data = vec![0; source.len()?.min(HEAD_BYTES) as usize];
+        source.read_exact_at(0, &mut data)?;
+        let layout = Layout::of(&data)?;
+        data.truncate(layout.head_len() as usize);
+        let width = layout.block.lines.width() as u64;
+        let counts = if layout.block.compressed { [14..24, 24..34] } else { [30..51, 51..72] };
+        Ok(Self { data, width, records: layout.stride() / width, counts })
+    }
+}
+
+/// Finds and decodes the frames of one file.
+#[derive(Debug)]
+struct HistoryDecoder {
+    header: Header,
+    layout: Layout,
+    /// Whether the first atoms of the first frame are in the order of their indices: then runs of atoms are read alone.
+    sorted: bool,
+    extras: Vec<&'static str>,
+}
+
+impl HistoryDecoder {
+    fn new(layout: Layout, source: &dyn Source) -> Result<Self> {
+        let there = layout.frames_in(source.len()?);
+        let mut warnings: Vec<String> = warning_of(layout.imcon).into_iter().collect();
+        if layout.frames > 0 && layout.frames < there {
+            let counted = layout.frames;
+            warnings.push(format!("header says {counted} frames, file holds {there}: those behind are not committed"));
+        }
+        let (mut sorted, mut displaced) = (true, false);
+        for frame in [Some(0), there.checked_sub(1)].into_iter().flatten().filter(|&frame| frame < there) {
+            let block = &layout.block;
+            let len = block.len().min((LOOKED_AT / block.atom_len()).max(1) * block.atom_len());
+            let mut bytes = vec![0; len as usize];
+            source.read_exact_at(layout.frame_at(frame).saturating_add(layout.frame_head_len()), &mut bytes)?;
+            sorted = sorted && (frame > 0 || block.in_order(&bytes));
+            displaced = displaced || super::atoms::any_displaced(block, &bytes);
+        }
+        let layout_name = match (layout.block.compressed, layout.block.lines.end) {
+            (false, 1) => "",
+            (false, _) => ", lines end as on Windows",
+            (true, 1) => ", compressed",
+            (true, _) => ", compressed, lines end as on Windows",
+        };
+        let order = if sorted { "" } else { ", atoms not in the order of their indices" };
+        let cell = if layout.imcon == 0 { Fields::NONE } else { Fields::CELL };
+        let header = Header {
+            n_atoms: layout.block.n_atoms,
+            fields: fields_of(layout.block.levels) | cell | Fields::STEP | Fields::TIME,
+            remarks: Some(layout.title.clone()).filter(|title| !title.is_empty()).into_iter().collect(),
+            variant: format!("keytrj {}, {}{layout_name}{order}", layout.keytrj, shape_of(layout.imcon)),
+            warnings,
+        };
+        let extras = if displaced { vec!["the displacement of the atoms"] } else { Vec::new() };
+        Ok(Self { header, layout, sorted, extras })
+    }
+
+    /// Steps and times of frames.
+    fn stamps(
+        &self,
+        source: &dyn Source,
+        n_frames: u64,
+        options: &ScanOptions<'_>,
+        damaged: &mut Vec<u64>,
+    ) -> Result<(Vec<i64>, Vec<f64>)> {
+        let (mut steps, mut times) = (Vec::new(), Vec::new());
+        let width = self.layout.block.lines.width() as u64;
+        let strided = Strided { first: self.layout.head_len(), stride: self.layout.stride(), width, n: n_frames };
+        read_strided(source, strided, options.progress, |frame, at, bytes| {
+            let (step, time) = match self.layout.frame_head(bytes, at) {
+                Ok(head) => (head.step, head.time),
+                Err(_) if options.skip_damaged => {
+                    damaged.push(frame);
+                    (steps.last().copied().unwrap_or(0), f64::NAN)
+                }
+                Err(error) => return Err(error.at_frame(frame).in_format(NAME).at_path(source.path())),
+            };
+            steps.push(step);
+            times.push(time);
+            Ok(())
+        })?;
+        Ok((steps, times))
+    }
+}
+
+impl Decoder for HistoryDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn wide_fields(&self) -> Fields {
+        fields_of(self.layout.block.levels)
+    }
+
+    fn extras(&self) -> &[&'static str] {
+        &self.extras
+    }
+
+    fn recoded_version(&self) -> Option<i32> {
+        (!self.layout.block.compressed).then(|| encode_history::version_of(self.layout.keytrj, self.layout.imcon))
+    }
+
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        let (size, layout) = (source.len()?, &self.layout);
+        let there = layout.frames_in(size);
+        let n_frames = if layout.frames == 0 { there } else { layout.frames.min(there) };
+        let rest = size.saturating_sub(layout.frame_at(there));
+        let truncation = (layout.frames > there || n_frames == there && rest > 0).then(|| {
+            let expected =
+                if layout.frames > there { format!("{} frames", layout.frames) } else { "whole frames".to_owned() };
+            let what = format!("the file ends early, expected {expected}, found {there} and {rest} bytes");
+            let error = Error::new(ErrorKind::Truncated, what).at_frame(there).at_byte(layout.frame_at(there));
+            error.in_format(NAME).at_path(source.path())
+        });
+        let mut damaged = Vec::new();
+        let (steps, times) = self.stamps(source, n_frames, options, &mut damaged)?;
+        (options.progress)(size)?;
+        let stride = layout.stride();
+        let index = UniformIndex {
+            n_frames,
+            first: Extent { offset: layout.head_len(), len: stride },
+            stride,
+            spacing: None,
+            steps: Some(steps.into()),
+            times: Some(times.into()),
+        };
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged })
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        let fixed = self.fixed();
+        for (i, one) in (0_u32..).zip(wanted) {
+            if one.frame >= index.n_frames() {
+                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
+                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
+            }
+            fixed.segments(i, index.extent(one.frame), request, segments);
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Decoded> {
+        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
+            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
+        };
+        let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
+        decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
+    }
+}
+
+impl HistoryDecoder {
+    fn part(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        row: usize,
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Decoded> {
+        let fixed = self.fixed();
+        if let Some(decoded) = fixed.decode_run(segment, bytes, row, request, out)? {
+            return Ok(decoded);
+        }
+        let at = segment.extent.offset;
+        let head = self.layout.frame_head(bytes, at)?;
+        let cell = self.layout.cell(bytes, &head, at, &request.scales)?;
+        let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
+        let present = fields_of(self.layout.block.levels) | there;
+        *out.stamp(row)? = Stamp { cell, step: head.step, time: head.time * request.scales.time, present };
+        fixed.decode_frame(segment, bytes, row, request, out, scratch)
+    }
+
+    fn fixed(&self) -> Fixed {
+        Fixed { head_len: self.layout.frame_head_len(), block: self.layout.block, sorted: self.sorted }
+    }
+}

@@ -1,0 +1,136 @@
+//! Frames of text: a head of some lines that begins each frame and says how many lines follow.
+//!
+//! A format says how a head begins and what it means ([`TextFrames`]); the scan of [`super::scan`], on several threads, over
+//! damage and behind a previous index, does the rest. Lines end with LF or CRLF and may have any width; frames may differ in
+//! their number of atoms, which a file whose header states one number refuses.
+
+use super::scan::{FrameHead, FrameHeaders, HeaderFault};
+use crate::container::text::lines::{lines_len, without_end};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes of the longest head.
+const LONGEST_HEAD: usize = 4 << 10;
+/// Characters of a line that a message shows.
+const SHOWN: usize = 40;
+
+/// What the head of a frame says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TextHead {
+    pub n_atoms: u64,
+    /// Lines of the frame behind its head.
+    pub lines: u64,
+    pub step: i64,
+    /// In the file's unit.
+    pub time: f64,
+}
+
+/// How the frames of a text format begin.
+pub(super) trait TextFrames: Sync {
+    /// The format, for messages.
+    const NAME: &'static str;
+    /// What the first line of a frame begins with.
+    const BEGINS: &'static [u8];
+    /// Lines of a head.
+    const HEAD_LINES: usize;
+
+    /// Where the first frame begins.
+    fn first(&self) -> u64;
+
+    /// The number of atoms that every frame of the file has; `None` where they may differ.
+    fn n_atoms(&self) -> Option<u32>;
+
+    /// What a head says, which is these lines with their ends, at byte `at` of the file.
+    ///
+    /// # Errors
+    /// `Corrupt` with the byte where it is none.
+    fn head(&self, lines: &[u8], at: u64) -> Result<TextHead>;
+}
+
+/// The heads of the frames of one file, for its scan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextHeads<T>(pub T);
+
+/// A head that was parsed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ParsedHead {
+    len: usize,
+    head: TextHead,
+}
+
+/// The head of the frame whose bytes begin so, and its length. Errors have the place in the file, where the frame is at
+/// `offset`.
+pub(super) fn head_of<T: TextFrames>(
+    frames: &T,
+    bytes: &[u8],
+    offset: u64,
+) -> std::result::Result<(TextHead, usize), HeaderFault> {
+    let bytes = &bytes[..bytes.len().min(LONGEST_HEAD)];
+    let begins = bytes.len().min(T::BEGINS.len());
+    let is_blank = bytes.len() < LONGEST_HEAD && bytes.trim_ascii().is_empty();
+    if bytes[..begins] != T::BEGINS[..begins] && !is_blank {
+        let error = Error::corrupt("what a frame begins with", shown(T::BEGINS), shown(bytes));
+        return Err(HeaderFault::wrong(error, 0, offset));
+    }
+    match lines_len(bytes, T::HEAD_LINES) {
+        Ok(len) if begins == T::BEGINS.len() && !is_blank => {
+            let head = frames.head(&bytes[..len], offset);
+            head.map(|head| (head, len)).map_err(|error| HeaderFault::wrong(error, 0, offset))
+        }
+        Err(lines) if bytes.len() == LONGEST_HEAD => {
+            let what = format!("wrong head of a frame, expected {} lines in {LONGEST_HEAD} bytes", T::HEAD_LINES);
+            let error = Error::new(ErrorKind::Corrupt, format!("{what}, found {lines}"));
+            Err(HeaderFault::wrong(error, 0, offset))
+        }
+        _ => Err(HeaderFault::Short(bytes.len() + 1)),
+    }
+}
+
+/// The first line of some bytes, for messages.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let line = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = without_end(line);
+    format!("\"{}\"", line[..line.len().min(SHOWN)].trim_ascii_end().escape_ascii())
+}
+
+impl<T: TextFrames> FrameHeaders for TextHeads<T> {
+    type Header = ParsedHead;
+
+    const NAME: &'static str = T::NAME;
+    const LONGEST: usize = LONGEST_HEAD;
+    const RECOGNISED: usize = T::BEGINS.len();
+    // a line that begins so, with numbers behind
+    const UNMISTAKABLE: bool = true;
+    const LINES: bool = true;
+
+    fn first(&self) -> u64 {
+        self.0.first()
+    }
+
+    fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<ParsedHead, HeaderFault> {
+        head_of(&self.0, bytes, offset).map(|(head, len)| ParsedHead { len, head })
+    }
+
+    fn head(&self, &ParsedHead { len, head }: &ParsedHead) -> FrameHead {
+        FrameHead { len, frame_len: len as u64, lines: head.lines, step: head.step, time: head.time }
+    }
+
+    fn refused(&self, header: &ParsedHead, offset: u64) -> Option<Error> {
+        let expected = self.0.n_atoms().filter(|&n| u64::from(n) != header.head.n_atoms)?;
+        let found = header.head.n_atoms;
+        let what = format!("frames of different numbers of atoms are not read, expected {expected}, found {found}");
+        Some(Error::new(ErrorKind::Unsupported, what).at_byte(offset))
+    }
+
+    fn resembles(&self, bytes: &[u8], at: usize) -> bool {
+        bytes.get(at..).is_some_and(|bytes| bytes.starts_with(T::BEGINS))
+    }
+
+    fn overlong(&self, offset: u64, header: &ParsedHead, most: u64, next: u64) -> Error {
+        let expected = format!("{} within {most} bytes, as the next frame is at byte {next}", header.head.lines);
+        Error::corrupt("wrong number of lines of a frame", expected, "fewer").at_byte(offset)
+    }
+}
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -1,0 +1,72 @@
+"""What DL_POLY's HISTORY and CONFIG files say of their atoms, and what is written of atoms into such files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.notes import emit
+from kinema.selection.atom_table import Atoms
+from kinema.selection.topology import Topology
+
+__all__ = ["DLPOLY", "DlpolyAtoms", "has_atoms", "labels_of", "of_own_atoms"]
+
+DLPOLY = ("DL_POLY HISTORY", "DL_POLY CONFIG")
+
+
+@dataclass(frozen=True)
+class DlpolyAtoms:
+    """Names, and of HISTORY files masses and charges, of the atoms of a file; read when they are first needed."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return self.path
+
+    def read_atoms(self) -> Atoms:
+        """The table; errors of reading the file."""
+        found = _core.dlpoly_atoms(self.path)
+        columns = {name: np.asarray(values) for name, values in found.items() if values is not None}
+        return Atoms(len(found["names"]), name=self.path, **columns)
+
+
+def has_atoms(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a HISTORY or CONFIG file, by its first bytes."""
+    return _core.has_dlpoly_atoms(os.fspath(path))
+
+
+def of_own_atoms(topology: Topology | None, paths: Sequence[str]) -> bool:
+    """Whether what is known of the atoms is what one of these files says itself."""
+    source = None if topology is None else topology.source
+    return isinstance(source, DlpolyAtoms) and source.path in paths
+
+
+def labels_of(atoms: Atoms | None, *, of_source: bool = False) -> _core.AtomLabels | None:
+    """Names, masses and charges as the core's encoders take them; elements or types where there are no names.
+
+    Emits that masses were guessed. ArgumentError for what is no table.
+    """
+    if atoms is None:
+        return None
+    if not isinstance(atoms, Atoms):
+        raise ArgumentError(
+            f"atoms is a table of the class Atoms, found {type(atoms).__name__}; kinema.read_atoms makes one of a "
+            "Universe, an AtomGroup or a file"
+        )
+    names = next((found for kind in ("names", "elements", "types") if (found := atoms.get(kind)) is not None), None)
+    masses, charges = atoms.get("masses"), atoms.get("charges")
+    if masses is not None and "masses" in atoms.guessed:
+        emit(atoms.mass_notes())
+    return (
+        None if names is None else names.tolist(),
+        None if masses is None else masses.tolist(),
+        None if charges is None else charges.tolist(),
+        of_source,
+    )
