@@ -46,7 +46,7 @@ class RmsdCase:
     ----------
     name : str
     system : {"small", "large"}
-    format : {"xtc", "dcd", "trr", "nc", "h5md"}
+    format : {"xtc", "dcd", "trr", "nc", "h5md", "history"}
     atoms : {"first", "spread", "end"}
         Which 214: C-alphas of the protein that comes first, every n-th atom, or a protein that comes last.
     peers : tuple of str
@@ -77,6 +77,15 @@ RMSD_CASES = (
     RmsdCase("3341 atoms, C-alpha", "small", "trr", "first", _READERS, _BIG_ENDIAN, "swapped read"),
     RmsdCase("3341 atoms, C-alpha", "small", "nc", "first", _READERS, _BIG_ENDIAN, "swapped read"),
     RmsdCase("3341 atoms, C-alpha", "small", "h5md", "first", ("mdanalysis",)),
+    RmsdCase(
+        "3341 atoms, C-alpha",
+        "small",
+        "history",
+        "first",
+        ("mdanalysis",),
+        Goal(20, at_least=True, source="step 9"),
+        "mdanalysis",
+    ),
     RmsdCase("111,815 atoms, first", "large", "xtc", "first", (*_READERS, "molly"), Goal(60_000, at_least=True)),
     RmsdCase("111,815 atoms, spread", "large", "xtc", "spread", ("mdanalysis", "mdtraj", "molly")),
     RmsdCase("111,815 atoms, at the end", "large", "xtc", "end", ("mdanalysis", "mdtraj", "molly")),

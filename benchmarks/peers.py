@@ -274,10 +274,12 @@ def _n_atoms(path: str) -> int:
 
 def _universe(package: Any, path: str) -> Any:
     """A Universe of nameless atoms around a trajectory: no topology is needed for indices."""
-    reader = package.coordinates.core.reader(path)
+    # of DL_POLY's files the name says nothing
+    kind = "HISTORY" if path.endswith(".history") else None
+    reader = package.coordinates.core.reader(path, format=kind)
     universe = package.Universe.empty(reader.n_atoms, trajectory=False)
     universe.add_TopologyAttr("masses", np.ones(reader.n_atoms))
-    universe.load_new(path)
+    universe.load_new(path, format=kind)
     return universe
 
 

@@ -47,7 +47,7 @@ from serial_io import plot, serial_io
 
 HERE = Path(__file__).resolve().parent
 # a peer gets as many frames as it does in about a second; Kinema and the plain read get all
-PEER_FRAMES = {"small": 2940, "large": 60}
+PEER_FRAMES = {"small": 2940, "large": 60, "text": 98}
 # Processes take turns on shared cores: the best of several is nearest to what the code can do.
 TRIES = 5
 
@@ -107,7 +107,7 @@ def rmsd_case(bench: Bench, case: RmsdCase) -> None:
     np.save(atoms_file, atoms)
     rates: dict[str, float] = {}
     for program in case.peers:
-        count = min(frames, PEER_FRAMES[case.system])
+        count = min(frames, PEER_FRAMES["text" if case.format == "history" else case.system])
         found = _peer(bench, program, path, atoms, atoms_file, count)
         if found is not None:
             rates[program] = found["frames"] / found["cpu"]

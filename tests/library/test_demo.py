@@ -19,5 +19,5 @@ def test_making_the_files_says_nothing_of_other_packages(tmp_path: Path) -> None
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "196\n", "")
     assert kn.open(tmp_path / "adk_long.xtc").n_frames == kn.open(tmp_path / "adk_long.dcd").n_frames == 196
-    for suffix in ("trr", "nc", "h5md"):
+    for suffix in ("trr", "nc", "h5md", "history"):
         assert kn.open(tmp_path / f"adk_196_frames.{suffix}").n_frames == 196

@@ -28,11 +28,12 @@ _GROUP = "C-alpha"
 _SHARE_OF_DISK = 0.6
 
 # formats besides XTC and DCD: what they are called, suffix, frames at most, enough for a steady rate, options; the
-# dialect is that of MDAnalysis
+# dialect is that of MDAnalysis, text is 12 times as large
 _OTHERS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("TRR", "trr", 9_800, {}),
     ("NetCDF", "nc", 9_800, {}),
     ("H5MD", "h5md", 9_800, {"dialect": "mdanalysis"}),
+    ("DL_POLY HISTORY", "history", 980, {"format": "history"}),
 )
 
 Progress = Callable[[int, int], None]
@@ -130,11 +131,11 @@ def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = N
             repeat(sources[name], targets[name], repeats, report)
         done += sizes[name]
     n_frames = repeats * short
-    others = _other_formats(targets["dcd"], n_frames)
+    others = _other_formats(targets["dcd"], topology, n_frames)
     return Case(topology, source, targets["xtc"], targets["dcd"], index_file, _GROUP, n_frames, others)
 
 
-def _other_formats(source: Path, n_frames: int) -> tuple[LongTrajectory, ...]:
+def _other_formats(source: Path, topology: Path, n_frames: int) -> tuple[LongTrajectory, ...]:
     """The first frames of the long DCD in other formats, beside it; those that are there are taken as they are."""
     others = []
     for name, suffix, most, options in _OTHERS:
@@ -142,7 +143,7 @@ def _other_formats(source: Path, n_frames: int) -> tuple[LongTrajectory, ...]:
         path = source.with_name(f"adk_{frames}_frames.{suffix}")
         if not path.exists():
             with collected():  # of times and cells that DCD files do not have
-                convert(source, path, stop=frames, verify=False, **options)
+                convert(source, path, topology=topology, stop=frames, verify=False, **options)
         others.append(LongTrajectory(name, path, frames))
     return tuple(others)
 

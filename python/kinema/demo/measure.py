@@ -52,7 +52,8 @@ def mdanalysis_rmsd(topology: str, path: str, frames: int, output: str) -> dict[
     from MDAnalysis.analysis.rms import RMSD
 
     warnings.simplefilter("ignore")  # after the import, which sets filters of MDAnalysis' own
-    universe = MDAnalysis.Universe(topology, path)
+    # of DL_POLY's files the name says nothing
+    universe = MDAnalysis.Universe(topology, path, format="HISTORY" if path.endswith(".history") else None)
     analysis = RMSD(universe, select=SELECTION, ref_frame=0)
     began, cpu = time.perf_counter(), time.process_time()
     analysis.run(stop=frames)
