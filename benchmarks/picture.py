@@ -12,7 +12,7 @@ from typing import Any
 
 CASE = "3341 atoms, C-alpha"
 # as they are called in the picture
-FORMATS = {"xtc": "XTC", "trr": "TRR", "dcd": "DCD", "nc": "NetCDF", "h5md": "H5MD", "history": "DL_POLY HISTORY"}
+FORMATS = {"xtc": "XTC", "trr": "TRR", "dcd": "DCD", "nc": "NetCDF", "h5md": "H5MD", "history": "DL_POLY\nHISTORY"}
 PROGRAMS = {
     "kinema": ("Kinema", "#c8452d"),
     "mdanalysis": ("MDAnalysis", "#f2a65a"),
@@ -50,7 +50,7 @@ def draw(rows: list[dict[str, Any]], path: Path, machine: str) -> None:
         left += len(there) + 1.2
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_ylim(500, 3 * max(rates.values()))
+    ax.set_ylim(0.4 * min(rates.values()), 2 * max(rates.values()))
     ax.set_xticks(ticks, [FORMATS[kind] for kind in formats])
     ax.tick_params(axis="x", length=0)
     ax.set_ylabel("frames/s, one core, CPU time")
