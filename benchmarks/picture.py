@@ -75,6 +75,8 @@ def _rates(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
 
 
 def _short(rate: float) -> str:
+    if rate < 1000:
+        return f"{rate:.0f}"
     return f"{rate / 1000:.0f}k" if rate >= 10_000 else f"{rate / 1000:.1f}k"
 
 
