@@ -3,19 +3,23 @@
 //! A frame is the line `timestep`, three of the cell or none, and for each atom a line and its vectors. Which of them there are
 //! is seen in the first frame: heads of such files are known to disagree with their lines.
 
+mod frame;
+
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::free::{name_and_index, three};
+use self::frame::Frame;
+use super::atoms::AtomNames;
 use super::history::NAME;
 use super::layout::TIMESTEP;
-use super::{checked_cell, fields_of, shape_of, shown, warning_of};
-use crate::container::text::lines::{line_len, lines_len, without_end};
+use super::{fields_of, shape_of, shown, warning_of};
+use crate::container::text::lines::without_end;
 use crate::container::text::{Words, is_blank, parse_f64, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
-use crate::format::scan::{self, HeaderFault};
-use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted, lines};
-use crate::frame::{BlockMut, Fields, NO_CELL, Real, Stamp, VectorsMut};
+use crate::format::scan;
+use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::frame::{BlockMut, Fields};
 use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
 
@@ -129,6 +133,24 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
     Ok(Arc::new(ClassicDecoder::new(source)?))
 }
 
+/// The atoms as the first frame has them; none where there is no whole frame.
+///
+/// # Errors
+/// Those of opening the file; `Corrupt` with the byte.
+pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
+    let decoder = ClassicDecoder::new(source)?;
+    let first = decoder.shape.first;
+    let table = decoder.scan_range(source, first..first + 1, &|_| Ok(()))?;
+    if table.n_frames() == 0 {
+        return Ok(AtomNames::default());
+    }
+    let whole = table.extent(0);
+    let mut bytes = vec![0; whole.len as usize];
+    source.read_exact_at(whole.offset, &mut bytes)?;
+    let atoms = Frame { shape: &decoder.shape, bytes: &bytes, whole }.atoms();
+    atoms.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))
+}
+
 /// Finds and decodes the frames of one file.
 #[derive(Debug)]
 struct ClassicDecoder {
@@ -236,7 +258,7 @@ impl Decoder for ClassicDecoder {
     fn scan_range(
         &self,
         source: &dyn Source,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         progress: &(dyn Fn(u64) -> Result<()> + Sync),
     ) -> Result<TableIndex> {
         scan::scan_range(source, &self.heads(), range, progress)
@@ -279,220 +301,5 @@ impl Decoder for ClassicDecoder {
         let frame = Frame { shape: &self.shape, bytes, whole: segment.whole };
         let decoded = frame.decode(one.row as usize, request, out);
         decoded.map_err(|error| error.at_byte(segment.whole.offset).at_frame(one.frame).in_format(NAME))
-    }
-}
-
-/// The bytes of a frame, or the first of them.
-struct Frame<'a> {
-    shape: &'a Shape,
-    bytes: &'a [u8],
-    whole: Extent,
-}
-
-/// Why an atom was not decoded.
-enum Stopped {
-    /// The bytes end before it, or atoms are not in the order of their indices: all bytes are needed.
-    NeedsAll,
-    Failed(Error),
-}
-
-impl From<Error> for Stopped {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl Frame<'_> {
-    fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
-        let needs_all = Decoded::NeedsPrefix(self.whole.len);
-        let is_whole = self.bytes.len() as u64 >= self.whole.len;
-        let (head, len) = match lines::head_of(self.shape, self.bytes, self.whole.offset) {
-            Ok(_) => {
-                let len = line_len(self.bytes).unwrap_or(self.bytes.len());
-                (self.shape.timestep(without_end(&self.bytes[..len]), self.whole.offset)?, len)
-            }
-            Err(HeaderFault::Wrong(error)) => return Err(error),
-            Err(_) if !is_whole => return Ok(needs_all),
-            Err(_) => return Err(self.ends_early()),
-        };
-        if head.n_atoms != i64::from(self.shape.n_atoms) {
-            return Err(Error::corrupt("number of atoms", self.shape.n_atoms, head.n_atoms));
-        }
-        let Some((cell, atoms_at)) = self.cell(len, head.imcon, request)? else {
-            return if is_whole { Err(self.ends_early()) } else { Ok(needs_all) };
-        };
-        let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
-        let present = fields_of(self.shape.levels) | there;
-        *out.stamp(row)? = Stamp { cell, step: head.step, time: head.time * request.scales.time, present };
-        if !Fields::VECTORS.into_iter().any(|field| request.fields.contains(field)) {
-            return Ok(Decoded::Done);
-        }
-        match self.in_order(atoms_at, row, request, out) {
-            Ok(()) => Ok(Decoded::Done),
-            Err(Stopped::Failed(error)) => Err(error),
-            Err(Stopped::NeedsAll) if !is_whole => Ok(needs_all),
-            Err(Stopped::NeedsAll) => self.by_indices(atoms_at, row, request, out).map(|()| Decoded::Done),
-        }
-    }
-
-    fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").at_byte(self.whole.offset)
-    }
-
-    /// The line at byte `at` of the frame, without its end; `None` where the bytes end before it does.
-    fn line(&self, at: usize) -> Option<(&[u8], usize)> {
-        let left = self.bytes.get(at..)?;
-        let len = line_len(left)?;
-        Some((without_end(&left[..len]), at + len))
-    }
-
-    fn byte(&self, at: usize) -> u64 {
-        self.whole.offset.saturating_add(at as u64)
-    }
-
-    /// The cell, whose lines begin at byte `at` of the frame, and where those of the atoms begin; `None` where the bytes end
-    /// before.
-    fn cell(&self, mut at: usize, imcon: i64, request: &Request) -> Result<Option<(crate::frame::Cell, usize)>> {
-        let mut cell = NO_CELL;
-        for vector in cell.iter_mut().take(self.shape.cell_lines()) {
-            let Some((line, next)) = self.line(at) else { return Ok(None) };
-            *vector = three(line, self.byte(at), "vector of the cell")?;
-            at = next;
-        }
-        if imcon == 0 {
-            return Ok(Some((NO_CELL, at)));
-        }
-        let cell = checked_cell(cell).map_err(|error| error.at_byte(self.byte(at)))?;
-        Ok(Some((cell.map(|vector| vector.map(|value| value * request.scales.length)), at)))
-    }
-
-    /// Puts the selected atoms, as long as each has the index of its place or none.
-    fn in_order(
-        &self,
-        at: usize,
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-    ) -> std::result::Result<(), Stopped> {
-        let mut rows = Rows::of(self.shape, row, request, out)?;
-        let (mut at, mut next) = (at, 0_u32);
-        for (place, atom) in request.atoms.iter().enumerate() {
-            let skipped = (atom - next) as usize * (1 + self.shape.levels);
-            at += lines_len(&self.bytes[at..], skipped).map_err(|_| Stopped::NeedsAll)?;
-            let index = self.index(at)?;
-            if index.is_some_and(|index| index != i64::from(atom) + 1) {
-                return Err(Stopped::NeedsAll);
-            }
-            at = self.vectors(at, place, &mut rows)?;
-            next = atom + 1;
-        }
-        Ok(())
-    }
-
-    /// The index in the first line of an atom, if there is one.
-    fn index(&self, at: usize) -> std::result::Result<Option<i64>, Stopped> {
-        let (line, _) = self.line(at).ok_or(Stopped::NeedsAll)?;
-        let named = name_and_index(line).filter(|_| Timestep::parse(line, 0).is_err());
-        let (_, index) = named.ok_or_else(|| {
-            Error::corrupt("line of an atom", "its name and index", shown(line)).at_byte(self.byte(at))
-        })?;
-        Ok(index)
-    }
-
-    /// Puts the vectors of the atom whose lines begin at byte `at`; where they end.
-    #[inline]
-    fn vectors(&self, at: usize, place: usize, rows: &mut Rows<'_>) -> std::result::Result<usize, Stopped> {
-        let (_, mut at) = self.line(at).ok_or(Stopped::NeedsAll)?;
-        for level in 0..self.shape.levels {
-            let (line, next) = self.line(at).ok_or(Stopped::NeedsAll)?;
-            if rows.is_wanted(level) {
-                let vector = match parse_three(line) {
-                    Some((vector, _)) => vector,
-                    None => three(line, self.byte(at), "vector of an atom")?,
-                };
-                rows.put(level, place, vector);
-            }
-            at = next;
-        }
-        Ok(at)
-    }
-
-    /// Puts the selected atoms of a whole frame by their indices; where two have the same, the file's order counts, as
-    /// for DL_POLY.
-    fn by_indices(&self, at: usize, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<()> {
-        let n = self.shape.n_atoms as usize;
-        let needs_no_more = |stopped| match stopped {
-            Stopped::NeedsAll => self.ends_early(),
-            Stopped::Failed(error) => error,
-        };
-        // bounded by the bytes that are there
-        let mut starts = Vec::new();
-        let (mut next, mut order, mut distinct) = (at, vec![usize::MAX; n.min(self.bytes.len())], true);
-        for number in 0..n {
-            starts.push(next);
-            let index = self.index(next).map_err(needs_no_more)?;
-            let place = index.and_then(|index| usize::try_from(index.checked_sub(1)?).ok()).filter(|&place| place < n);
-            let Some(slot) = place.and_then(|place| order.get_mut(place)) else {
-                let found = index.map_or("none".to_owned(), |index| index.to_string());
-                return Err(Error::corrupt("index of an atom", format!("1 to {n}"), found).at_byte(self.byte(next)));
-            };
-            distinct = distinct && *slot == usize::MAX;
-            *slot = number;
-            let len = lines_len(&self.bytes[next..], 1 + self.shape.levels).map_err(|_| self.ends_early())?;
-            next += len;
-        }
-        let mut rows = Rows::of(self.shape, row, request, out)?;
-        for (place, atom) in request.atoms.iter().enumerate() {
-            let number = if distinct { order[atom as usize] } else { atom as usize };
-            self.vectors(starts[number], place, &mut rows).map_err(needs_no_more)?;
-        }
-        Ok(())
-    }
-}
-
-/// Where the vectors of a frame go.
-struct Rows<'a> {
-    levels: [Row<'a>; 3],
-}
-
-enum Row<'a> {
-    Absent,
-    F32(&'a mut [f32], f64),
-    F64(&'a mut [f64], f64),
-}
-
-impl<'a> Rows<'a> {
-    fn of(shape: &Shape, row: usize, request: &Request, out: &'a mut BlockMut<'_>) -> Result<Self> {
-        let n = request.atoms.len();
-        if n != out.n_selected || request.atoms.n_atoms() != shape.n_atoms {
-            return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));
-        }
-        let factors = [request.scales.length, request.scales.velocity, request.scales.force];
-        let mut levels = [Row::Absent, Row::Absent, Row::Absent];
-        for (i, vectors) in out.vectors.iter_mut().enumerate().take(shape.levels) {
-            levels[i] = match vectors {
-                VectorsMut::Absent => Row::Absent,
-                VectorsMut::F32(rows) => Row::F32(rows.row(row, 3 * n)?, factors[i]),
-                VectorsMut::F64(rows) => Row::F64(rows.row(row, 3 * n)?, factors[i]),
-            };
-        }
-        Ok(Self { levels })
-    }
-
-    fn is_wanted(&self, level: usize) -> bool {
-        !matches!(self.levels[level], Row::Absent)
-    }
-
-    fn put(&mut self, level: usize, place: usize, vector: [f64; 3]) {
-        let to = 3 * place..3 * place + 3;
-        match &mut self.levels[level] {
-            Row::Absent => {}
-            Row::F32(values, factor) => {
-                values[to].iter_mut().zip(vector).for_each(|(out, value)| *out = Real::scaled(value, *factor));
-            }
-            Row::F64(values, factor) => {
-                values[to].iter_mut().zip(vector).for_each(|(out, value)| *out = Real::scaled(value, *factor));
-            }
-        }
     }
 }
