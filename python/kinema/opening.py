@@ -260,8 +260,8 @@ def open(
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:
-    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its atoms
-    itself, a table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
+    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its
+    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
     if isinstance(source, Topology):
         return source
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):

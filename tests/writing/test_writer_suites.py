@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing import WriterTests, lost_aspects, read_frames, write_netcdf
+from kinema.testing import GivenFrames, WriterTests, lost_aspects, read_frames, write_history, write_netcdf
 
 ALL = ("positions", "velocities", "forces")
 
@@ -107,6 +108,82 @@ class TestNetcdfWriter(WriterTests):
         self.check(read_frames(path), given)
 
 
+class TestHistoryWriter(WriterTests):
+    suffix = ".history"
+    fields = ALL
+    exact = ("positions", "velocities")
+    # the suite says nothing of the atoms
+    always_lost = frozenset({"atoms"})
+
+    def _choices(self) -> list[tuple[str, ...]]:
+        return [ALL[:1], ALL[:2], ALL]
+
+    def _drawn(self, data: st.DataObject) -> GivenFrames:
+        drawn = super()._drawn(data)
+        # of ten columns
+        return replace(drawn, steps=np.sign(drawn.steps) * (np.abs(drawn.steps) % 10**9))
+
+    def test_atoms_are_those_of_the_table(self, tmp_path: Path) -> None:
+        columns = {
+            "names": [f"O5*{i}" for i in range(12)],
+            "masses": np.arange(12) / 8,
+            "charges": np.arange(12) / -16,
+        }
+        atoms = kn.Atoms(12, **{name: np.asarray(values) for name, values in columns.items()})
+        given = self.frames(4, ALL)
+        path = tmp_path / "HISTORY"
+        assert self.write(path, given[:3], atoms=atoms, title="a title").losses == ()
+        with collected(), kn.Writer(path, format="history", mode="a") as out:
+            self._put(out, given[3:], "frames")
+        assert out.losses == ()
+        found = kn.read_atoms(path)
+        for name, values in columns.items():
+            assert found.get(name).tolist() == list(values)  # type: ignore[union-attr]
+        self.check(read_frames(path), given)
+        # all records of the file in one call, or in two
+        self.write(tmp_path / "whole.history", given, atoms=atoms, title="a title")
+        self._same(path, tmp_path / "whole.history")
+        assert path.read_bytes().startswith(b"a title ")
+        # names that DL_POLY would read as two words, or not at all
+        odd = atoms.replace(names=np.array(["a b", "", "longer than 8", "\u03b1", *columns["names"][4:]]))
+        out = self.write(tmp_path / "odd.history", given, atoms=odd)
+        assert lost_aspects(out.path, out.losses) == {"atoms"}
+        assert kn.read_atoms(out.path).get("names")[:4].tolist() == ["a_b", "X", "longer_t", "_"]  # type: ignore[index]
+
+    @pytest.mark.parametrize(
+        ("what", "changed"),
+        [
+            ("a step", {"steps": np.array([1, 2, 10**10])}),
+            ("a time", {"times": np.array([0.0, 1.0, 1e14])}),
+            ("a cell", {"cells": np.array([np.eye(3)] * 2 + [1e10 * np.eye(3)])}),
+        ],
+    )
+    def test_numbers_beyond_their_columns_are_refused(self, tmp_path: Path, what: str, changed: dict[str, Any]) -> None:
+        given = replace(self.frames(3, ALL), **changed)
+        reason = f"frame 2: {what} that the [0-9]+ columns of a file of DL_POLY do not hold"
+        with pytest.raises(kn.UnsupportedFormatError, match=reason):
+            self.write(tmp_path / "a.history", given)
+        (left,) = tmp_path.iterdir()
+        self.check(read_frames(left), given[:2])
+
+    def test_fields_that_no_key_names_are_refused(self, tmp_path: Path) -> None:
+        given = self.frames(2, ("positions", "forces"))
+        out = self.write(tmp_path / "a.history", given)
+        assert lost_aspects(out.path, out.losses) == {"forces", "atoms"}
+        for fields in (("positions", "forces"), ("velocities",)):
+            with pytest.raises(kn.ArgumentError, match=r"fields of a file of DL_POLY, expected positions, or|lacks"):
+                self.write(tmp_path / "b.history", self.frames(2, ALL), fields=fields)
+
+    def test_files_of_windows_and_compressed_ones_are_not_gone_on_with(self, tmp_path: Path) -> None:
+        for how in ({"end": b"\r\n"}, {"compressed": True}):
+            path = tmp_path / "theirs.history"
+            write_history(path, self.frames(2, ALL).fields["positions"], **how)
+            before = path.read_bytes()
+            with pytest.raises(kn.UnsupportedFormatError, match="cannot be gone on with"):
+                kn.Writer(path, mode="a")
+            assert path.read_bytes() == before
+
+
 class TestDcdWriter(WriterTests):
     suffix = ".dcd"
     fields = ("positions", "velocities")
@@ -127,7 +204,7 @@ class TestH5mdWriter(WriterTests):
     records = False
 
 
-@pytest.mark.parametrize("tests", [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter()], ids=lambda one: one.suffix)
+@pytest.mark.parametrize("tests", [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter(), TestHistoryWriter()], ids=lambda one: one.suffix)
 def test_frames_without_a_time(tmp_path: Path, tests: WriterTests) -> None:
     given = tests.frames(4, ("positions",))
     given.times[[1, 3]] = np.nan

@@ -1,4 +1,4 @@
-"""`salvage`: a new XTC, TRR, NetCDF or DCD file of the frames of a damaged one that can be decoded, byte for byte."""
+"""`salvage`: a new XTC, TRR, NetCDF, DCD or HISTORY file of the frames of a damaged one that can be decoded, byte for byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from kinema.errors import UnsupportedFormatError
 from kinema.files import file_names
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
+from kinema.formats.whole_frames import (
+    COPIED_FORMATS,
+    FrameRange,
+    dcd_header,
+    history_header,
+    netcdf_header,
+    write_frames,
+)
 from kinema.notes import emit, returns_notes
 from kinema.opening import open
 from kinema.printable import counted
@@ -65,7 +72,7 @@ def salvage(
     Parameters
     ----------
     path : file name
-        XTC, TRR, NetCDF or DCD.
+        XTC, TRR, NetCDF, DCD or DL_POLY HISTORY.
     target : file name
         Written whole or not at all.
     overwrite : bool
@@ -112,6 +119,8 @@ def salvage(
             emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
     elif part.format == "NetCDF":
         header = netcdf_header(name).of_frames(len(frames))
+    elif part.format == "DL_POLY HISTORY":
+        header = history_header(name).of_frames(len(frames))
     write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
     return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
 

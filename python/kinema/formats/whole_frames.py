@@ -1,6 +1,6 @@
-"""XTC, TRR, NetCDF and DCD files composed of whole frames of other files, copied byte for byte.
+"""XTC, TRR, NetCDF, DCD and HISTORY files composed of whole frames of other files, copied byte for byte.
 
-The frame index gives the bytes of each frame; in the headers of DCD and NetCDF files only the counts change. No
+The frame index gives the bytes of each frame; in the headers of DCD, NetCDF and HISTORY files only the counts change. No
 coordinates are decoded.
 """
 
@@ -17,9 +17,19 @@ from kinema.errors import ArgumentError, TruncatedFileError, UnsupportedFormatEr
 from kinema.files import open_regular
 from kinema.writing.output_file import write_whole
 
-__all__ = ["COPIED_FORMATS", "DcdHeader", "FrameRange", "NetcdfHeader", "dcd_header", "netcdf_header", "write_frames"]
+__all__ = [
+    "COPIED_FORMATS",
+    "DcdHeader",
+    "FrameRange",
+    "HistoryHeader",
+    "NetcdfHeader",
+    "dcd_header",
+    "history_header",
+    "netcdf_header",
+    "write_frames",
+]
 
-COPIED_FORMATS = ("XTC", "TRR", "NetCDF", "DCD")
+COPIED_FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY")
 _PIECE = 4 << 20
 _INT32 = range(-(1 << 31), 1 << 31)
 # where the number of records stands in a NetCDF header
@@ -123,6 +133,36 @@ class NetcdfHeader:
 def netcdf_header(path: str) -> NetcdfHeader:
     """The header of an AMBER NetCDF file; errors as of `_core.netcdf_header`."""
     return NetcdfHeader(path, _core.netcdf_header(path))
+
+
+@dataclass(frozen=True)
+class HistoryHeader:
+    """The head of a DL_POLY HISTORY file, as the Rust half parses it: `facts`."""
+
+    path: str
+    facts: _core.HistoryHeader
+
+    def of_frames(self, n_frames: int) -> bytes:
+        """The head for so many frames; ArgumentError for more records than its columns hold."""
+        result = bytearray(self.facts["data"])
+        n_records = 2 + n_frames * self.facts["frame_records"]
+        for (start, stop), count in ((self.facts["frames_at"], n_frames), (self.facts["records_at"], n_records)):
+            text = b"%*d" % (stop - start, count)
+            if len(text) > stop - start:
+                raise ArgumentError(f"{self.path}: {count} is beyond what its second record holds", path=self.path)
+            at = self.facts["record_bytes"]
+            result[at + start : at + stop] = text
+        return bytes(result)
+
+    def layout(self) -> tuple[object, ...]:
+        """What must agree for frames to stand in one file: the second record without its counts."""
+        width = self.facts["record_bytes"]
+        return width, self.facts["data"][width : width + self.facts["frames_at"][0]]
+
+
+def history_header(path: str) -> HistoryHeader:
+    """The head of a DL_POLY HISTORY file; errors as of `_core.history_header`."""
+    return HistoryHeader(path, _core.history_header(path))
 
 
 def write_frames(path: str, header: bytes, ranges: Sequence[FrameRange], advance: Callable[[int], None]) -> None:

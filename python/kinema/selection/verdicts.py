@@ -21,7 +21,7 @@ from kinema.writing.output_file import write_index
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
-_FORMATS = ("XTC", "TRR", "NetCDF", "DCD")
+_FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY", "DL_POLY CONFIG")
 # of a verdict: what a file of frames that are all damaged may take, at some 300 bytes each
 _MOST_BYTES = 256 << 20
 

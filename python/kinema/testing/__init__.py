@@ -3,6 +3,7 @@
 It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it.
 """
 
+from kinema.testing.dlpoly_files import history_bytes, write_history
 from kinema.testing.formats import FormatTests, Golden
 from kinema.testing.keepers import KeeperTests, rewrite_middle
 from kinema.testing.kernels import KernelTests
@@ -28,6 +29,7 @@ __all__ = [
     "atom_tables",
     "dcd_bytes",
     "frame_choices",
+    "history_bytes",
     "lost_aspects",
     "open_recorded",
     "random_cells",
@@ -38,6 +40,7 @@ __all__ = [
     "trajectories",
     "write_dcd",
     "write_h5md",
+    "write_history",
     "write_netcdf",
     "write_trr",
     "write_xtc",

@@ -75,7 +75,7 @@ class WriterTests:
             assert (out.n_frames, out.n_flushed) == (7, 7)
             assert set(names) <= set(out.fields or ())
             narrow = dtype == "float64" and self.wide is None
-            assert lost_aspects(path, out.losses) == self.always_lost & {*names, "times", "steps"} | (
+            assert lost_aspects(path, out.losses) == self.always_lost & {*names, "times", "steps", "atoms"} | (
                 set(names) if narrow else set()
             )
             assert set(out.losses) <= set(out.notes)

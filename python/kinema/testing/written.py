@@ -17,7 +17,13 @@ from kinema.notes import collected
 __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 
 # what losses are about: the first word that one of them has
-_ASPECTS = {"frames without a time": "times", "lambda": "lambda", "observables": "observables"} | {
+_ASPECTS = {
+    "frames without a time": "times",
+    "lambda": "lambda",
+    "observables": "observables",
+    "atoms": "atoms",
+    "the displacement": "displacement",
+} | {
     name: name for name in (*VECTOR_FIELDS, "cells", "steps", "times")
 }
 

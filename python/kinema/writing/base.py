@@ -33,7 +33,7 @@ _CLASSES: dict[str, type[Writer]] = {}
 
 
 class Writer:
-    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, PDB, GRO, as its suffix or `format` says.
+    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, PDB, GRO, as suffix or `format` say.
 
         with kn.Writer("out.xtc", n_atoms=3341) as out:
             for block in traj.blocks():

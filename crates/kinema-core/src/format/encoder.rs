@@ -196,6 +196,11 @@ pub trait Encoder: Send + Sync {
         0.0
     }
 
+    /// What of the atoms is written, of a file that is gone on with.
+    fn labels(&self) -> Option<Arc<AtomLabels>> {
+        None
+    }
+
     /// The fields without which a frame is refused: all that are encoded, but where each record says what it has.
     fn required(&self) -> Fields {
         self.fields()

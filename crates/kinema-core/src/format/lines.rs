@@ -67,12 +67,15 @@ pub(super) fn head_of<T: TextFrames>(
     let bytes = &bytes[..bytes.len().min(LONGEST_HEAD)];
     let begins = bytes.len().min(T::BEGINS.len());
     let is_blank = bytes.len() < LONGEST_HEAD && bytes.trim_ascii().is_empty();
-    if bytes[..begins] != T::BEGINS[..begins] && !is_blank {
+    if is_blank && !bytes.is_empty() {
+        return Err(HeaderFault::Short(bytes.len() + 1));
+    }
+    if bytes[..begins] != T::BEGINS[..begins] {
         let error = Error::corrupt("what a frame begins with", shown(T::BEGINS), shown(bytes));
         return Err(HeaderFault::wrong(error, 0, offset));
     }
     match lines_len(bytes, T::HEAD_LINES) {
-        Ok(len) if begins == T::BEGINS.len() && !is_blank => {
+        Ok(len) if begins == T::BEGINS.len() => {
             let head = frames.head(&bytes[..len], offset);
             head.map(|head| (head, len)).map_err(|error| HeaderFault::wrong(error, 0, offset))
         }

@@ -131,6 +131,7 @@ impl RecordFile {
         // by which later losses are described
         let rounding = Some(encoder.largest_rounding()).filter(|rounding| *rounding > 0.0);
         file.making.source_precision = rounding.map(|rounding| 0.5 / rounding);
+        file.making.labels = encoder.labels().or(file.making.labels);
         for frame in 0..n_frames.min(2) {
             let (step, time) = (part.index.step(frame).unwrap_or(0), part.index.time(frame).unwrap_or(f64::NAN));
             file.first.push(Stamp { step, time, ..Stamp::default() });

@@ -1,5 +1,6 @@
 //! What DL_POLY's files say of their atoms: names, and in HISTORY files masses and charges.
 
+use super::classic;
 use super::config::{self, ConfigHead};
 use super::free;
 use super::history::NAME;
@@ -32,6 +33,9 @@ pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let mut head = vec![0; size.min(HEAD_BYTES) as usize];
     source.read_exact_at(0, &mut head)?;
     if !Layout::sniff(&head) {
+        if classic::sniff(&head) {
+            return classic::read_atoms(source);
+        }
         return config_atoms(source).map_err(|error| error.in_format(config::NAME).at_path(source.path()));
     }
     let read = || -> Result<AtomNames> {

@@ -51,8 +51,8 @@ impl Format for Config {
         let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return false };
         let words: Vec<&[u8]> = Words::new(first).map(|(_, word)| word).collect();
         let named = words.first().is_some_and(|name| parse_f64(name).is_none() && !name.starts_with(b"timestep"));
-        let numbers = Words::new(second).map(|(_, word)| parse_f64(word));
-        named && words.len() <= 3 && numbers.clone().count() == 3 && numbers.clone().all(|number| number.is_some())
+        let indexed = words.len() <= 1 || free::name_and_index(first).is_some_and(|(_, index)| index.is_some());
+        named && indexed && free::three(second, 0, "").is_ok()
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
@@ -135,10 +135,17 @@ impl ConfigDecoder {
     fn read(source: &dyn Source) -> Result<Self> {
         let (head, size) = (ConfigHead::read(source)?, source.len()?);
         let fixed = fixed(&head, source, size)?;
+        let mut warnings: Vec<String> = warning_of(head.imcon).into_iter().collect();
         let n_atoms = match &fixed {
             Some(fixed) => u64::from(fixed.block.n_atoms),
             None => count(&head, source, size)?,
         };
+        if fixed.is_none() && !ends_with_line(source, size)? {
+            if is_of_records(&head, source)? {
+                return Err(Error::new(ErrorKind::Truncated, "the last record has no end").at_byte(size));
+            }
+            warnings.push("the last line has no end: if the file was cut, its last number is wrong".to_owned());
+        }
         if let Some((expected, ..)) = head.stated.filter(|(expected, ..)| *expected > 0 && *expected as u64 != n_atoms)
         {
             let what = format!("number of atoms, expected {expected} as the second record says, found {n_atoms}");
@@ -155,10 +162,24 @@ impl ConfigDecoder {
             fields: fields_of(head.levels) | cell | stamps,
             remarks: Some(head.title.clone()).filter(|title| !title.is_empty()).into_iter().collect(),
             variant: format!("levcfg {}, {}, {width}", head.levels - 1, shape_of(head.imcon)),
-            warnings: warning_of(head.imcon).into_iter().collect(),
+            warnings,
         };
         Ok(Self { header, head, size, fixed })
     }
+}
+
+/// Whether the last line is a whole one.
+fn ends_with_line(source: &dyn Source, size: u64) -> Result<bool> {
+    let mut last = [0];
+    source.read_exact_at(size - 1, &mut last)?;
+    Ok(last == *b"\n")
+}
+
+/// Whether all lines before the atoms are records as DL_POLY_4 writes them.
+fn is_of_records(head: &ConfigHead, source: &dyn Source) -> Result<bool> {
+    let mut start = vec![0; head.len as usize];
+    source.read_exact_at(0, &mut start)?;
+    Ok(Lines::of(&start).is_some_and(|lines| start.len().is_multiple_of(lines.width())))
 }
 
 /// The block of atoms of a file whose records have one width and whose first atoms are in order.

@@ -128,16 +128,16 @@ pub(super) fn atom_records(making: &Making, kind: Kind, losses: &mut Vec<String>
     }
     let mut unknown = Vec::new();
     if labels.names.is_none() {
-        unknown.push("names, written as X");
+        unknown.push("names");
     }
     if kind == Kind::History && labels.masses.is_none() {
-        unknown.push("masses, written as 0");
+        unknown.push("masses");
     }
     if kind == Kind::History && labels.charges.is_none() {
-        unknown.push("charges, written as 0");
+        unknown.push("charges");
     }
     if !unknown.is_empty() {
-        losses.push(format!("of the atoms these are not known: {}", unknown.join("; ")));
+        losses.push(format!("atoms have no known {}: X and 0 are written", unknown.join(", ")));
     }
     let mut changed = false;
     let mut out = Vec::new();
@@ -160,8 +160,7 @@ pub(super) fn atom_records(making: &Making, kind: Kind, losses: &mut Vec<String>
     }
     if changed {
         losses.push(
-            "names of atoms are cut to 8 characters, and have _ for characters that are no letter, number or sign"
-                .to_owned(),
+            "atoms have other names: of 8 characters at most, with _ for those that no word of ASCII has".to_owned(),
         );
     }
     Ok(out)

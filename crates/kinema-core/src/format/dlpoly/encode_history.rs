@@ -1,5 +1,7 @@
 //! HISTORY encoder: records of one width made of values, or of the records of other HISTORY files without rounding.
 
+use std::sync::Arc;
+
 use super::encode::{
     CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds, holds_cell, imcon_of,
     imcon_of_all, levels, put_atoms, put_cell, put_title,
@@ -9,7 +11,7 @@ use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
 use super::records::{AtomBlock, Lines, RECORD, integer};
 use crate::container::text::fortran::{put_f, put_i, put_text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
+use crate::format::{AtomLabels, EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
 use crate::frame::{BlockView, Fields, Stamp};
 use crate::selection::AtomSelection;
 use crate::source::Source;
@@ -19,6 +21,8 @@ const TIMES: &str = "times are rounded to 1e-6 ps";
 
 /// Where the second record counts frames and records.
 const COUNTS: usize = WIDTH + 30;
+/// Where the first frame has the time of a step.
+const BETWEEN: usize = HEAD_RECORDS * WIDTH + 32;
 
 /// What files have in common whose records can be copied from one to the other: what the second record says.
 pub(super) fn version_of(keytrj: i64, imcon: i64) -> i32 {
@@ -38,6 +42,7 @@ pub(super) struct HistoryEncoder {
     atoms: Vec<u8>,
     recodes: bool,
     losses: Vec<String>,
+    labels: Option<Arc<AtomLabels>>,
 }
 
 impl HistoryEncoder {
@@ -76,6 +81,7 @@ impl HistoryEncoder {
             atoms,
             recodes,
             losses,
+            labels: making.labels.clone(),
         };
         made.time_by(&making.steps, &making.times);
         Ok(made)
@@ -98,12 +104,8 @@ impl HistoryEncoder {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let known = super::atoms::read_atoms(source)?;
-        let labels = crate::format::AtomLabels {
-            names: Some(known.names),
-            masses: known.masses,
-            charges: known.charges,
-            of_source: true,
-        };
+        let labels =
+            AtomLabels { names: Some(known.names), masses: known.masses, charges: known.charges, of_source: true };
         let held = making.held | fields;
         let labels = making.labels.clone().unwrap_or_else(|| labels.into());
         let made = Self::new(&Making {
@@ -114,7 +116,10 @@ impl HistoryEncoder {
             same_format: false,
             ..making.clone()
         })?;
-        Ok(Self { imcon: layout.imcon, title: Some(layout.title.clone()), ..made })
+        let mut record = [0; WIDTH];
+        source.read_exact_at(layout.head_len(), &mut record)?;
+        let between = layout.frame_head(&record, layout.head_len())?.between;
+        Ok(Self { imcon: layout.imcon, title: Some(layout.title.clone()), between, ..made })
     }
 
     fn record_len(&self) -> u64 {
@@ -156,6 +161,10 @@ impl Encoder for HistoryEncoder {
         &self.losses
     }
 
+    fn labels(&self) -> Option<Arc<AtomLabels>> {
+        self.labels.clone()
+    }
+
     fn placing(&self) -> Placing {
         Placing::Uniform(self.record_len())
     }
@@ -191,13 +200,15 @@ impl Encoder for HistoryEncoder {
     }
 
     fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
-        if let ([one, other, ..], [before, after, ..]) = (steps, times)
-            && other > one
-            && (after - before).is_finite()
-        {
-            self.between = (after - before) / (other - one) as f64;
+        let ([one, other, ..], [before, after, ..]) = (steps, times) else { return None };
+        if self.between != 0.0 || other <= one || !(after - before).is_finite() {
+            return None;
         }
-        None
+        self.between = (after - before) / (other - one) as f64;
+        // in the first frame as well, where that is in the file
+        let mut bytes = Vec::new();
+        put_f(&mut bytes, self.between, 20, 6);
+        Some(Marker { offset: BETWEEN as u64, bytes })
     }
 
     fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixed::{Fixed, LOOKED_AT};
 use super::layout::Layout;
-use super::{SCALES, TIME_UNIT, encode_history, fields_of, shape_of, warning_of};
+use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, warning_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::strided::{Strided, read_strided};
 use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
@@ -42,7 +42,7 @@ impl Format for History {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        Layout::sniff(head)
+        Layout::sniff(head) || classic::sniff(head)
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
@@ -50,6 +50,9 @@ impl Format for History {
         let size = source.len()?;
         let mut head = vec![0; size.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut head)?;
+        if !Layout::sniff(&head) && classic::sniff(&head) {
+            return classic::open(source);
+        }
         let layout = Layout::of(&head).map_err(place)?;
         Ok(Arc::new(HistoryDecoder::new(layout, source)?))
     }

@@ -30,6 +30,8 @@ pub(super) struct FrameHead {
     /// ps.
     pub time: f64,
     pub imcon: i64,
+    /// Time of a step, ps.
+    pub between: f64,
 }
 
 impl Layout {
@@ -122,7 +124,7 @@ impl Layout {
         if self.block.compressed {
             let step = integer(record, 8..14, "step", at)?;
             let time = real(record, 22..34, "time", at)?;
-            return Ok(FrameHead { step, time, imcon: self.imcon });
+            return Ok(FrameHead { step, time, imcon: self.imcon, between: 0.0 });
         }
         let step = integer(record, 8..18, "step", at)?;
         for (what, columns, expected) in
@@ -142,7 +144,7 @@ impl Layout {
         // which old versions do not write
         let time =
             if column(record, 52..72).is_empty() { step as f64 * between } else { real(record, 52..72, "time", at)? };
-        Ok(FrameHead { step, time, imcon })
+        Ok(FrameHead { step, time, imcon, between })
     }
 
     /// The cell of a frame, whose records before its atoms are given.

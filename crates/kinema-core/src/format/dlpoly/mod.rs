@@ -3,6 +3,7 @@
 //! The origin lies in the centre of the cell; positions are given as they are in the file.
 
 pub mod atoms;
+mod classic;
 mod config;
 mod encode;
 mod encode_config;

@@ -327,6 +327,8 @@ impl<H: FrameHeaders> File<'_, H> {
             let header = match self.headers.parse(bytes, offset) {
                 Ok(header) => header,
                 Err(HeaderFault::Wrong(error)) => return Ok(End::Corrupt(error)),
+                // blank lines at the end of a text
+                Err(HeaderFault::Short(_)) if H::LINES && bytes.trim_ascii().is_empty() => break,
                 Err(HeaderFault::Short(needs)) => {
                     return Ok(End::Truncated(ends_early(offset, needs as u64, self.len)));
                 }

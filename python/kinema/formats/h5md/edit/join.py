@@ -24,7 +24,14 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import opened
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.storage import Layout
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
+from kinema.formats.whole_frames import (
+    COPIED_FORMATS,
+    FrameRange,
+    dcd_header,
+    history_header,
+    netcdf_header,
+    write_frames,
+)
 from kinema.frame import Part
 from kinema.notes import emit, returns_notes
 from kinema.printable import counted, printable
@@ -87,7 +94,7 @@ def join(
 
     Of H5MD files the new one holds steps, times, boxes and observables, and refers to positions, velocities and forces
     in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The
-    names of the parts are kept relative to it. XTC, TRR, NetCDF and DCD files are always copied, byte
+    names of the parts are kept relative to it. XTC, TRR, NetCDF, DCD and HISTORY files are always copied, byte
     for byte.
 
     Parameters
@@ -147,6 +154,8 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, progress: ProgressChoice)
             header = _common_header(traj, number, part, header)
         elif part.format == "NetCDF":
             header = _netcdf_header(traj, number, part, header)
+        elif part.format == "DL_POLY HISTORY":
+            header = _history_header(traj, number, part, header)
         start, stop = part.kept
         if start < stop:
             ranges.append(FrameRange(part.path, int(offsets[start]), int(offsets[stop - 1] + lengths[stop - 1])))
@@ -199,6 +208,21 @@ def _netcdf_header(traj: trajectory.Trajectory, number: int, part: Part, header:
             format="NetCDF",
         )
     return own
+
+
+def _history_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
+    """The head of the concatenated HISTORY file: the first part's with all frames counted."""
+    own = history_header(part.path)
+    if number == 0:
+        return own.of_frames(traj.n_frames)
+    if own.layout() != history_header(traj.paths[0]).layout():
+        raise ArgumentError(
+            f"{part.path}: its head differs from that of {traj.paths[0]} (keytrj, imcon, number of atoms, ends of lines), "
+            "so that their frames cannot be copied into one file; convert writes one of both",
+            path=part.path,
+            format="DL_POLY HISTORY",
+        )
+    return header
 
 
 def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:

@@ -21,7 +21,14 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.hdf5.storage import KEEP, Layout
-from kinema.formats.whole_frames import COPIED_FORMATS, FrameRange, dcd_header, netcdf_header, write_frames
+from kinema.formats.whole_frames import (
+    COPIED_FORMATS,
+    FrameRange,
+    dcd_header,
+    history_header,
+    netcdf_header,
+    write_frames,
+)
 from kinema.notes import returns_notes
 from kinema.printable import printable
 from kinema.progress import ProgressChoice, reporting
@@ -82,7 +89,7 @@ def split(
     Opened as a list, the parts are the whole trajectory again: coordinates, cells and steps bit for bit, and times too
     (but for DCD, whose times are computed from the header and may differ in the last bit).
 
-    Frames of XTC, TRR, NetCDF and DCD files are copied as they are. Each part of an H5MD file is a complete H5MD file:
+    Frames of XTC, TRR, NetCDF, DCD and HISTORY files are copied as they are. Each part of an H5MD file is a complete H5MD file:
     elements are cut by step, so that velocities at another stride and observables go where their step belongs; what
     does not change with time is in every part.
 
@@ -201,6 +208,9 @@ def _headers_of_frames(traj: trajectory.Trajectory) -> Callable[[int, int], byte
     if traj.format == "NetCDF":
         netcdf = netcdf_header(traj.paths[0])
         return lambda first, stop: netcdf.of_frames(stop - first)
+    if traj.format == "DL_POLY HISTORY":
+        history = history_header(traj.paths[0])
+        return lambda first, stop: history.of_frames(stop - first)
     return lambda _first, _stop: b""
 
 

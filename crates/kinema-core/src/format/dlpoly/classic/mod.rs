@@ -1,0 +1,305 @@
+//! HISTORY with records of any width, as DL_POLY 2 and DL_POLY Classic write it and as editors leave those of DL_POLY 4.
+//!
+//! A frame is the line `timestep`, three of the cell or none, and for each atom a line and its vectors. Which of them there are
+//! is seen in the first frame: heads of such files are known to disagree with their lines.
+
+mod frame;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::frame::Frame;
+use super::atoms::AtomNames;
+use super::history::NAME;
+use super::layout::TIMESTEP;
+use super::{fields_of, shape_of, shown, warning_of};
+use crate::container::text::lines::without_end;
+use crate::container::text::{Words, is_blank, parse_f64, parse_i64, parse_three};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::lines::{TextFrames, TextHead, TextHeads};
+use crate::format::scan;
+use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::frame::{BlockMut, Fields};
+use crate::index::{Index, TableIndex};
+use crate::source::{Extent, Source};
+
+/// Bytes of the file that hold its two lines, the head of the first frame, its cell and its first atom.
+const HEAD: u64 = 16 << 10;
+/// Bytes that hold the head of any frame and its cell, and are read in any case.
+const FRAME_HEAD: u64 = 1 << 10;
+
+/// What the line `timestep` says.
+#[derive(Debug, Clone, Copy)]
+struct Timestep {
+    step: i64,
+    n_atoms: i64,
+    keytrj: i64,
+    imcon: i64,
+    time: f64,
+}
+
+/// The lines of each frame.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    /// Where the first frame begins.
+    first: u64,
+    n_atoms: u32,
+    /// Vectors of an atom.
+    levels: usize,
+    /// Whether there are lines of the cell.
+    cell: bool,
+    /// What the first frame says of itself, as all others must.
+    keytrj: i64,
+    imcon: i64,
+}
+
+/// Whether a file that begins so may be one.
+pub(super) fn sniff(head: &[u8]) -> bool {
+    let mut lines = head.split_inclusive(|&byte| byte == b'\n');
+    let second = lines.nth(1).unwrap_or_default();
+    let numbers = Words::new(second).take(3).map_while(|(_, word)| parse_i64(word)).count();
+    second.ends_with(b"\n") && numbers >= 2 && lines.next().is_some_and(|line| line.starts_with(TIMESTEP))
+}
+
+impl Timestep {
+    /// The line that begins at byte `at`.
+    fn parse(line: &[u8], at: u64) -> Result<Self> {
+        let wrong = || {
+            let expected = "timestep, step, atoms, keytrj, imcon, time step";
+            Error::corrupt("wrong head of a frame", expected, shown(line)).at_byte(at)
+        };
+        let numbers = line.strip_prefix(TIMESTEP).ok_or_else(wrong)?;
+        let mut words = Words::new(numbers).map(|(_, word)| word);
+        let mut integer = || words.next().and_then(parse_i64).ok_or_else(wrong);
+        let (step, n_atoms, keytrj, imcon) = (integer()?, integer()?, integer()?, integer()?);
+        let between = words.next().and_then(parse_f64).ok_or_else(wrong)?;
+        // which DL_POLY 2 and Classic do not write
+        let time = words.next().map_or(Some(step as f64 * between), parse_f64).ok_or_else(wrong)?;
+        let known = n_atoms >= 0 && (0..=2).contains(&keytrj) && (0..=7).contains(&imcon);
+        known.then_some(Self { step, n_atoms, keytrj, imcon, time }).ok_or_else(wrong)
+    }
+}
+
+impl TextFrames for Shape {
+    const NAME: &'static str = NAME;
+    const BEGINS: &'static [u8] = TIMESTEP;
+    const HEAD_LINES: usize = 1;
+
+    fn first(&self) -> u64 {
+        self.first
+    }
+
+    fn n_atoms(&self) -> Option<u32> {
+        Some(self.n_atoms)
+    }
+
+    fn head(&self, line: &[u8], at: u64) -> Result<TextHead> {
+        let head = self.timestep(line, at)?;
+        let lines =
+            (head.n_atoms as u64).saturating_mul(1 + self.levels as u64).saturating_add(self.cell_lines() as u64);
+        Ok(TextHead { n_atoms: head.n_atoms as u64, lines, step: head.step, time: head.time })
+    }
+}
+
+impl Shape {
+    fn cell_lines(&self) -> usize {
+        if self.cell { 3 } else { 0 }
+    }
+
+    /// The head of a frame, whose lines are those of the first one.
+    fn timestep(&self, line: &[u8], at: u64) -> Result<Timestep> {
+        let head = Timestep::parse(line, at)?;
+        if head.keytrj != self.keytrj {
+            return Err(
+                Error::corrupt("keytrj", format!("{} as in the first frame", self.keytrj), head.keytrj).at_byte(at)
+            );
+        }
+        if (head.imcon == 0) != (self.imcon == 0) {
+            return Err(
+                Error::corrupt("imcon", format!("{} as in the first frame", self.imcon), head.imcon).at_byte(at)
+            );
+        }
+        Ok(head)
+    }
+}
+
+/// Whether a line is three numbers and nothing else.
+fn is_three(line: &[u8]) -> bool {
+    parse_three(line).is_some_and(|(_, end)| line[end..].iter().all(|&byte| is_blank(byte)))
+}
+
+/// Opens a file whose records are not of one width.
+pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+    Ok(Arc::new(ClassicDecoder::new(source)?))
+}
+
+/// The atoms as the first frame has them; none where there is no whole frame.
+///
+/// # Errors
+/// Those of opening the file; `Corrupt` with the byte.
+pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
+    let decoder = ClassicDecoder::new(source)?;
+    let first = decoder.shape.first;
+    let table = decoder.scan_range(source, first..first + 1, &|_| Ok(()))?;
+    if table.n_frames() == 0 {
+        return Ok(AtomNames::default());
+    }
+    let whole = table.extent(0);
+    let mut bytes = vec![0; whole.len as usize];
+    source.read_exact_at(whole.offset, &mut bytes)?;
+    let atoms = Frame { shape: &decoder.shape, bytes: &bytes, whole }.atoms();
+    atoms.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))
+}
+
+/// Finds and decodes the frames of one file.
+#[derive(Debug)]
+struct ClassicDecoder {
+    header: Header,
+    shape: Shape,
+}
+
+impl ClassicDecoder {
+    fn new(source: &dyn Source) -> Result<Self> {
+        let mut head = vec![0; source.len()?.min(HEAD) as usize];
+        source.read_exact_at(0, &mut head)?;
+        Self::of(&head).map_err(|error| error.in_format(NAME).at_path(source.path()))
+    }
+
+    fn of(head: &[u8]) -> Result<Self> {
+        let ends_early = |at: usize| {
+            let what = "the file ends in the middle of a frame, expected its head and first atom, found less";
+            Error::new(ErrorKind::Truncated, what).at_frame(0).at_byte(at as u64)
+        };
+        let line_at = |at: usize| head[at..].split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+        let whole_line_at =
+            |at: usize| Some(line_at(at)).filter(|line| line.ends_with(b"\n")).ok_or_else(|| ends_early(at));
+        let (title, second_at) = (without_end(line_at(0)), line_at(0).len());
+        let second = whole_line_at(second_at)?;
+        let first = second_at + second.len();
+        let numbers: Vec<i64> = Words::new(second).map_while(|(_, word)| parse_i64(word)).collect();
+        let stated = whole_line_at(first)?;
+        let timestep = Timestep::parse(without_end(stated), first as u64).map_err(|error| error.at_frame(0))?;
+        let n_atoms = u32::try_from(timestep.n_atoms).ok().filter(|&n| n > 0);
+        let n_atoms = n_atoms.ok_or_else(|| {
+            Error::corrupt("number of atoms", "1 to 2^32 - 1", timestep.n_atoms).at_frame(0).at_byte(first as u64)
+        })?;
+        let mut at = first + stated.len();
+        let cell = is_three(whole_line_at(at)?);
+        for _ in 0..if cell { 3 } else { 0 } {
+            at += whole_line_at(at)?.len();
+        }
+        at += whole_line_at(at)?.len();
+        let mut levels = 0;
+        while levels < 3 && is_three(line_at(at)) {
+            at += whole_line_at(at)?.len();
+            levels += 1;
+        }
+        let second_says = numbers.first().copied();
+        let agrees = |keytrj: i64| keytrj + 1 == levels as i64;
+        if levels == 0 || !agrees(timestep.keytrj) && !second_says.is_some_and(agrees) {
+            let what = format!("{} as keytrj {} says", timestep.keytrj + 1, timestep.keytrj);
+            return Err(Error::corrupt("lines of numbers of an atom", what, levels).at_frame(0).at_byte(first as u64));
+        }
+        let shape =
+            Shape { first: first as u64, n_atoms, levels, cell, keytrj: timestep.keytrj, imcon: timestep.imcon };
+        Ok(Self { header: Self::header(&shape, title, second_says), shape })
+    }
+
+    fn header(shape: &Shape, title: &[u8], second_says: Option<i64>) -> Header {
+        let mut warnings: Vec<String> = warning_of(shape.imcon).into_iter().filter(|_| shape.cell).collect();
+        let in_lines = shape.levels as i64 - 1;
+        if shape.keytrj != in_lines || second_says != Some(in_lines) {
+            let second = second_says.map_or("nothing".to_owned(), |says| says.to_string());
+            warnings.push(format!(
+                "keytrj is {second} in the second line and {} in the first frame; the lines of atoms are those of keytrj {in_lines}",
+                shape.keytrj
+            ));
+        }
+        if shape.imcon != 0 && !shape.cell {
+            warnings.push(format!("frames say imcon {}, but have no lines of a cell", shape.imcon));
+        }
+        let has_cell = shape.cell && shape.imcon != 0;
+        let cell = if has_cell { Fields::CELL } else { Fields::NONE };
+        let title = String::from_utf8_lossy(title.trim_ascii()).into_owned();
+        Header {
+            n_atoms: shape.n_atoms,
+            fields: fields_of(shape.levels) | cell | Fields::STEP | Fields::TIME,
+            remarks: Some(title).filter(|title| !title.is_empty()).into_iter().collect(),
+            variant: format!(
+                "keytrj {in_lines}, {}, records of any width",
+                shape_of(if has_cell { shape.imcon } else { 0 })
+            ),
+            warnings,
+        }
+    }
+
+    fn heads(&self) -> TextHeads<Shape> {
+        TextHeads(self.shape)
+    }
+}
+
+impl Decoder for ClassicDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn wide_fields(&self) -> Fields {
+        fields_of(self.shape.levels)
+    }
+
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        scan::scan(source, &self.heads(), options, scan::PARALLEL_FROM)
+    }
+
+    fn supports_ranged_scan(&self) -> bool {
+        true
+    }
+
+    fn scan_range(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+    ) -> Result<TableIndex> {
+        scan::scan_range(source, &self.heads(), range, progress)
+    }
+
+    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
+        scan::scan_with_ranges(source, &self.heads(), options, ranges)
+    }
+
+    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
+        let wants_vectors = Fields::VECTORS.into_iter().any(|field| request.fields.contains(field));
+        let n_atoms = u64::from(self.shape.n_atoms);
+        let last = if wants_vectors { request.atoms.iter().last().map_or(0, |atom| u64::from(atom) + 1) } else { 0 };
+        for (i, one) in (0_u32..).zip(wanted) {
+            if one.frame >= index.n_frames() {
+                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").in_format(NAME));
+            }
+            let whole = index.extent(one.frame);
+            // atoms take about the same number of bytes each; a guess that is too short is read again
+            let guess = FRAME_HEAD + (u128::from(whole.len) * u128::from(last) / u128::from(n_atoms)) as u64;
+            let len = if guess > whole.len / 10 * 9 { whole.len } else { guess };
+            let extent = Extent { offset: whole.offset, len };
+            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.shape.n_atoms, part: 0, extent, whole });
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        wanted: &[Wanted],
+        request: &Request,
+        out: &mut BlockMut<'_>,
+        _: &mut Scratch,
+    ) -> Result<Decoded> {
+        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
+            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
+        };
+        let frame = Frame { shape: &self.shape, bytes, whole: segment.whole };
+        let decoded = frame.decode(one.row as usize, request, out);
+        decoded.map_err(|error| error.at_byte(segment.whole.offset).at_frame(one.frame).in_format(NAME))
+    }
+}

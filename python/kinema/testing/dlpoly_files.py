@@ -1,0 +1,87 @@
+"""DL_POLY's HISTORY files, from their description: records of 72 characters and an end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.frame import VECTOR_FIELDS
+
+__all__ = ["general", "history_bytes", "write_history"]
+
+_RECORD, _SHORT = 72, 34
+
+
+def general(value: float) -> str:
+    """Fortran's G20.10: ten digits, with an exponent where the number is below 0.1 or from 10^10 on."""
+    mantissa, _, power = f"{value:.9e}".partition("e")
+    exponent = int(power) + 1
+    if value == 0 or 0 <= exponent <= 10:
+        decimals = 9 if value == 0 else 10 - exponent
+        text = f"{value:.{decimals}f}"
+        return f"{text if decimals else text + '.':>16}    "
+    sign, digits = ("-" if value < 0 else ""), mantissa.lstrip("-").replace(".", "")
+    return f"{f'{sign}0.{digits}E{exponent:+03d}':>20}"
+
+
+def history_bytes(
+    positions: NDArray[np.floating],
+    *,
+    velocities: NDArray[np.floating] | None = None,
+    forces: NDArray[np.floating] | None = None,
+    cells: NDArray[np.floating] | None = None,
+    steps: Sequence[int] | NDArray[np.int64] | None = None,
+    times: Sequence[float] | NDArray[np.float64] | None = None,
+    names: Sequence[str] | None = None,
+    masses: Sequence[float] | None = None,
+    charges: Sequence[float] | None = None,
+    order: NDArray[np.int64] | None = None,
+    counted: int | None = None,
+    compressed: bool = False,
+    end: bytes = b"\n",
+    title: str = "made by a test",
+) -> bytes:
+    """The bytes of a file as DL_POLY_4 writes it.
+
+    Positions (frames, atoms, 3) in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2; cells (frames, 3, 3)
+    or none. `order` (frames, atoms): which atom stands where; `counted`: the frames that the head names, all by default.
+    """
+    n_frames, n_atoms, _ = positions.shape
+    vectors = [one for one in (positions, velocities, forces) if one is not None]
+    keytrj, imcon = (3 if compressed else len(vectors) - 1), (0 if cells is None else 3)
+    steps = np.arange(n_frames) if steps is None else np.asarray(steps)
+    times = np.arange(n_frames, dtype=float) if times is None else np.asarray(times)
+    frames = n_frames if counted is None else counted
+    n_records = 2 + n_frames * (4 + n_atoms * (1 if compressed else 1 + len(vectors)))
+    cut = _SHORT if compressed else _RECORD
+    head = f"{keytrj:2d}{imcon:2d}{n_atoms:10d}{frames:10d}{n_records:10d}"
+    if not compressed:
+        head = f"{keytrj:10d}{imcon:10d}{n_atoms:10d}{frames:21d}{n_records:21d}"
+    lines = [title, head]
+    for i in range(n_frames):
+        if compressed:
+            lines.append(f"timestep{steps[i]:6d}{0.001:8.5f}{times[i]:12.5f}")
+        else:
+            lines.append(f"timestep{steps[i]:10d}{n_atoms:10d}{keytrj:2d}{imcon:2d}{0.001:20.6f}{times[i]:20.6f}")
+        cell = np.zeros((3, 3)) if cells is None else cells[i]
+        width, decimals = (10, 3) if compressed else (20, 10)
+        lines += ["".join(f"{value:{width}.{decimals}f}" for value in vector) for vector in cell]
+        for atom in range(n_atoms) if order is None else order[i]:
+            name = f"A{atom}" if names is None else names[atom]
+            if compressed:
+                lines.append(f"{name:6s}" + "".join(f"{value:7.1f}" for value in (*positions[i, atom], 0.0)))
+                continue
+            mass, charge = 1.0 if masses is None else masses[atom], 0.0 if charges is None else charges[atom]
+            lines.append(f"{name:8s}{atom + 1:10d}{mass:12.6f}{charge:12.6f}{0.0:12.6f}")
+            lines += ["".join(general(float(value)) for value in one[i, atom]) for one in vectors]
+    return b"".join(f"{line:{cut}.{cut}s}".encode("ascii") + end for line in lines)
+
+
+def write_history(path: str | os.PathLike[str], positions: NDArray[np.floating], **how: object) -> None:
+    """Writes `history_bytes` of the same arguments."""
+    assert not how.keys() & (set(VECTOR_FIELDS) - {"velocities", "forces"})
+    with open(path, "wb") as file:
+        file.write(history_bytes(positions, **how))  # type: ignore[arg-type]
