@@ -17,7 +17,7 @@ mod stored_index;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
-use kinema_core::format::{dcd, netcdf, trr, xtc};
+use kinema_core::format::{dcd, dlpoly, netcdf, trr, xtc};
 
 #[test]
 fn scan_xtc() {
@@ -100,4 +100,34 @@ fn roundtrip_dcd() {
 #[test]
 fn roundtrip_netcdf() {
     replay::inputs("roundtrip_netcdf", |data| records::reencode(&netcdf::Netcdf, data));
+}
+
+#[test]
+fn scan_history() {
+    replay::inputs("scan_history", |data| files::scan(&dlpoly::History, data));
+}
+
+#[test]
+fn decode_history() {
+    replay::inputs("decode_history", |data| files::decode(&dlpoly::History, data));
+}
+
+#[test]
+fn roundtrip_history() {
+    replay::inputs("roundtrip_history", |data| records::reencode(&dlpoly::History, data));
+}
+
+#[test]
+fn scan_config() {
+    replay::inputs("scan_config", |data| files::scan(&dlpoly::Config, data));
+}
+
+#[test]
+fn decode_config() {
+    replay::inputs("decode_config", |data| files::decode(&dlpoly::Config, data));
+}
+
+#[test]
+fn roundtrip_config() {
+    replay::inputs("roundtrip_config", |data| records::reencode(&dlpoly::Config, data));
 }
