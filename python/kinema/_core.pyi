@@ -317,6 +317,7 @@ class Encoder:
         atoms: NDArray[np.uint32] | None = None,
         fields: Sequence[str] | None = None,  # what the format usually holds
         precision: float | None = None,  # numbers to one unit of length
+        dtype: str | None = None,  # "float32" | "float64", of TRR
         title: str | None = None,  # by default that of a source of the same format
         labels: AtomLabels | None = None,
     ) -> None: ...
@@ -357,6 +358,7 @@ class RecordFile:
         *,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
+        dtype: str | None = None,
         title: str | None = None,
         labels: AtomLabels | None = None,
         workers: int = 0,
@@ -368,6 +370,7 @@ class RecordFile:
         *,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
+        dtype: str | None = None,
         title: str | None = None,
         labels: AtomLabels | None = None,
         workers: int = 0,

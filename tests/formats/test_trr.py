@@ -121,6 +121,43 @@ def test_both_precisions_keep_their_bits(tmp_path):
         assert text in losses
 
 
+def test_double_precision_is_written(tmp_path):
+    made = {name: random_walk(6, 12) / 3 + i for i, name in enumerate(("positions", "velocities", "forces"))}
+    cells = np.stack([np.diag([30.0, 40, 50]) / 7] * 6)
+    with kn.Writer(tmp_path / "a.trr", 12, dtype="float64") as out:
+        out.write(**made, cells=cells, steps=np.arange(6), times=np.arange(6) / 3)
+    assert out.losses == ()
+    trajectory = opened(tmp_path / "a.trr")
+    assert trajectory.parts[0].variant == "double precision"
+    found = trajectory.read(fields=list(made), dtype="float64")
+    # once from angstrom to nm, and back
+    for name, values in made.items():
+        np.testing.assert_allclose(found[name], values, rtol=4e-16)
+    np.testing.assert_allclose(found["cells"], cells, rtol=4e-16)
+    assert found["times"].tolist() == (np.arange(6) / 3).tolist()
+    # more frames have its precision; what is converted has what is asked for
+    with kn.Writer(tmp_path / "a.trr", mode="a") as out:
+        out.write(positions=made["positions"][:1])
+    assert opened(tmp_path / "a.trr").read(frames=[6], dtype="float64")[0].tolist() == found["positions"][0].tolist()
+    done = kn.convert(tmp_path / "a.trr", tmp_path / "b.h5md", frames=range(6))
+    again = kn.convert(tmp_path / "b.h5md", tmp_path / "b.trr", dtype="float64")
+    assert not any("rounded" in loss for loss in (*done.losses, *again.losses))
+    copied = opened(tmp_path / "b.trr").read(fields=list(made), dtype="float64")
+    for name in made:
+        np.testing.assert_array_equal(copied[name], found[name])
+    with collected():
+        narrow = kn.convert(tmp_path / "b.h5md", tmp_path / "c.trr")
+    assert any("positions are rounded from float64 to float32" in loss for loss in narrow.losses)
+    # by the reference library
+    from MDAnalysis.lib.formats.libmdaxdr import TRRFile
+
+    with TRRFile(str(tmp_path / "b.trr")) as file:
+        for i, frame in enumerate(file):
+            np.testing.assert_array_equal(frame.x, (found["positions"][i] / 10).astype("f4"))
+    with pytest.raises(kn.ArgumentError, match="dtype"):
+        kn.Writer(tmp_path / "d.trr", 12, dtype="float16")
+
+
 @pytest.mark.parametrize("path", real_files(), ids=os.path.basename)
 def test_records_of_real_files_are_copied(path, tmp_path):
     with collected():

@@ -193,7 +193,7 @@ fn read(trajectory: &Trajectory, frames: &[u64], atoms: &[u32], columns: Option<
         frames: FrameSelection::List(frames.into()),
         atoms: AtomSelection::new(requested, trajectory.n_atoms())?,
         units: Units::Public,
-            mark_absent: false,
+        mark_absent: false,
         workers: 2,
         memory: 0,
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kinema_core::format::AtomLabels;
-use kinema_core::frame::Fields;
+use kinema_core::frame::{Fields, Precision};
 use kinema_core::index::store::WriteFile;
 use kinema_core::named::Named;
 use kinema_core::selection::{AtomSelection, FrameSelection};
@@ -32,6 +32,11 @@ pub fn atoms(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<AtomSel
 
 /// Names, masses and charges of atoms, and whether they are those of the source's own records.
 pub type Labels = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>, bool);
+
+/// Whether a dtype is float64.
+pub fn is_double(dtype: &str) -> PyResult<bool> {
+    Ok(named::<Precision>(dtype)? == Precision::Float64)
+}
 
 /// What formats write that name the atoms of each frame.
 pub fn labels((names, masses, charges, of_source): Labels) -> Arc<AtomLabels> {

@@ -51,7 +51,7 @@ pub struct PyEncoder {
 impl PyEncoder {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    #[pyo3(signature = (trajectory, frames, format, *, steps, times, atoms=None, fields=None, precision=None, title=None, labels=None))]
+    #[pyo3(signature = (trajectory, frames, format, *, steps, times, atoms=None, fields=None, precision=None, dtype=None, title=None, labels=None))]
     fn new(
         py: Python<'_>,
         trajectory: &PyTrajectory,
@@ -62,6 +62,7 @@ impl PyEncoder {
         atoms: Option<&Bound<'_, PyArray1<u32>>>,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        dtype: Option<&str>,
         title: Option<String>,
         labels: Option<arguments::Labels>,
     ) -> PyResult<Self> {
@@ -75,11 +76,12 @@ impl PyEncoder {
         };
         let fields = fields.map(|names| arguments::fields(&names)).transpose()?;
         let labels = labels.map(arguments::labels);
+        let double = dtype.map(arguments::is_double).transpose()?;
         let (steps, times) = (steps.as_array().to_vec(), times.as_array().to_vec());
         let make = |_: &Progress| {
             let known = making(&inner, &frames, &atoms, format)?;
             let title = title.or(known.title);
-            format.encoder(&Making { fields, steps, times, precision, title, labels, ..known })
+            format.encoder(&Making { fields, steps, times, precision, double, title, labels, ..known })
         };
         let encoder = run_interruptible(py, None, 0, make)?;
         Ok(Self { trajectory: inner, format, frames, atoms, encoder })

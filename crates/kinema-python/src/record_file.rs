@@ -54,12 +54,14 @@ fn making(
     n_atoms: u32,
     fields: Option<Vec<String>>,
     precision: Option<f64>,
+    dtype: Option<&str>,
     title: Option<String>,
     labels: Option<arguments::Labels>,
 ) -> PyResult<Making> {
     let fields = fields.map(|names| arguments::fields(&names)).transpose()?;
     let labels = labels.map(arguments::labels);
-    Ok(Making { n_atoms, source_atoms: n_atoms, fields, precision, title, labels, ..Making::default() })
+    let double = dtype.map(arguments::is_double).transpose()?;
+    Ok(Making { n_atoms, source_atoms: n_atoms, fields, precision, double, title, labels, ..Making::default() })
 }
 
 impl PyRecordFile {
@@ -73,7 +75,7 @@ impl PyRecordFile {
     /// A new file, empty at `path`; messages call it `name`.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    #[pyo3(signature = (path, name, format, n_atoms, *, fields=None, precision=None, title=None, labels=None, workers=0))]
+    #[pyo3(signature = (path, name, format, n_atoms, *, fields=None, precision=None, dtype=None, title=None, labels=None, workers=0))]
     fn new(
         path: PathBuf,
         name: PathBuf,
@@ -81,13 +83,14 @@ impl PyRecordFile {
         n_atoms: u32,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        dtype: Option<&str>,
         title: Option<String>,
         labels: Option<arguments::Labels>,
         workers: usize,
     ) -> PyResult<Self> {
         let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let sink = FileSink::open(&path, &name).map_err(|error| to_python(&error))?;
-        let making = making(n_atoms, fields, precision, title, labels)?;
+        let making = making(n_atoms, fields, precision, dtype, title, labels)?;
         let file = RecordFile::new(format, &making, Arc::new(sink), arguments::workers(workers));
         Ok(Self { inner: Mutex::new(file) })
     }
@@ -95,20 +98,21 @@ impl PyRecordFile {
     /// Goes on with the one file of a trajectory that was scanned.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
-    #[pyo3(signature = (trajectory, path, *, fields=None, precision=None, title=None, labels=None, workers=0))]
+    #[pyo3(signature = (trajectory, path, *, fields=None, precision=None, dtype=None, title=None, labels=None, workers=0))]
     fn resume(
         py: Python<'_>,
         trajectory: &PyTrajectory,
         path: PathBuf,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
+        dtype: Option<&str>,
         title: Option<String>,
         labels: Option<arguments::Labels>,
         workers: usize,
     ) -> PyResult<Self> {
         trajectory.scanned(py)?;
         let trajectory = Arc::clone(&trajectory.inner);
-        let making = making(trajectory.n_atoms(), fields, precision, title, labels)?;
+        let making = making(trajectory.n_atoms(), fields, precision, dtype, title, labels)?;
         let workers = arguments::workers(workers);
         let open = |_: &Progress| {
             let sink = FileSink::open(&path, &path)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, ReadStructure};
-use kinema_core::frame::{BlockMut, Fields, Precision, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
+use kinema_core::frame::{BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
@@ -432,7 +432,7 @@ impl PyTrajectory {
         mark_absent: bool,
         timings: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wide = named::<Precision>(dtype)? == Precision::Float64;
+        let wide = arguments::is_double(dtype)?;
         self.scanned(py)?;
         let atoms = match atoms {
             None => AtomSelection::all(self.inner.n_atoms()),

@@ -203,6 +203,9 @@ def convert(
 
         HISTORY, CONFIG: `title`, the first line; by default that of a source of the same format.
 
+        TRR: `dtype`, "float32" by default, or "float64". Records of TRR sources are copied with the precision that they
+        have.
+
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
         H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,

@@ -11,13 +11,13 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core, opening
 from kinema.errors import ArgumentError, Error, UnsupportedFormatError, from_os
 from kinema.formats.dlpoly import labels_of
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import VECTOR_FIELDS
+from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.notes import collected
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
@@ -357,16 +357,35 @@ class DcdWriter(RecordWriter, format="DCD"):
 
 
 class TrrWriter(RecordWriter, format="TRR"):
-    """Writes TRR in single precision: positions, velocities, forces that each frame has, cell, step and time.
+    """Writes TRR: positions, velocities, forces that each frame has, cell, step and time.
 
     Parameters
     ----------
     path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
     fields : names out of "positions", "velocities", "forces"
         What is written of frames that have it; by default all.
+    dtype : "float32" or "float64"
+        Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What mode="a" adds to
+        a file has by default that of its first frame.
     """
 
     _fields_of_each = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        fields: str | Sequence[str] | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        options = {"fields": _names(fields), "dtype": None if dtype is None else float_name(dtype)}
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
 
 
 class NetcdfWriter(RecordWriter, format="NetCDF"):

@@ -53,6 +53,8 @@ pub struct Making {
     pub extras: Vec<&'static str>,
     /// Numbers to one unit of length that the user has asked for, where the format rounds.
     pub precision: Option<f64>,
+    /// Whether numbers are float64, in a format that has either; `None`: what is usual.
+    pub double: Option<bool>,
     /// Those of the source, the most of its files, where all are of this format.
     pub source_precision: Option<f64>,
     /// Names, masses and charges of the atoms that are written, in their order; `None` where they are not known.
@@ -133,10 +135,7 @@ impl Making {
         if self.open_ended {
             return;
         }
-        let beyond = self.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
-        if beyond > 0 {
-            losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
-        }
+        self.note_narrow_steps(losses);
         let error = |&time: &f64| if time.is_nan() { 0.0 } else { (f64::from(time as f32) - time).abs() };
         let error = self.times.iter().map(error).fold(0.0, f64::max);
         if error > 0.0 {
@@ -144,6 +143,17 @@ impl Making {
         }
         if !self.cells.iter().all(is_narrow) {
             losses.push("cells are rounded to float32".to_owned());
+        }
+    }
+
+    /// Adds to `losses` what a step of 32 bits does not keep.
+    pub fn note_narrow_steps(&self, losses: &mut Vec<String>) {
+        if self.open_ended {
+            return;
+        }
+        let beyond = self.steps.iter().filter(|&&step| i32::try_from(step).is_err()).count();
+        if beyond > 0 {
+            losses.push(format!("steps of {beyond} frames are cut to their lower 32 bits, as GROMACS does"));
         }
     }
 }
@@ -204,6 +214,11 @@ pub trait Encoder: Send + Sync {
     /// The fields without which a frame is refused: all that are encoded, but where each record says what it has.
     fn required(&self) -> Fields {
         self.fields()
+    }
+
+    /// Whether values are taken in float64: rows have them in [`BlockView::doubles`].
+    fn takes_doubles(&self) -> bool {
+        false
     }
 
     /// How records are placed.
@@ -304,20 +319,28 @@ pub(super) fn index_frames(
     Ok(())
 }
 
-/// What GROMACS' formats do not keep of these frames, the first of which is frame `first`.
+/// What GROMACS' formats do not keep of these frames in single precision, the first of which is frame `first`.
 pub(super) fn narrow_stamp_losses(stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
+    let lost = |what, test: fn(&Stamp) -> bool| first_lost(what, stamps, first, test);
+    let rounded = [
+        lost("times are rounded to float32", |stamp| {
+            !stamp.time.is_nan() && f64::from(stamp.time as f32) != stamp.time
+        }),
+        lost("cells are rounded to float32", |stamp| !is_narrow(&stamp.cell)),
+    ];
+    wide_stamp_losses(stamps, first).into_iter().chain(rounded.into_iter().flatten()).collect()
+}
+
+/// The same in double precision.
+pub(super) fn wide_stamp_losses(stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
     let lost = |what, test: fn(&Stamp) -> bool| first_lost(what, stamps, first, test);
     let losses = [
         lost("steps beyond 32 bits are cut to their lower 32 bits, as GROMACS does", |stamp| {
             i32::try_from(stamp.step).is_err()
         }),
-        lost("times are rounded to float32", |stamp| {
-            !stamp.time.is_nan() && f64::from(stamp.time as f32) != stamp.time
-        }),
         lost("frames without a time have NaN in its place, as GROMACS' files have one for each", |stamp| {
             stamp.time.is_nan()
         }),
-        lost("cells are rounded to float32", |stamp| !is_narrow(&stamp.cell)),
     ];
     losses.into_iter().flatten().collect()
 }

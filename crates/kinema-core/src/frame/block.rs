@@ -62,6 +62,8 @@ pub struct Block {
     pub velocities: Vec<f32>,
     /// `rows * n_selected * 3`, or empty
     pub forces: Vec<f32>,
+    /// The same in float64, in place of those above, for encoders that take them.
+    doubles: [Vec<f64>; 3],
     /// one a row
     pub stamps: Vec<Stamp>,
 }
@@ -69,30 +71,44 @@ pub struct Block {
 impl Block {
     /// Makes room for these frames; buffers keep their capacity, and old values may remain in them.
     pub fn reset(&mut self, frames: impl IntoIterator<Item = u64>, n_selected: usize, fields: Fields) {
+        self.reset_as(false, frames, n_selected, fields);
+    }
+
+    /// The same, for values in float64 where `doubles`.
+    pub fn reset_as(
+        &mut self,
+        doubles: bool,
+        frames: impl IntoIterator<Item = u64>,
+        n_selected: usize,
+        fields: Fields,
+    ) {
         self.n_selected = n_selected;
         self.frames.clear();
         self.frames.extend(frames);
         let rows = self.frames.len();
-        let size = |field| if fields.contains(field) { rows * n_selected * 3 } else { 0 };
-        self.positions.resize(size(Fields::POSITIONS), 0.0);
-        self.velocities.resize(size(Fields::VELOCITIES), 0.0);
-        self.forces.resize(size(Fields::FORCES), 0.0);
+        let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
+        for ((field, single), double) in Fields::VECTORS.into_iter().zip(vectors).zip(&mut self.doubles) {
+            let size = if fields.contains(field) { rows * n_selected * 3 } else { 0 };
+            single.resize(if doubles { 0 } else { size }, 0.0);
+            double.resize(if doubles { size } else { 0 }, 0.0);
+        }
         self.stamps.resize(rows, Stamp::default());
     }
 
-    /// Room for so many frames at once.
+    /// Room for so many frames at once, for values in float64 where `doubles`.
     ///
     /// # Errors
     /// `MemoryLimit` where the system has not so much memory.
-    pub fn reserve(&mut self, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
-        let vectors = [
-            (Fields::POSITIONS, &mut self.positions),
-            (Fields::VELOCITIES, &mut self.velocities),
-            (Fields::FORCES, &mut self.forces),
-        ];
-        for (field, values) in vectors {
+    pub fn reserve(&mut self, doubles: bool, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
+        let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
+        for ((field, single), double) in Fields::VECTORS.into_iter().zip(vectors).zip(&mut self.doubles) {
             let size = if fields.contains(field) { rows.saturating_mul(3 * n_selected) } else { 0 };
-            values.try_reserve_exact(size.saturating_sub(values.len())).map_err(|_| {
+            let room = if doubles {
+                double.try_reserve_exact(size.saturating_sub(double.len()))
+            } else {
+                single.try_reserve_exact(size.saturating_sub(single.len()))
+            };
+            room.map_err(|_| {
                 let what = format!("the system has no memory for {rows} frames of {n_selected} atoms at once");
                 Error::new(ErrorKind::MemoryLimit, what)
             })?;
@@ -107,12 +123,13 @@ impl Block {
 
     /// The block as a decoder sees it.
     pub fn as_mut(&mut self) -> BlockMut<'_> {
-        let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
-        BlockMut {
-            n_selected: self.n_selected,
-            vectors: vectors.map(|values| VectorsMut::of_f32(values, 3 * self.n_selected)),
-            stamps: RowsMut::Adjacent(&mut self.stamps, 1),
+        let width = 3 * self.n_selected;
+        let singles = [&mut self.positions, &mut self.velocities, &mut self.forces];
+        let mut vectors = singles.map(|values| VectorsMut::of_f32(values, width));
+        for (vectors, values) in vectors.iter_mut().zip(&mut self.doubles).filter(|(_, values)| !values.is_empty()) {
+            *vectors = VectorsMut::F64(RowsMut::Adjacent(values, width));
         }
+        BlockMut { n_selected: self.n_selected, vectors, stamps: RowsMut::Adjacent(&mut self.stamps, 1) }
     }
 
     /// The block as a kernel sees it.
@@ -123,6 +140,7 @@ impl Block {
             positions: &self.positions,
             velocities: &self.velocities,
             forces: &self.forces,
+            doubles: self.doubles.each_ref().map(Vec::as_slice),
             stamps: &self.stamps,
         }
     }
@@ -141,6 +159,8 @@ pub struct BlockView<'a> {
     pub velocities: &'a [f32],
     /// Forces or empty.
     pub forces: &'a [f32],
+    /// Positions, velocities and forces in float64, in place of those above, for encoders that take them.
+    pub doubles: [&'a [f64]; 3],
     /// Cells, steps, times (ps), one a row.
     pub stamps: &'a [Stamp],
 }
@@ -154,16 +174,17 @@ impl<'a> BlockView<'a> {
     #[must_use]
     pub fn rows_in(&self, rows: std::ops::Range<usize>) -> Self {
         let width = 3 * self.n_selected;
-        let vectors = |values: &'a [f32]| match values {
-            [] => values,
-            values => &values[rows.start * width..rows.end * width],
-        };
+        fn vectors<T>(values: &[T], range: std::ops::Range<usize>) -> &[T] {
+            if values.is_empty() { values } else { &values[range] }
+        }
+        let range = rows.start * width..rows.end * width;
         Self {
             n_selected: self.n_selected,
             frames: &self.frames[rows.clone()],
-            positions: vectors(self.positions),
-            velocities: vectors(self.velocities),
-            forces: vectors(self.forces),
+            positions: vectors(self.positions, range.clone()),
+            velocities: vectors(self.velocities, range.clone()),
+            forces: vectors(self.forces, range.clone()),
+            doubles: self.doubles.map(|values| vectors(values, range.clone())),
             stamps: &self.stamps[rows],
         }
     }
@@ -180,7 +201,7 @@ mod tests {
 
     #[test]
     fn room_that_no_system_has_is_an_error() {
-        let error = Block::default().reserve(usize::MAX / 16, 1000, Fields::POSITIONS).err();
+        let error = Block::default().reserve(false, usize::MAX / 16, 1000, Fields::POSITIONS).err();
         assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::MemoryLimit));
     }
 }

@@ -215,7 +215,8 @@ impl Sizes {
     fn new(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> Result<Self> {
         let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
         let (largest, coupling) = trajectory_coupling(scanned, fields);
-        let frame = row_bytes(request.atoms.n_requested(), fields) + encoder.most_bytes();
+        let row = row_bytes(request.atoms.n_requested(), fields);
+        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
         let reading = 2 * largest.max(BATCH_BYTES);
         let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
         let each = reading.saturating_add(frame);
@@ -243,7 +244,7 @@ impl Sizes {
 struct Room {
     block: Block,
     /// Selected atoms of a row.
-    selected: Vec<[f32; 3]>,
+    selected: (Vec<[f32; 3]>, Vec<[f64; 3]>),
     /// Records of the source.
     gather: Gather,
     scratch: EncodeScratch,
@@ -369,20 +370,28 @@ impl Call<'_> {
 
     fn read(&self, reader: &mut Reader<'_>, positions: Range<u64>, block: &mut Block) -> Result<()> {
         let (atoms, fields) = (&self.request.atoms, self.fields);
-        block.reserve((positions.end - positions.start) as usize, atoms.n_requested(), fields)?;
-        block.reset(positions.map(|position| self.request.frames.get(position)), atoms.n_requested(), fields);
+        let doubles = self.encoder.takes_doubles();
+        block.reserve(doubles, (positions.end - positions.start) as usize, atoms.n_requested(), fields)?;
+        block.reset_as(
+            doubles,
+            positions.map(|position| self.request.frames.get(position)),
+            atoms.n_requested(),
+            fields,
+        );
         let frames = std::mem::take(&mut block.frames);
         let read = reader.read(&frames, &mut BlockMut { n_selected: atoms.len(), ..block.as_mut() });
         block.frames = frames;
         read
     }
 
-    fn order_atoms(&self, block: &mut Block, room: &mut Vec<[f32; 3]>) -> Result<()> {
+    fn order_atoms(&self, block: &mut Block, room: &mut (Vec<[f32; 3]>, Vec<[f64; 3]>)) -> Result<()> {
         let Some(columns) = self.request.atoms.columns() else { return Ok(()) };
         let n_rows = block.rows();
         for vectors in &mut block.as_mut().vectors {
-            if let VectorsMut::F32(rows) = vectors {
-                into_columns(rows, n_rows, columns, room)?;
+            match vectors {
+                VectorsMut::Absent => {}
+                VectorsMut::F32(rows) => into_columns(rows, n_rows, columns, &mut room.0)?,
+                VectorsMut::F64(rows) => into_columns(rows, n_rows, columns, &mut room.1)?,
             }
         }
         Ok(())

@@ -36,6 +36,16 @@ impl Values<'_> {
         }
     }
 
+    /// Appends some of them in float64, multiplied with `factor` and rounded once to their own precision.
+    pub(super) fn scale_doubles(&self, range: Range<usize>, factor: f64, out: &mut Vec<f64>) {
+        match self {
+            Self::F32(values) => {
+                out.extend(values[range].iter().map(|&value| f64::from(f32::scaled_f32(value, factor))))
+            }
+            Self::F64(values) => out.extend(values[range].iter().map(|&value| value * factor)),
+        }
+    }
+
     /// Appends some of them, multiplied with `factor` and rounded once.
     pub(super) fn scale(&self, range: Range<usize>, factor: f64, out: &mut Vec<f32>) {
         match self {
@@ -123,7 +133,7 @@ impl<'a> Rows<'a> {
     fn encode(
         &self,
         frames: Range<u64>,
-        room: &mut [Vec<f32>; 3],
+        room: &mut Room,
         scratch: &mut EncodeScratch,
         bytes: &mut Vec<u8>,
     ) -> (u64, Result<()>) {
@@ -131,17 +141,23 @@ impl<'a> Rows<'a> {
         for frame in frames {
             let row = (frame - self.first) as usize;
             let range = row * self.width..(row + 1) * self.width;
-            let mut vectors: [&[f32]; 3] = [&[]; 3];
-            for ((found, given), room) in vectors.iter_mut().zip(self.vectors).zip(&mut *room) {
-                *found = match given {
-                    None => &[],
-                    Some((Values::F32(values), 1.0)) => &values[range.clone()],
-                    Some((values, factor)) => {
-                        room.clear();
-                        values.scale(range.clone(), factor, room);
-                        room
+            let (mut vectors, mut doubles): ([&[f32]; 3], [&[f64]; 3]) = Default::default();
+            for (i, (single, double)) in room.singles.iter_mut().zip(&mut room.doubles).enumerate() {
+                let Some((values, factor)) = self.vectors[i] else { continue };
+                match (values, self.encoder.takes_doubles()) {
+                    (Values::F32(values), false) if factor == 1.0 => vectors[i] = &values[range.clone()],
+                    (Values::F64(values), true) if factor == 1.0 => doubles[i] = &values[range.clone()],
+                    (values, false) => {
+                        single.clear();
+                        values.scale(range.clone(), factor, single);
+                        vectors[i] = single;
                     }
-                };
+                    (values, true) => {
+                        double.clear();
+                        values.scale_doubles(range.clone(), factor, double);
+                        doubles[i] = double;
+                    }
+                }
             }
             let [positions, velocities, forces] = vectors;
             let view = BlockView {
@@ -150,6 +166,7 @@ impl<'a> Rows<'a> {
                 positions,
                 velocities,
                 forces,
+                doubles,
                 stamps: &self.stamps[row..=row],
             };
             let start = bytes.len();
@@ -160,6 +177,13 @@ impl<'a> Rows<'a> {
         }
         (0, Ok(()))
     }
+}
+
+/// Vectors of a frame, scaled.
+#[derive(Default)]
+struct Room {
+    singles: [Vec<f32>; 3],
+    doubles: [Vec<f64>; 3],
 }
 
 /// The first task of which a frame cannot be encoded, and what lies before it.
@@ -184,7 +208,7 @@ struct Call<'a, 'r> {
 
 impl Call<'_, '_> {
     fn work(&self) -> Result<()> {
-        let (mut room, mut bytes, mut scratch) = (<[Vec<f32>; 3]>::default(), Vec::new(), EncodeScratch::default());
+        let (mut room, mut bytes, mut scratch) = (Room::default(), Vec::new(), EncodeScratch::default());
         while let Some(frames) = self.pool.next()? {
             let first = frames.start;
             let is_behind = || self.unencoded.load(Ordering::Relaxed) < first;

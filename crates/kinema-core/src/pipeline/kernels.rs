@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
         let mut clock = Instant::now();
         let begun = clock - self.shared.start;
         let before = self.reader.phases;
-        self.block.reserve((positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
+        self.block.reserve(false, (positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
         self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
         // room for many frames is worth some time: the first to touch it has the system clear it
         self.reader.phases.decode += lap(&mut clock);

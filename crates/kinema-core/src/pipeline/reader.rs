@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use super::absent::Held;
 use crate::clock::Phases;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Request, Segment, Wanted};
@@ -12,7 +13,6 @@ use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
-use super::absent::Held;
 use crate::trajectory::{Absent, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.

@@ -70,8 +70,10 @@ pub struct RecordFile {
     first_noted: bool,
     /// Of the first two frames.
     first: Vec<Stamp>,
-    /// Positions, velocities and forces of frames that are gathered, in the format's unit.
+    /// Positions, velocities and forces of frames that are gathered, in the format's unit: in float32, or float64 where the
+    /// encoder takes it.
     gathered: [Vec<f32>; 3],
+    gathered_doubles: [Vec<f64>; 3],
     gathered_stamps: Vec<Stamp>,
     /// Whether a head without frames is there, to be replaced.
     replaces: bool,
@@ -100,6 +102,7 @@ impl RecordFile {
             first_noted: false,
             first: Vec::new(),
             gathered: Default::default(),
+            gathered_doubles: Default::default(),
             gathered_stamps: Vec::new(),
             replaces: false,
             end: 0,
@@ -230,11 +233,16 @@ impl RecordFile {
         if n_values > self.most_gathered() {
             return self.add_rows(vectors, &stamps, progress);
         }
-        for (gathered, given) in self.gathered.iter_mut().zip(vectors) {
-            if let Some((values, factor)) = given {
-                let room = gathered.try_reserve(n_values);
-                room.map_err(|_| Error::new(ErrorKind::MemoryLimit, "no memory for these frames"))?;
-                values.scale(0..n_values, factor, gathered);
+        let no_memory = |_| Error::new(ErrorKind::MemoryLimit, "no memory for these frames");
+        let takes_doubles = self.takes_doubles();
+        for ((singles, doubles), given) in self.gathered.iter_mut().zip(&mut self.gathered_doubles).zip(vectors) {
+            let Some((values, factor)) = given else { continue };
+            if takes_doubles {
+                doubles.try_reserve(n_values).map_err(no_memory)?;
+                values.scale_doubles(0..n_values, factor, doubles);
+            } else {
+                singles.try_reserve(n_values).map_err(no_memory)?;
+                values.scale(0..n_values, factor, singles);
             }
         }
         self.gathered_stamps.extend(stamps);
@@ -295,10 +303,15 @@ impl RecordFile {
         stored.then(|| self.index.clone().finish())
     }
 
+    fn takes_doubles(&self) -> bool {
+        self.encoder.as_deref().is_some_and(Encoder::takes_doubles)
+    }
+
     /// Values that are gathered at most; at least a frame.
     fn most_gathered(&self) -> usize {
-        let task = (TASK_BYTES / size_of::<f32>()).max(self.width());
-        (self.workers * TASKS_A_WORKER * task).min(GATHERED_BYTES / size_of::<f32>()).max(self.width())
+        let value = if self.takes_doubles() { size_of::<f64>() } else { size_of::<f32>() };
+        let task = (TASK_BYTES / value).max(self.width());
+        (self.workers * TASKS_A_WORKER * task).min(GATHERED_BYTES / value).max(self.width())
     }
 
     /// Values of a frame.
@@ -390,15 +403,21 @@ impl RecordFile {
     /// Adds what is gathered; what could not be added for a cancelled call stays.
     fn add_gathered(&mut self, progress: &Progress) -> Result<()> {
         let (mut values, mut stamps) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.gathered_stamps));
+        let mut doubles = std::mem::take(&mut self.gathered_doubles);
         let before = self.n_written;
-        let vectors = [0, 1, 2].map(|i| (!values[i].is_empty()).then_some((Values::F32(&values[i]), 1.0)));
+        let vectors = [0, 1, 2].map(|i| match (&values[i][..], &doubles[i][..]) {
+            ([], []) => None,
+            ([], doubles) => Some((Values::F64(doubles), 1.0)),
+            (singles, _) => Some((Values::F32(singles), 1.0)),
+        });
         let outcome = if stamps.is_empty() { Ok(()) } else { self.add_rows(vectors, &stamps, progress) };
         let added = (self.n_written - before) as usize;
         let width = self.width();
         values.iter_mut().for_each(|values| drop(values.drain(..(added * width).min(values.len()))));
+        doubles.iter_mut().for_each(|values| drop(values.drain(..(added * width).min(values.len()))));
         stamps.drain(..added);
         if self.state == State::Open {
-            (self.gathered, self.gathered_stamps) = (values, stamps);
+            (self.gathered, self.gathered_doubles, self.gathered_stamps) = (values, doubles, stamps);
         }
         outcome
     }

@@ -187,9 +187,23 @@ pub(super) fn put_atoms(
     levels: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let width = 3 * rows.n_selected;
-    let mut vectors: [&[[f32; 3]]; 3] = [&[]; 3];
-    for (of_row, values) in vectors.iter_mut().zip([rows.positions, rows.velocities, rows.forces]).take(levels) {
+    if rows.doubles.iter().any(|values| !values.is_empty()) {
+        put_vectors(first_records, rows.doubles, row, levels, out)
+    } else {
+        put_vectors(first_records, [rows.positions, rows.velocities, rows.forces], row, levels, out)
+    }
+}
+
+fn put_vectors<R: Copy + Into<f64>>(
+    first_records: &[u8],
+    values: [&[R]; 3],
+    row: usize,
+    levels: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let width = 3 * (first_records.len() / WIDTH);
+    let mut vectors: [&[[R; 3]]; 3] = [&[]; 3];
+    for (of_row, values) in vectors.iter_mut().zip(values).take(levels) {
         let values = values.get(row * width..(row + 1) * width);
         let values =
             values.ok_or_else(|| Error::new(ErrorKind::Internal, "the block has other fields than the file"))?;
@@ -200,12 +214,23 @@ pub(super) fn put_atoms(
         for vectors in &vectors[..levels] {
             let start = out.len();
             for value in vectors[atom] {
-                put_g20_10(out, f64::from(value));
+                put_g20_10(out, value.into());
             }
             end_record(out, start);
         }
     }
     Ok(())
+}
+
+/// Whether values are taken in float64: where the source has them so, or may have.
+pub(super) fn takes_doubles(making: &Making) -> bool {
+    making.open_ended || Fields::VECTORS.into_iter().any(|field| making.wide.contains(field))
+}
+
+/// Adds to `losses` that float64 values have 10 digits in the file.
+pub(super) fn note_digits(making: &Making, chosen: Fields, losses: &mut Vec<String>) {
+    let wide = Fields::VECTORS.into_iter().filter(|&field| chosen.contains(field) && making.wide.contains(field));
+    losses.extend(wide.flat_map(Fields::names).map(|name| format!("{name} are rounded from float64 to 10 digits")));
 }
 
 /// Whether the block is of the atoms of the file.

@@ -2,7 +2,7 @@
 
 use super::encode::{
     CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds_cell, imcon_of, levels,
-    put_atoms, put_cell, put_title,
+    note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use crate::container::text::fortran::{put_e, put_i};
 use crate::container::text::parse_f64;
@@ -23,6 +23,7 @@ pub(super) struct ConfigEncoder {
     /// The first record of every atom.
     atoms: Vec<u8>,
     losses: Vec<String>,
+    takes_doubles: bool,
 }
 
 /// The error of a second frame.
@@ -48,11 +49,19 @@ impl ConfigEncoder {
         }
         let mut losses = Vec::new();
         let levels = levels(making, &mut losses)?;
-        making.note_wide(super::fields_of(levels), &mut losses);
+        note_digits(making, super::fields_of(levels), &mut losses);
         making.note_extras(&mut losses);
         let atoms = atom_records(making, Kind::Config, &mut losses)?;
         let has_cell = making.cells.iter().any(|cell| *cell != NO_CELL);
-        let made = Self { n_atoms: making.n_atoms, levels, has_cell, title: making.title.clone(), atoms, losses };
+        let made = Self {
+            n_atoms: making.n_atoms,
+            levels,
+            has_cell,
+            title: making.title.clone(),
+            atoms,
+            losses,
+            takes_doubles: takes_doubles(making),
+        };
         if making.open_ended {
             return Ok(made);
         }
@@ -93,6 +102,10 @@ impl Encoder for ConfigEncoder {
 
     fn losses(&self) -> &[String] {
         &self.losses
+    }
+
+    fn takes_doubles(&self) -> bool {
+        self.takes_doubles
     }
 
     fn placing(&self) -> Placing {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::encode::{
     CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds, holds_cell, imcon_of,
-    imcon_of_all, levels, put_atoms, put_cell, put_title,
+    imcon_of_all, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use super::history::NAME;
 use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
@@ -42,6 +42,7 @@ pub(super) struct HistoryEncoder {
     atoms: Vec<u8>,
     recodes: bool,
     losses: Vec<String>,
+    takes_doubles: bool,
     labels: Option<Arc<AtomLabels>>,
 }
 
@@ -56,7 +57,7 @@ impl HistoryEncoder {
         let recodes = version.is_some() && making.labels.as_ref().is_none_or(|labels| labels.of_source);
         let mut atoms = Vec::new();
         if !recodes {
-            making.note_wide(super::fields_of(levels), &mut losses);
+            note_digits(making, super::fields_of(levels), &mut losses);
             making.note_extras(&mut losses);
             atoms = atom_records(making, Kind::History, &mut losses)?;
         }
@@ -81,6 +82,7 @@ impl HistoryEncoder {
             atoms,
             recodes,
             losses,
+            takes_doubles: takes_doubles(making),
             labels: making.labels.clone(),
         };
         made.time_by(&making.steps, &making.times);
@@ -163,6 +165,10 @@ impl Encoder for HistoryEncoder {
 
     fn labels(&self) -> Option<Arc<AtomLabels>> {
         self.labels.clone()
+    }
+
+    fn takes_doubles(&self) -> bool {
+        self.takes_doubles
     }
 
     fn placing(&self) -> Placing {

@@ -1,9 +1,9 @@
-//! TRR encoder: records in single precision made of values, or of the records of another TRR file without rounding.
+//! TRR encoder: records in single or double precision made of values, or of the records of another TRR file without rounding.
 
 use super::NAME;
 use super::header::{FrameHeader, LONGEST_HEADER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::encoder::{index_frames, narrow_stamp_losses};
+use crate::format::encoder::{index_frames, narrow_stamp_losses, wide_stamp_losses};
 use crate::format::scan::HeaderFault;
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
@@ -18,6 +18,8 @@ const MOST_ATOMS: u32 = (i32::MAX / 24) as u32;
 pub(super) struct TrrEncoder {
     n_atoms: u32,
     fields: Fields,
+    /// Whether records that are made of values have float64.
+    double: bool,
     recodes: bool,
     losses: Vec<String>,
 }
@@ -44,12 +46,17 @@ impl TrrEncoder {
         };
         let held = making.held - (Fields::ALL - vectors);
         let recodes = making.same_format && fields == held;
+        let double = making.double.unwrap_or(false);
         if !recodes {
-            making.note_wide(fields, &mut losses);
-            making.note_narrow_stamps(&mut losses);
+            if double {
+                making.note_narrow_steps(&mut losses);
+            } else {
+                making.note_wide(fields, &mut losses);
+                making.note_narrow_stamps(&mut losses);
+            }
             making.note_extras(&mut losses);
         }
-        Ok(Self { n_atoms: making.n_atoms, fields, recodes, losses })
+        Ok(Self { n_atoms: making.n_atoms, fields, double, recodes, losses })
     }
 
     fn check_atoms(&self, found: usize) -> Result<()> {
@@ -74,12 +81,16 @@ impl Encoder for TrrEncoder {
         &self.losses
     }
 
+    fn takes_doubles(&self) -> bool {
+        self.double
+    }
+
     fn placing(&self) -> Placing {
         Placing::Ordered
     }
 
     fn most_bytes(&self) -> u64 {
-        let width = if self.recodes { 8 } else { 4 };
+        let width = if self.recodes || self.double { 8 } else { 4 };
         LONGEST_HEADER as u64 + width * (3 * 9 + 9 * u64::from(self.n_atoms))
     }
 
@@ -102,17 +113,21 @@ impl Encoder for TrrEncoder {
                 n_re: 0,
                 time: stamp.time,
                 lambda: 0.0,
-                double: false,
+                double: self.double,
                 matrices: [true, false, false],
                 vectors,
             };
             header.push(out);
             push_cell(&header, &stamp.cell, out);
-            for (field, values) in Fields::VECTORS.into_iter().zip([rows.positions, rows.velocities, rows.forces]) {
-                if vectors.contains(field) {
-                    let values = values
-                        .get(row * width..(row + 1) * width)
-                        .ok_or_else(|| Error::new(ErrorKind::Internal, "the block has other fields than the file"))?;
+            let range = row * width..(row + 1) * width;
+            let other = || Error::new(ErrorKind::Internal, "the block has other fields than the file");
+            let singles = [rows.positions, rows.velocities, rows.forces];
+            for (i, _) in Fields::VECTORS.into_iter().enumerate().filter(|(_, field)| vectors.contains(*field)) {
+                if self.double {
+                    let values = rows.doubles[i].get(range.clone()).ok_or_else(other)?;
+                    out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+                } else {
+                    let values = singles[i].get(range.clone()).ok_or_else(other)?;
                     out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
                 }
             }
@@ -128,7 +143,7 @@ impl Encoder for TrrEncoder {
     }
 
     fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
-        narrow_stamp_losses(stamps, first)
+        if self.double { wide_stamp_losses(stamps, first) } else { narrow_stamp_losses(stamps, first) }
     }
 
     fn recodes(&self) -> bool {

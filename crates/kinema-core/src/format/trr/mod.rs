@@ -101,9 +101,10 @@ impl Format for Trr {
         Ok(Box::new(encode::TrrEncoder::new(making)?))
     }
 
-    fn resume(&self, _: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
-        // each frame says what it is
-        self.encoder(making)
+    fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
+        // each frame says what it is; those that are added have the precision of the first
+        let first = header_at(source, 0, source.len()?, None)?.ok();
+        self.encoder(&Making { double: making.double.or(first.map(|first| first.double)), ..making.clone() })
     }
 }
 
