@@ -383,9 +383,12 @@ def test_configs_are_what_was_written(tmp_path: Path, levels: int, cell: Any, im
 def test_a_config_holds_one_frame(tmp_path: Path) -> None:
     reason = "a CONFIG file holds one frame; choose it .*--dump TIME, frames=.*, or write a HISTORY file"
     positions = random_walk(3, 12)
-    with pytest.raises(kn.ArgumentError, match=reason), collected(), kn.Writer(tmp_path / "CONFIG", 12) as out:
+    with collected():
+        out = kn.Writer(tmp_path / "CONFIG", 12)
         out.write(positions[0])
         out.write(positions[1])
+        with pytest.raises(kn.ArgumentError, match=reason):
+            out.close()
     (left,) = tmp_path.iterdir()
     np.testing.assert_array_equal(opened(left).read()[0], positions[0])
     left.unlink()
@@ -397,7 +400,7 @@ def test_a_config_holds_one_frame(tmp_path: Path) -> None:
         kn.convert(tmp_path / "HISTORY", tmp_path / "CONFIG", dump=2.0)
     np.testing.assert_array_equal(opened(tmp_path / "CONFIG").read()[0], positions[2])
     with pytest.raises(kn.ArgumentError, match=reason), collected():
-        kn.Writer(tmp_path / "CONFIG", format="config", mode="a").write(positions[0])
+        kn.Writer(tmp_path / "CONFIG", format="config", mode="a")
 
 
 def test_ase_reads_what_is_written(tmp_path: Path) -> None:
