@@ -186,7 +186,10 @@ def config_seeds():
     fixed = "".join(f"{line:72.72s}\n" for line in lines).encode("ascii")
     yield "fixed", fixed
     yield "fixed_windows", fixed.replace(b"\n", b"\r\n")
-    yield "fixed_swapped", fixed.replace(b"Na+              1", b"Na+              9").replace(b"         2", b"         1")
+    yield (
+        "fixed_swapped",
+        fixed.replace(b"Na+              1", b"Na+              9").replace(b"         2", b"         1"),
+    )
     yield "fixed_cut", fixed[:-40]
     yield "no_end", fixed.replace(b" ", b"")[:-1]
 

@@ -69,6 +69,7 @@ impl Case {
             Self::new("ca.dcd", "NetCDF", some(), None),
             Self::new("ca.trr", "TRR", some(), None),
             Self::new("ca.xtc", "TRR", some(), None),
+            Self::new("ca.trr", "DL_POLY HISTORY", some(), None),
         ]
     }
 
@@ -193,6 +194,12 @@ fn check_committed(case: &Case, bytes: Vec<u8>, whole: &[u8], ends: &[u64]) {
         // the header counts those that are committed
         let counted = bytes.get(4..8).map_or(0, |count| u32::from_be_bytes(count.try_into().unwrap()));
         complete = complete.min(u64::from(counted));
+    }
+    if case.format.info().name == "DL_POLY HISTORY" {
+        // of which it may not have said any yet
+        let text = bytes.get(103..124).map(|count| String::from_utf8(count.to_vec()).unwrap());
+        let counted = text.map_or(0, |count| count.trim().parse().unwrap());
+        complete = if counted == 0 { complete } else { complete.min(counted) };
     }
     let source = MemorySource::new("part", bytes.clone());
     match scan(case.format, &source) {
@@ -322,7 +329,10 @@ fn a_cancelled_call_is_an_error() {
 fn formats_without_an_encoder_name_those_with_one() {
     let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.what().ends_with("expected XTC or TRR or NetCDF or DCD, found H5MD"), "{error}");
+    assert!(
+        error.what().ends_with("expected XTC or TRR or NetCDF or DCD or DL_POLY HISTORY or DL_POLY CONFIG, found H5MD"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-"""`salvage`: a new XTC, TRR, NetCDF, DCD or HISTORY file of the frames of a damaged one that can be decoded, byte for byte."""
+"""`salvage`: a new XTC, TRR, NetCDF, DCD or HISTORY file of the frames of a damaged one that can be decoded, as they
+are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """XTC, TRR, NetCDF, DCD and HISTORY files composed of whole frames of other files, copied byte for byte.
 
-The frame index gives the bytes of each frame; in the headers of DCD, NetCDF and HISTORY files only the counts change. No
+The frame index gives the bytes of each frame; in the headers of DCD, NetCDF and HISTORY files only counts change. No
 coordinates are decoded.
 """
 

@@ -46,8 +46,8 @@ def history_bytes(
 ) -> bytes:
     """The bytes of a file as DL_POLY_4 writes it.
 
-    Positions (frames, atoms, 3) in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2; cells (frames, 3, 3)
-    or none. `order` (frames, atoms): which atom stands where; `counted`: the frames that the head names, all by default.
+    Positions (frames, atoms, 3) in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2; cells (frames, 3,
+    3) or none. `order` (frames, atoms): which atom stands where; `counted`: frames that the head names, by default all.
     """
     n_frames, n_atoms, _ = positions.shape
     vectors = [one for one in (positions, velocities, forces) if one is not None]

@@ -24,6 +24,12 @@ class FormatOptions:
             show_default=False,
         ),
     ] = None
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title", help="HISTORY, CONFIG: the first line; by default that of such an input.", show_default=False
+        ),
+    ] = None
     layout: Annotated[
         str | None,
         typer.Option(

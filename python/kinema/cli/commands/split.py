@@ -35,7 +35,7 @@ def split(
     workers: options.Workers = None,
     memory: options.Memory = None,
 ) -> None:
-    """Cut a trajectory between frames into several files: XTC, TRR, NetCDF, DCD, HISTORY byte for byte, H5MD by step."""
+    """Cut a trajectory between frames into several files: XTC, TRR, NetCDF, DCD, HISTORY as they are, H5MD by step."""
     import kinema as kn
 
     command: Command = context.obj

@@ -14,9 +14,11 @@ from MDAnalysis.coordinates.base import WriterBase
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.formats.dlpoly import DLPOLY
 from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.notes import emit
+from kinema.selection.atom_table import Atoms
 from kinema.writing.writer import Writer, format_of, options_of
 
 __all__ = ["KinemaWriter"]
@@ -25,7 +27,7 @@ __all__ = ["KinemaWriter"]
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
 # formats whose files hold several vectors of an atom; others of records hold one
-_SEVERAL = ("TRR", "NetCDF")
+_SEVERAL = ("TRR", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
@@ -147,9 +149,15 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             self._pending = _PendingFrames(self.n_atoms, fields, tuple(numbers))
             return
         held = fields if self._format in _SEVERAL else fields[:1]
+        if self._format in DLPOLY and held != VECTOR_FIELDS[: len(held)]:
+            # forces only beside velocities
+            held = fields[:1]
         # of TRR each frame decides
         stated = None if self._format == "TRR" else held
-        self._writer = Writer(self.filename, self.n_atoms, fields=stated, **self._options)
+        options = self._options
+        if "atoms" in options_of(self._format):
+            options = {"atoms": Atoms.from_mdanalysis(atoms), **options}
+        self._writer = Writer(self.filename, self.n_atoms, fields=stated, **options)
         self._pending = _PendingFrames(self.n_atoms, held, (), series=False)
         left_out = [*fields[len(held) :], *numbers]
         if left_out:

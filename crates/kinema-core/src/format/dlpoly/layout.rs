@@ -62,8 +62,12 @@ impl Layout {
     /// # Errors
     /// `Corrupt`, `Unsupported`, with the byte.
     pub fn of(head: &[u8]) -> Result<Self> {
-        let not_fixed = || Error::new(ErrorKind::Unsupported, "not a HISTORY file with records of one width");
-        let lines = Lines::of(head).filter(|_| Self::sniff(head)).ok_or_else(not_fixed)?;
+        let lines = Lines::of(head).filter(|_| Self::sniff(head)).ok_or_else(|| {
+            if head.len() < HEAD_RECORDS * (RECORD + 1) + TIMESTEP.len() {
+                return Error::new(ErrorKind::Truncated, "the file ends within its first records");
+            }
+            Error::new(ErrorKind::Unsupported, "not a HISTORY file with records of one width")
+        })?;
         let (title, at) = (lines.record(head, 0, 0)?, lines.width() as u64);
         let [keytrj, imcon, n_atoms, frames] = Self::numbers(lines.record(head, 1, 0)?, lines, at)?;
         let compressed = lines.text != RECORD;

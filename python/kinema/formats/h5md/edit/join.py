@@ -217,7 +217,7 @@ def _history_header(traj: trajectory.Trajectory, number: int, part: Part, header
         return own.of_frames(traj.n_frames)
     if own.layout() != history_header(traj.paths[0]).layout():
         raise ArgumentError(
-            f"{part.path}: its head differs from that of {traj.paths[0]} (keytrj, imcon, number of atoms, ends of lines), "
+            f"{part.path}: its head differs from that of {traj.paths[0]} (keytrj, imcon, atoms, ends of lines), "
             "so that their frames cannot be copied into one file; convert writes one of both",
             path=part.path,
             format="DL_POLY HISTORY",

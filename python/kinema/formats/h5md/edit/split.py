@@ -89,7 +89,7 @@ def split(
     Opened as a list, the parts are the whole trajectory again: coordinates, cells and steps bit for bit, and times too
     (but for DCD, whose times are computed from the header and may differ in the last bit).
 
-    Frames of XTC, TRR, NetCDF, DCD and HISTORY files are copied as they are. Each part of an H5MD file is a complete H5MD file:
+    Frames of XTC, TRR, NetCDF, DCD and HISTORY are copied as they are. Each part of an H5MD file is complete:
     elements are cut by step, so that velocities at another stride and observables go where their step belongs; what
     does not change with time is in every part.
 
