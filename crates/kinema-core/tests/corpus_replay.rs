@@ -14,10 +14,12 @@ mod records;
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
 mod stored_index;
+#[path = "../../../fuzz/src/text_numbers.rs"]
+mod text_numbers;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
-use kinema_core::format::{dcd, netcdf, trr, xtc};
+use kinema_core::format::{dcd, dlpoly, netcdf, trr, xtc};
 
 #[test]
 fn scan_xtc() {
@@ -100,4 +102,19 @@ fn roundtrip_dcd() {
 #[test]
 fn roundtrip_netcdf() {
     replay::inputs("roundtrip_netcdf", |data| records::reencode(&netcdf::Netcdf, data));
+}
+
+#[test]
+fn scan_history() {
+    replay::inputs("scan_history", |data| files::scan(&dlpoly::History, data));
+}
+
+#[test]
+fn decode_history() {
+    replay::inputs("decode_history", |data| files::decode(&dlpoly::History, data));
+}
+
+#[test]
+fn text_numbers() {
+    replay::inputs("text_numbers", text_numbers::read_and_write);
 }

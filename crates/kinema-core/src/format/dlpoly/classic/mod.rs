@@ -196,6 +196,9 @@ impl ClassicDecoder {
         }
         let second_says = numbers.first().copied();
         let agrees = |keytrj: i64| keytrj + 1 == levels as i64;
+        if !agrees(timestep.keytrj) && !line_at(at).ends_with(b"\n") {
+            return Err(ends_early(at));
+        }
         if levels == 0 || !agrees(timestep.keytrj) && !second_says.is_some_and(agrees) {
             let what = format!("{} as keytrj {} says", timestep.keytrj + 1, timestep.keytrj);
             return Err(Error::corrupt("lines of numbers of an atom", what, levels).at_frame(0).at_byte(first as u64));
