@@ -14,7 +14,7 @@ import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
 
-from kinema.testing import write_netcdf
+from kinema.testing import history_bytes, write_netcdf
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPANDS = b"\xe0"
@@ -147,6 +147,51 @@ def netcdf_seeds():
     yield "cut", data[:-13]
     yield "header_alone", data[:300]
     yield "other_convention", data.replace(b"AMBER", b"CF-18")
+
+
+def history_seeds():
+    """All keys, both ends of lines, compressed and unsorted files, counts beyond the file and below, cut ones."""
+    random = np.random.default_rng(11)
+    positions, cells = random.normal(0, 9, (3, 4, 3)), np.stack([np.diag([30.0, 31, 32])] * 3)
+    order = np.array([[0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]])
+    whole = history_bytes(positions, velocities=positions * 1e-3, forces=positions * 1e12, cells=cells)
+    yield "three_levels", whole
+    yield "positions", history_bytes(positions)
+    yield "windows", history_bytes(positions, velocities=positions, end=b"\r\n")
+    yield "compressed", history_bytes(positions, cells=cells, compressed=True)
+    yield "compressed_windows", history_bytes(positions, compressed=True, end=b"\r\n")
+    yield "unsorted", history_bytes(positions, order=order)
+    yield "unsorted_behind", history_bytes(positions, order=order[[0, 0, 1]])
+    yield "not_counted", history_bytes(positions, counted=0)
+    yield "counted_short", history_bytes(positions, counted=2)
+    yield "counted_long", history_bytes(positions, counted=9)
+    yield "cut", whole[:-100]
+    yield "head_alone", whole[:146]
+    yield "asterisks", whole.replace(b"0.001", b"*****")
+    yield "no_time", whole.replace(b"0.000000\n", b"        \n")
+
+
+def config_seeds():
+    """Real files; free format with and without indices, in any order, of every shape; records of one width."""
+    for name in ("CONFIG_minimal", "CONFIG_order"):
+        yield name.lower(), (Path(datafiles.__file__).parent / "data/dlpoly" / name).read_bytes()
+    cell = "12. 0 0\n0 12. 0\n0 0 12.\n"
+    for imcon in range(8):
+        body = "".join(f"A{i} {(i * 3) % 5 + 1}\n{i} .5 -1d0\n" for i in range(5))
+        yield f"imcon_{imcon}", f"title\n0 {imcon}\n{cell if imcon else ''}{body}".encode("ascii")
+    lines = ["a title", f"{1:10d}{1:10d}{4:10d}{7:10d}{0.001:16.7E}{0.5:16.7E}"]
+    lines += [f"{x:20.10f}{y:20.10f}{z:20.10f}" for x, y, z in 9 * np.eye(3)]
+    for i in (1, 2, 3, 4):
+        lines += [f"Na+     {i:10d}", f"{i + 0.5:16.9f}    " * 3, f"{i / 100:20.10E}" * 3]
+    fixed = "".join(f"{line:72.72s}\n" for line in lines).encode("ascii")
+    yield "fixed", fixed
+    yield "fixed_windows", fixed.replace(b"\n", b"\r\n")
+    yield (
+        "fixed_swapped",
+        fixed.replace(b"Na+              1", b"Na+              9").replace(b"         2", b"         1"),
+    )
+    yield "fixed_cut", fixed[:-40]
+    yield "no_end", fixed.replace(b" ", b"")[:-1]
 
 
 def xtc_coordinate_seeds():
@@ -369,7 +414,7 @@ def chunk_map_seeds():
     yield "rows", seed(4, "|u1", 2 | 32, (3, 5, 3), rows=bytes([255, 0, 0, 2, 254, 5]))
 
 
-def history_seeds():
+def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
     real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
@@ -409,12 +454,16 @@ def main():
         put(("roundtrip_xtc",), name, data)
     for name, data in trr_seeds():
         put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
-    for name, data in history_seeds():
-        put(("scan_history", "decode_history"), name, data)
+    for name, data in classic_seeds():
+        put(("scan_history", "decode_history"), f"classic_{name}", data)
     for name, data in text_seeds():
         put(("text_numbers",), name, data)
     for name, data in netcdf_seeds():
         put(("scan_netcdf", "decode_netcdf", "roundtrip_netcdf"), name, data)
+    for name, data in history_seeds():
+        put(("scan_history", "decode_history", "roundtrip_history"), name, data)
+    for name, data in config_seeds():
+        put(("scan_config", "decode_config", "roundtrip_config"), name, data)
     for name, data in dcd_seeds():
         put(("scan_dcd", "decode_dcd", "roundtrip_dcd"), name, data)
     for name, data in index_seeds():

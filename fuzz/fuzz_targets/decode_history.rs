@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a DL_POLY HISTORY file: frames decode alike whole and in part.
+//! Arbitrary bytes as a DL_POLY HISTORY file: what decodes is the same for all atoms and for some.
 #![no_main]
 
 use kinema_core::format::dlpoly;

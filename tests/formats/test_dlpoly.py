@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import MDAnalysis
 import numpy as np
 import pytest
 
@@ -91,7 +92,8 @@ def test_real_histories_have_the_values_that_mdanalysis_reads(name: str, tmp_pat
             np.testing.assert_allclose(found["forces"][i], ts.forces * np.float32(FORCE), rtol=2e-7)
             np.testing.assert_allclose(triclinic_box(*found["cells"][i]), ts.dimensions, rtol=0, atol=1e-4)
     assert found["steps"].tolist() == [1, 11, 21]
-    np.testing.assert_array_equal(trajectory.atoms.get("names"), ["K+"] * 108 + ["Cl-"] * 108)
+    names = MDAnalysis.Universe(str(folder() / name), topology_format="HISTORY", format="HISTORY").atoms.names
+    np.testing.assert_array_equal(trajectory.atoms.get("names"), names)
     assert set(trajectory.atoms.get("masses")) == {39.0983, 35.453}  # type: ignore[arg-type]
     # copied as it is, but for the ends of lines
     with collected():
@@ -152,9 +154,10 @@ def test_compressed_histories(tmp_path: Path, end: bytes) -> None:
     trajectory = opened(tmp_path / "HISTORY")
     found = trajectory.read(fields=["positions"])
     np.testing.assert_allclose(found["positions"], positions, atol=0.0501)
-    np.testing.assert_array_equal(found["positions"], np.array([[[float(f"{x:.1f}") for x in a] for a in f] for f in positions], np.float32))
+    tenths = np.array([float(f"{value:.1f}") for value in positions.flat], np.float32).reshape(positions.shape)
+    np.testing.assert_array_equal(found["positions"], tenths)
     assert found["steps"].tolist() == [1, 2, 4, 8, 16]
-    assert trajectory.atoms.columns == ("names", *(["resindices"] * 0))
+    assert trajectory.atoms.columns == ("names",)
     with collected():
         kn.convert(trajectory, tmp_path / "b.history")
     np.testing.assert_array_equal(opened(tmp_path / "b.history").read(), found["positions"])
@@ -317,8 +320,141 @@ def test_names_of_files_say_the_format(tmp_path: Path) -> None:
         with collected(), kn.Writer(tmp_path / name, 12) as out:
             out.write(positions[0])
         assert out.format == opened(tmp_path / name).format == expected
-    for alias, expected in {"history": "DL_POLY HISTORY", "config": "DL_POLY CONFIG", "revcon": "DL_POLY CONFIG"}.items():
+    for alias, expected in {
+        "history": "DL_POLY HISTORY",
+        "config": "DL_POLY CONFIG",
+        "revcon": "DL_POLY CONFIG",
+    }.items():
         with collected(), kn.Writer(tmp_path / "plain", 12, format=alias, overwrite=True) as out:
             out.write(positions[0])
         assert out.format == expected
         assert kn.open(tmp_path / "plain", format=alias, stored=False).format == expected
+
+
+# -- CONFIG written ---------------------------------------------------------------------------------------------------
+
+
+def frame(levels: int, seed: int = 1) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    names = ("positions", "velocities", "forces")[:levels]
+    made: dict[str, Any] = {name: random.normal(0, 9, (12, 3)).astype(np.float32) for name in names}
+    return {**made, "step": 40, "time": 0.25}
+
+
+def atoms() -> kn.Atoms:
+    return kn.Atoms(12, names=np.array(NAMES), masses=np.array(MASSES), charges=np.array(CHARGES))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("cell", "imcon"),
+    [(None, 0), ([30.0] * 3, 1), ([30.0, 31, 32.5], 2), ([[30.0, 0, 0], [1.5, 31, 0], [-2, 3.25, 32]], 3)],
+)
+def test_configs_are_what_was_written(tmp_path: Path, levels: int, cell: Any, imcon: int) -> None:
+    given = frame(levels)
+    path = tmp_path / "CONFIG"
+    with collected(), kn.Writer(path, atoms=atoms(), title="some title") as out:
+        out.write(**given, cell=cell)
+    assert out.losses == ()
+    trajectory = opened(path)
+    assert trajectory.parts[0].variant.startswith(f"levcfg {levels - 1}, ")
+    assert trajectory.parts[0].variant.endswith("records of one width")
+    found = vectors(trajectory)
+    for name in ("positions", "velocities")[:levels]:
+        np.testing.assert_array_equal(found[name][0], given[name])
+    if levels == 3:
+        np.testing.assert_allclose(found["forces"][0], given["forces"], rtol=2.5e-7)
+    expected = np.zeros((3, 3)) if cell is None else np.diag(cell) if np.ndim(cell) == 1 else cell
+    np.testing.assert_array_equal(found["cells"][0], expected)
+    assert (found["steps"].tolist(), found["times"].tolist()) == ([40], [0.25])
+    assert trajectory.atoms.get("names").tolist() == NAMES  # type: ignore[union-attr]
+    lines = path.read_bytes().split(b"\n")
+    assert {len(line) for line in lines[:-1]} == {72}
+    assert lines[0].rstrip() == b"some title"
+    assert [int(word) for word in lines[1].split()[:4]] == [levels - 1, imcon, 12, 40]
+    # as a trajectory, and back: the same bytes
+    with collected():
+        kn.convert(path, tmp_path / "HISTORY")
+        done = kn.convert(tmp_path / "HISTORY", tmp_path / "REVCON", title="some title")
+    assert (tmp_path / "REVCON").read_bytes() == path.read_bytes()
+    assert not any("atoms" in loss for loss in done.losses)
+
+
+def test_a_config_holds_one_frame(tmp_path: Path) -> None:
+    reason = "a CONFIG file holds one frame; choose it .*--dump TIME, frames=.*, or write a HISTORY file"
+    positions = random_walk(3, 12)
+    with pytest.raises(kn.ArgumentError, match=reason), collected(), kn.Writer(tmp_path / "CONFIG", 12) as out:
+        out.write(positions[0])
+        out.write(positions[1])
+    (left,) = tmp_path.iterdir()
+    np.testing.assert_array_equal(opened(left).read()[0], positions[0])
+    left.unlink()
+    write_history(tmp_path / "HISTORY", positions)
+    with pytest.raises(kn.ArgumentError, match=reason), collected():
+        kn.convert(tmp_path / "HISTORY", tmp_path / "CONFIG")
+    assert not (tmp_path / "CONFIG").exists()
+    with collected():
+        kn.convert(tmp_path / "HISTORY", tmp_path / "CONFIG", dump=2.0)
+    np.testing.assert_array_equal(opened(tmp_path / "CONFIG").read()[0], positions[2])
+    with pytest.raises(kn.ArgumentError, match=reason), collected():
+        kn.Writer(tmp_path / "CONFIG", format="config", mode="a").write(positions[0])
+
+
+def test_ase_reads_what_is_written(tmp_path: Path) -> None:
+    io = pytest.importorskip("ase.io")
+    random = np.random.default_rng(2)
+    cell = np.array([[30.0, 0, 0], [1.5, 31, 0], [-2, 3.25, 32]])
+    names = np.array(["O", "H", "H"] * 4)
+    table = kn.Atoms(12, names=names, masses=np.full(12, 2.5), charges=np.full(12, -0.5))
+    positions, velocities = random.normal(0, 9, (2, 3, 12, 3)).astype(np.float32)
+    with collected(), kn.Writer(tmp_path / "HISTORY", atoms=table) as out:
+        for i in range(3):
+            out.write(positions[i], velocities=velocities[i], cell=cell + i, step=i, time=0.5 * i)
+    read = io.read(tmp_path / "HISTORY", index=":", format="dlp-history")
+    assert len(read) == 3
+    for i, one in enumerate(read):
+        np.testing.assert_allclose(one.positions, positions[i], rtol=1e-9)
+        np.testing.assert_allclose(one.cell[:], cell + i, rtol=1e-9)
+        assert one.get_chemical_symbols() == names.tolist()
+        np.testing.assert_allclose(one.get_masses(), 2.5)
+        np.testing.assert_allclose(one.get_initial_charges(), -0.5)
+    with collected():
+        kn.convert(tmp_path / "HISTORY", tmp_path / "CONFIG", frames=[1])
+    one = io.read(tmp_path / "CONFIG", format="dlp4")
+    np.testing.assert_allclose(one.positions, positions[1], rtol=1e-9)
+    np.testing.assert_allclose(one.cell[:], cell + 1, rtol=1e-9)
+    assert one.get_chemical_symbols() == names.tolist()
+
+
+def test_mdanalysis_reads_what_is_written(tmp_path: Path) -> None:
+    from MDAnalysis.coordinates.DLPoly import ConfigReader, HistoryReader
+
+    positions, velocities = random_walk(4, 12), random_walk(4, 12, seed=2)
+    with collected(), kn.Writer(tmp_path / "HISTORY", atoms=atoms()) as out:
+        for i in range(4):
+            out.write(positions[i], velocities=velocities[i], cell=[30 + i, 31, 32])
+    with HistoryReader(str(tmp_path / "HISTORY")) as reader:
+        assert reader.n_frames == 4
+        for i, ts in enumerate(reader):
+            np.testing.assert_array_equal(ts.positions, positions[i])
+            np.testing.assert_array_equal(ts.velocities, velocities[i])
+            np.testing.assert_array_equal(ts.dimensions, [30 + i, 31, 32, 90, 90, 90])
+    with collected():
+        kn.convert(tmp_path / "HISTORY", tmp_path / "CONFIG", frames=[3])
+    with ConfigReader(str(tmp_path / "CONFIG")) as reader:
+        np.testing.assert_array_equal(reader.ts.positions, positions[3])
+        np.testing.assert_array_equal(reader.ts.velocities, velocities[3])
+
+
+@pytest.mark.parametrize("runner", ["serial", "threads", "processes"])
+def test_analyses_without_a_topology(tmp_path: Path, runner: str) -> None:
+    write_history(tmp_path / "HISTORY", random_walk(9, 12), names=["O", "H1", "H2"] * 4, masses=[16.0, 1.0, 1.0] * 4)
+    trajectory = opened(tmp_path / "HISTORY")
+    found = kn.analysis.RMSD(trajectory, "name H*", weights="mass").run(runner=runner).results.rmsd
+    table = kn.read_atoms(tmp_path / "HISTORY")
+    with collected():
+        kn.convert(tmp_path / "HISTORY", tmp_path / "same.dcd")
+    same = kn.open(tmp_path / "same.dcd", topology=tmp_path / "HISTORY", stored=False)
+    expected = kn.analysis.RMSD(same, "name H*", weights="mass").run().results.rmsd
+    np.testing.assert_array_equal(found[:, 2], expected[:, 2])
+    assert table.columns == ("names", "masses", "charges")

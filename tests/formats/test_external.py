@@ -29,7 +29,6 @@ FILES = {
     "AMBER mdcrd": (data.TRJ, None, data.PRM),
     "AMBER mdcrd with boxes": (data.TRJpbc_bz2, None, data.PRMpbc),
     "AMBER restart": (data.INPCRD, None, None),
-    "DL_POLY history": (data.DLP_HISTORY, "HISTORY", None),
     "TRZ": (data.TRZ, None, data.TRZ_psf),
     "MOL2": (data.mol2_molecules, None, None),
     "GAMESS": (data.GMS_ASYMOPT, "GMS", None),

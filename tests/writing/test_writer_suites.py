@@ -204,7 +204,9 @@ class TestH5mdWriter(WriterTests):
     records = False
 
 
-@pytest.mark.parametrize("tests", [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter(), TestHistoryWriter()], ids=lambda one: one.suffix)
+@pytest.mark.parametrize(
+    "tests", [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter(), TestHistoryWriter()], ids=lambda one: one.suffix
+)
 def test_frames_without_a_time(tmp_path: Path, tests: WriterTests) -> None:
     given = tests.frames(4, ("positions",))
     given.times[[1, 3]] = np.nan

@@ -118,3 +118,23 @@ fn decode_history() {
 fn text_numbers() {
     replay::inputs("text_numbers", text_numbers::read_and_write);
 }
+
+#[test]
+fn roundtrip_history() {
+    replay::inputs("roundtrip_history", |data| records::reencode(&dlpoly::History, data));
+}
+
+#[test]
+fn scan_config() {
+    replay::inputs("scan_config", |data| files::scan(&dlpoly::Config, data));
+}
+
+#[test]
+fn decode_config() {
+    replay::inputs("decode_config", |data| files::decode(&dlpoly::Config, data));
+}
+
+#[test]
+fn roundtrip_config() {
+    replay::inputs("roundtrip_config", |data| records::reencode(&dlpoly::Config, data));
+}

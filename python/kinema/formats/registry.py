@@ -110,6 +110,23 @@ def formats() -> tuple[FormatInfo, ...]:
     return own + _THROUGH_MDANALYSIS
 
 
+# what a user of a format must know of how it is read
+_REMARKS = {
+    "DL_POLY HISTORY": """\
+Positions are given as they are in the file: the origin is the centre of the cell. Forces are in Da angstrom/ps^2 there, 100 of
+which are a kJ/(mol angstrom). Atoms are in the order of their indices, which are 1 to the number of atoms in each frame, in
+whatever order a frame has its records. Frames count that the second record counts and that are whole; where it counts none, all
+that are whole. imcon 0 is no cell. Of imcon 4, 5 and 7 (truncated octahedron, rhombic dodecahedron, hexagonal prism) the vectors
+of the file are given, which are not the lattice, and a note says so; of imcon 6 (slab) one says that z is not periodic.
+Names, masses and charges are those of the first frame. Read are files with records of 72 characters (keytrj 0, 1, 2), and
+compressed ones of 34 (keytrj 3), with ends of lines of Unix and of Windows; files are found by their content, whatever their
+name. Written are those of 72 characters.""",
+    "DL_POLY CONFIG": """\
+As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words, numbers with D or E.
+Where all atoms have an index, and no two the same, they are in the order of these, as MDAnalysis gives them; else in that of the
+file. Step and time are there where the second record has six numbers, as DL_POLY_4 writes it.""",
+}
+
 _SLOW = """\
 ## Formats that are read through MDAnalysis
 
@@ -191,6 +208,8 @@ def formats_page() -> str:
             f"- units of the file: {known.length_unit}, {known.time_unit}",
             f"- specified in: {known.reference}",
         ]
+        if known.name in _REMARKS:
+            lines += ["", *_REMARKS[known.name].splitlines()]
     lines += ["", *_SLOW]
     for known in slow:
         endings = ", ".join(f".{ending}" for ending in known.extensions)

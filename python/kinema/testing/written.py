@@ -23,9 +23,7 @@ _ASPECTS = {
     "observables": "observables",
     "atoms": "atoms",
     "the displacement": "displacement",
-} | {
-    name: name for name in (*VECTOR_FIELDS, "cells", "steps", "times")
-}
+} | {name: name for name in (*VECTOR_FIELDS, "cells", "steps", "times")}
 
 
 @dataclass(frozen=True, eq=False)

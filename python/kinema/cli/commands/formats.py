@@ -32,7 +32,8 @@ def _table(known: "Sequence[FormatInfo]") -> Iterator[str]:
     rows = [("format", "reads", "writes", "endings", "description")]
     for one in known:
         reads, writes = ("yes" if can else "no" for can in (one.reads, one.writes))
-        rows.append((one.name, reads, writes, ", ".join(f".{ending}" for ending in one.extensions), one.description))
+        endings = ", ".join((*one.file_names, *(f".{ending}" for ending in one.extensions)))
+        rows.append((one.name, reads, writes, endings, one.description))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

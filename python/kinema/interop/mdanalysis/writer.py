@@ -25,7 +25,7 @@ __all__ = ["KinemaWriter"]
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
 # formats whose files hold several vectors of an atom; others of records hold one
-_SEVERAL = ("TRR", "NetCDF")
+_SEVERAL = ("TRR", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]

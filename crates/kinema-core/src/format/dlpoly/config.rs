@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::fixed::{Fixed, LOOKED_AT};
 use super::free::{self, Atoms};
-use super::records::{AtomBlock, Lines};
+use super::layout::Layout;
+use super::records::{AtomBlock, Lines, RECORD};
 use super::{SCALES, TIME_UNIT, checked_cell, encode_config, fields_of, shape_of, warning_of};
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, ErrorKind, Result};
@@ -47,6 +48,9 @@ impl Format for Config {
 
     fn sniff(&self, head: &[u8]) -> bool {
         let Ok(known) = ConfigHead::of(head) else { return false };
+        if Layout::sniff(head) {
+            return false;
+        }
         let mut lines = free::lines(head.get(known.len as usize..).unwrap_or_default()).map(|(_, line)| line);
         let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return false };
         let words: Vec<&[u8]> = Words::new(first).map(|(_, word)| word).collect();
@@ -56,6 +60,13 @@ impl Format for Config {
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
+        let mut head = vec![0; source.len()?.min(HEAD_BYTES) as usize];
+        source.read_exact_at(0, &mut head)?;
+        if !self.sniff(&head) {
+            let error = ConfigHead::of(&head).err();
+            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms behind the head of the file"));
+            return Err(error.at_frame(0).in_format(NAME).at_path(source.path()));
+        }
         let decoder = ConfigDecoder::read(source);
         Ok(Arc::new(decoder.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))?))
     }
@@ -186,7 +197,7 @@ fn is_of_records(head: &ConfigHead, source: &dyn Source) -> Result<bool> {
 fn fixed(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<Option<Fixed>> {
     let mut start = vec![0; head.len as usize];
     source.read_exact_at(0, &mut start)?;
-    let Some(lines) = Lines::of(&start) else { return Ok(None) };
+    let Some(lines) = Lines::of(&start).filter(|lines| lines.text == RECORD) else { return Ok(None) };
     let records = if head.imcon > 0 { 5 } else { 2 };
     let mut block = AtomBlock { lines, n_atoms: 0, levels: head.levels, compressed: false };
     let (body, len) = (size - head.len, block.atom_len());

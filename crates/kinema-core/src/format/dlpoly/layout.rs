@@ -63,7 +63,7 @@ impl Layout {
     /// `Corrupt`, `Unsupported`, with the byte.
     pub fn of(head: &[u8]) -> Result<Self> {
         let not_fixed = || Error::new(ErrorKind::Unsupported, "not a HISTORY file with records of one width");
-        let lines = Lines::of(head).ok_or_else(not_fixed)?;
+        let lines = Lines::of(head).filter(|_| Self::sniff(head)).ok_or_else(not_fixed)?;
         let (title, at) = (lines.record(head, 0, 0)?, lines.width() as u64);
         let [keytrj, imcon, n_atoms, frames] = Self::numbers(lines.record(head, 1, 0)?, lines, at)?;
         let compressed = lines.text != RECORD;

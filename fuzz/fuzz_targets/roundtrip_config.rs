@@ -1,0 +1,6 @@
+//! Arbitrary bytes as a DL_POLY CONFIG file: what is read of it, and written again, is read with the same values.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| kinema_fuzz::records::reencode(&kinema_core::format::dlpoly::Config, data));
