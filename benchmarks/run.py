@@ -44,6 +44,7 @@ from kinema.demo import run_json
 from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
+from text import text
 
 HERE = Path(__file__).resolve().parent
 # a peer gets as many frames as it does in about a second; Kinema and the plain read get all
@@ -326,6 +327,7 @@ def main() -> None:
     atom_checkpoints(bench)
     warp_md(bench)
     figures(bench)
+    text(bench)
     pipeline(bench)
     convert(bench)
     serial_io(bench)

@@ -138,7 +138,10 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
         Ok(Scan { index, truncation, damaged }) => {
             assert!(damaged.is_empty(), "damage is stepped over where that is not asked for");
             check_index(index, size);
-            let whole = index.end() == Some(size);
+            // of text, blank lines may follow the frames
+            let mut rest = vec![0; (size - index.end().unwrap_or(size)) as usize];
+            source.read_exact_at(size - rest.len() as u64, &mut rest).expect("memory");
+            let whole = rest.trim_ascii().is_empty();
             // frames that the head does not count yet are named
             let named = truncation.is_some() || !decoder.header().warnings.is_empty();
             assert!(named || whole || index.n_frames() == 0, "bytes are left over");

@@ -8,4 +8,5 @@ pub mod hdf5_filters;
 pub mod partials;
 pub mod records;
 pub mod stored_index;
+pub mod text_numbers;
 pub mod xtc_frames;

@@ -3,13 +3,15 @@
 //! `cargo run --release --example text_speed -- [RECORDS] [REPEATS]`; the best of the repeats is printed, in MB of text a second
 //! of CPU time, beside crates that parse floats and the standard library. Records are those of a DL_POLY HISTORY: 73 bytes,
 //! `3g20.10`, 12 blanks and a line feed; the values are positions, velocities and forces of a plausible size. `--bits FILE`
-//! writes the values for another program and ends.
+//! writes the values for another program and ends. The scan is of a HISTORY file of any width in memory, by the clock.
 
 use std::hint::black_box;
 use std::io::Write;
 
-use kinema_core::container::text::fortran::{put_f, put_g20_10};
+use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10};
 use kinema_core::container::text::{Words, lines, parse_f64, parse_three};
+use kinema_core::format::{Format, ScanOptions, dlpoly::History};
+use kinema_core::source::MemorySource;
 
 /// CPU time of this thread, seconds.
 fn cpu_seconds() -> f64 {
@@ -85,6 +87,41 @@ fn parse_all(text: &[u8], repeats: usize) {
     }
 }
 
+/// A HISTORY file as DL_POLY Classic writes it, of about 300 MB.
+fn classic() -> Vec<u8> {
+    let n_atoms = 10_000;
+    let (positions, mut text) = (values(n_atoms), Vec::new());
+    write!(text, "title\n         0         0{n_atoms:10}\n").expect("memory");
+    for step in 0..370 {
+        writeln!(text, "timestep{step:10}{n_atoms:10}         0         0    0.001000").expect("memory");
+        for (number, position) in (1..).zip(&positions) {
+            writeln!(text, "OW      {number:10}   15.999400   -0.820000").expect("memory");
+            position.iter().for_each(|&value| put_e(&mut text, value, 12, 4));
+            text.push(b'\n');
+        }
+    }
+    text
+}
+
+/// Prints how fast the frames of a file are found, by the clock.
+fn scan(repeats: usize) {
+    let text = classic();
+    let len = text.len();
+    let source = MemorySource::new("HISTORY", text);
+    let decoder = History.open(&source).expect("a HISTORY file");
+    for workers in [1, 2] {
+        let mut best = f64::INFINITY;
+        for _ in 0..repeats {
+            let start = std::time::Instant::now();
+            let options = ScanOptions { previous: None, workers, progress: &|_| Ok(()), skip_damaged: false };
+            let frames = decoder.scan(&source, &options).expect("sound").index.n_frames();
+            assert_eq!(frames, 370, "frames of the file");
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        println!("{:44} {:8.0} MB/s", format!("scan: {workers} threads"), len as f64 / best * 1e-6);
+    }
+}
+
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     let bits = arguments.next_if(|word| word == "--bits").and_then(|_| arguments.next());
@@ -132,5 +169,6 @@ fn main() -> std::io::Result<()> {
     report("lines: lines_len over all", text.len(), repeats, || {
         black_box(lines::lines_len(black_box(&text), n).is_ok());
     });
+    scan(repeats);
     Ok(())
 }

@@ -14,6 +14,8 @@ mod records;
 mod replay;
 #[path = "../../../fuzz/src/stored_index.rs"]
 mod stored_index;
+#[path = "../../../fuzz/src/text_numbers.rs"]
+mod text_numbers;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
@@ -110,6 +112,11 @@ fn scan_history() {
 #[test]
 fn decode_history() {
     replay::inputs("decode_history", |data| files::decode(&dlpoly::History, data));
+}
+
+#[test]
+fn text_numbers() {
+    replay::inputs("text_numbers", text_numbers::read_and_write);
 }
 
 #[test]

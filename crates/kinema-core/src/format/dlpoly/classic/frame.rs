@@ -70,6 +70,19 @@ impl Frame<'_> {
         }
     }
 
+    /// Whether a whole frame has the lines that its head says, and no more.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn check_lines(&self) -> Result<()> {
+        let lines = 1 + self.shape.cell_lines() + (1 + self.shape.levels) * self.shape.n_atoms as usize;
+        if lines_len(self.bytes, lines) == Ok(self.whole.len as usize) {
+            return Ok(());
+        }
+        let found = self.bytes.iter().filter(|&&byte| byte == b'\n').count();
+        Err(Error::corrupt("wrong number of lines of a frame", lines, found).at_byte(self.whole.offset))
+    }
+
     fn ends_early(&self) -> Error {
         Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").at_byte(self.whole.offset)
     }

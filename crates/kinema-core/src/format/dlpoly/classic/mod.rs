@@ -53,6 +53,14 @@ struct Shape {
     imcon: i64,
 }
 
+/// What a segment holds.
+mod part {
+    /// A frame, or the first bytes of one.
+    pub const FRAME: u32 = 0;
+    /// What a scan over damage has made a frame of, which has no time: it may begin with a sound head.
+    pub const DAMAGED: u32 = 1;
+}
+
 /// Whether a file that begins so may be one.
 pub(super) fn sniff(head: &[u8]) -> bool {
     let mut lines = head.split_inclusive(|&byte| byte == b'\n');
@@ -196,6 +204,9 @@ impl ClassicDecoder {
         }
         let second_says = numbers.first().copied();
         let agrees = |keytrj: i64| keytrj + 1 == levels as i64;
+        if !agrees(timestep.keytrj) && !line_at(at).ends_with(b"\n") {
+            return Err(ends_early(at));
+        }
         if levels == 0 || !agrees(timestep.keytrj) && !second_says.is_some_and(agrees) {
             let what = format!("{} as keytrj {} says", timestep.keytrj + 1, timestep.keytrj);
             return Err(Error::corrupt("lines of numbers of an atom", what, levels).at_frame(0).at_byte(first as u64));
@@ -279,9 +290,11 @@ impl Decoder for ClassicDecoder {
             let whole = index.extent(one.frame);
             // atoms take about the same number of bytes each; a guess that is too short is read again
             let guess = FRAME_HEAD + (u128::from(whole.len) * u128::from(last) / u128::from(n_atoms)) as u64;
-            let len = if guess > whole.len / 10 * 9 { whole.len } else { guess };
+            let damaged = matches!(index, Index::Table(table) if table.time(one.frame).is_nan());
+            let len = if damaged || guess > whole.len / 10 * 9 { whole.len } else { guess };
             let extent = Extent { offset: whole.offset, len };
-            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.shape.n_atoms, part: 0, extent, whole });
+            let part = if damaged { part::DAMAGED } else { part::FRAME };
+            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.shape.n_atoms, part, extent, whole });
         }
         Ok(())
     }
@@ -299,7 +312,8 @@ impl Decoder for ClassicDecoder {
             return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
         };
         let frame = Frame { shape: &self.shape, bytes, whole: segment.whole };
-        let decoded = frame.decode(one.row as usize, request, out);
+        let checked = if segment.part == part::DAMAGED { frame.check_lines() } else { Ok(()) };
+        let decoded = checked.and_then(|()| frame.decode(one.row as usize, request, out));
         decoded.map_err(|error| error.at_byte(segment.whole.offset).at_frame(one.frame).in_format(NAME))
     }
 }
