@@ -17,9 +17,12 @@ from kinema.notes import collected
 __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 
 # what losses are about: the first word that one of them has
-_ASPECTS = {"frames without a time": "times", "lambda": "lambda", "observables": "observables"} | {
-    name: name for name in (*VECTOR_FIELDS, "cells", "steps", "times")
-}
+_ASPECTS = {
+    "frames without a time": "times",
+    "the orientation of cells": "cells",
+    "lambda": "lambda",
+    "observables": "observables",
+} | {name: name for name in (*VECTOR_FIELDS, "cells", "steps", "times")}
 
 
 @dataclass(frozen=True, eq=False)
