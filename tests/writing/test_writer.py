@@ -34,7 +34,7 @@ def _noted() -> Iterator[list[str]]:
 
 
 def coordinates(frame: int, n_atoms: int = N_ATOMS) -> np.ndarray[Any, Any]:
-    """Positions that tell their frame and atom, as XTC holds them exactly enough."""
+    """Positions from which frame and atom follow, as XTC holds them exactly enough."""
     return (frame % 97 + np.arange(n_atoms * 3).reshape(n_atoms, 3) % 331 / 10).astype(np.float32)
 
 
