@@ -9,6 +9,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as made_with
 from typing import Any
 
 import numpy as np
@@ -151,41 +152,67 @@ def check(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
-    stated: dict[str, Any] = {"particles": particles, "units": units, "dt": dt, "stored": stored}
-    shift: dict[str, Any] = {"time_offset": time_offset, "t0": t0}
-    problems: list[Problem] = []
-    parts: list[Trajectory] = []
-    notes: list[str] = []
+    stated = {"particles": particles, "units": units, "dt": dt, "stored": stored}
+    shift = {"time_offset": time_offset, "t0": t0}
+    judged = _Judged(topology, coordinates, jump, workers, memory, progress)
     # of the notes of opening those about truncation and gaps are problems here
     with collected():
         for name in names:
-            try:
-                part = open(name, topology, **stated, **shift)
-                part.scan(workers=workers, progress=progress, skip_damaged=True)
-            except (CorruptFileError, TruncatedFileError) as error:
-                problems.append(Problem(_kind(error), name, error.frame, str(error)))
-                continue
-            if not parts and t0 is not None:
-                # the first frame of all is meant, and the other files are shifted as its file is
-                shift = {"time_offset": part.core.time_shift(), "t0": None}
-            parts.append(part)
-            notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
-            problems += _headers(part)
-            problems += _atom_counts(part, parts[0], topology)
-            if coordinates and len(part):
-                problems += _coordinates(part, jump, workers, memory, progress, notes)
-            else:
-                problems += _damaged_headers(part)
-        if len(parts) > 1 and len({part.n_atoms for part in parts}) == 1:
-            problems += _between_parts(open([part.paths[0] for part in parts], **stated, **shift), workers)
-    emit(dict.fromkeys(notes))
-    return CheckReport(
-        paths=tuple(names),
-        n_frames=sum(len(part) for part in parts),
-        n_atoms=parts[0].n_atoms if parts else 0,
-        problems=tuple(problems),
-        notes=tuple(dict.fromkeys(notes)),
-    )
+            shift = judged.add(name, stated, shift)
+        judged.compare_parts(stated | shift)
+    emit(dict.fromkeys(judged.notes))
+    return judged.report(names)
+
+
+@dataclass
+class _Judged:
+    """What was found of files so far, and how it is looked for."""
+
+    topology: str | os.PathLike[str] | None
+    coordinates: bool
+    jump: float
+    workers: int | None
+    memory: int | str | None
+    progress: ProgressChoice
+    problems: list[Problem] = made_with(default_factory=list)
+    parts: list[Trajectory] = made_with(default_factory=list)
+    notes: list[str] = made_with(default_factory=list)
+
+    def add(self, name: str, stated: Mapping[str, Any], shift: dict[str, Any]) -> dict[str, Any]:
+        """Opens a file and judges it; returns by what the times of the next are shifted."""
+        try:
+            part = open(name, self.topology, **stated, **shift)
+            part.scan(workers=self.workers, progress=self.progress, skip_damaged=True)
+        except (CorruptFileError, TruncatedFileError) as error:
+            self.problems.append(Problem(_kind(error), name, error.frame, str(error)))
+            return shift
+        if not self.parts and shift["t0"] is not None:
+            # the first frame of all is meant, and the other files are shifted as its file is
+            shift = {"time_offset": part.core.time_shift(), "t0": None}
+        self.parts.append(part)
+        self.notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
+        self.problems += _headers(part)
+        self.problems += _atom_counts(part, self.parts[0], self.topology)
+        if self.coordinates and len(part):
+            self.problems += _coordinates(part, self.jump, self.workers, self.memory, self.progress, self.notes)
+        else:
+            self.problems += _damaged_headers(part)
+        return shift
+
+    def compare_parts(self, opened: Mapping[str, Any]) -> None:
+        """Judges what lies between the files, where they can be parts of one trajectory."""
+        if len(self.parts) > 1 and len({part.n_atoms for part in self.parts}) == 1:
+            self.problems += _between_parts(open([part.paths[0] for part in self.parts], **opened), self.workers)
+
+    def report(self, names: Sequence[str]) -> CheckReport:
+        """All that was found."""
+        return CheckReport(
+            paths=tuple(names),
+            n_frames=sum(len(part) for part in self.parts),
+            n_atoms=self.parts[0].n_atoms if self.parts else 0,
+            problems=tuple(self.problems),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
 
 
 def _kind(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -14,7 +15,9 @@ from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.formats.external import Describer, ExternalOptions, reader_class
+from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
+from kinema.testing.children import start_child
 
 # file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
 FILES = {
@@ -349,3 +352,110 @@ def test_universes_of_such_files():
         np.testing.assert_array_equal(frame.positions, step.positions)
         assert frame.time == step.time
     assert not np.array_equal(kn.open(path, format="LAMMPSDUMP", stored=False).read(), traj.read())
+
+
+class ForwardReader(MDAnalysis.coordinates.XYZ.XYZReader):
+    """Frames of an XYZ file, one after the other only."""
+
+    format = "FORWARD"
+    _read_frame = MDAnalysis.coordinates.base.ProtoReader._read_frame
+
+
+@pytest.fixture
+def forward(tmp_path):
+    return kn.open(shutil.copy(data.XYZ, tmp_path / "a.forward"), stored=False)
+
+
+def test_files_that_are_read_forward_are_read_by_one_worker(forward):
+    expected = [step.positions.copy() for step in MDAnalysis.Universe(data.XYZ).trajectory]
+    assert len(expected) == 10
+    ones = np.ones(forward.n_atoms)
+    run = kn.RadiusOfGyration(forward, weights=ones).run(workers=4)
+    many = kn.RadiusOfGyration(kn.open(data.XYZ, stored=False), weights=ones).run(workers=4)
+    np.testing.assert_array_equal(run.results, many.results)
+    assert "1 instead of 4 workers, as frames of" in run.plan and "from its front only" in run.plan
+    assert "from its front only" not in many.plan
+    # in any order, on any number of threads
+    order = [7, 0, 1, 1, 9]
+    np.testing.assert_array_equal(forward.read(frames=order, workers=4), np.array(expected)[order])
+
+
+def test_frames_read_forward_are_converted_by_one_worker(forward, tmp_path):
+    with collected():
+        done = kn.convert(forward, tmp_path / "a.dcd", workers=4)
+        many = kn.convert(data.XYZ, tmp_path / "b.dcd", workers=2)
+    assert (done.workers, many.workers, done.compared) == (1, 2, 10)
+
+
+# argv: folder, what is called; a reader whose file has no end
+ENDLESS = """
+import sys, time
+import numpy as np
+from MDAnalysis.coordinates.base import ReaderBase
+
+class Endless(ReaderBase):
+    format = "ENDLESS"
+    units = {"time": "ps", "length": "Angstrom"}
+    n_frames = 3
+
+    def __init__(self, filename, **kwargs):
+        super().__init__(filename, **kwargs)
+        self.endless, self.n_atoms = "/endless." in filename, 5
+        self._reopen()
+        self._read_next_timestep()
+
+    def _reopen(self):
+        self.ts = self._Timestep(5, **self._ts_kwargs)
+        self.ts.frame = -1
+
+    def _read_next_timestep(self, ts=None):
+        if self.ts.frame == 2 and not self.endless:
+            raise EOFError
+        if self.ts.frame == 2:
+            print("at work", flush=True)
+        if self.endless:
+            time.sleep(0.01)
+        self.ts.frame += 1
+        self.ts.positions = np.full((5, 3), self.ts.frame, np.float32)
+        self.ts.time = float(self.ts.frame)
+        return self.ts
+
+    def close(self):
+        pass
+
+import kinema as kn
+folder, how = sys.argv[1:]
+if how == "open":
+    kn.open(folder + "/endless.endless")
+elif how == "scan":
+    kn.open([folder + "/one.endless", folder + "/endless.endless"], overlap="all").scan(workers=2)
+else:
+    done = []
+    files = [folder + f"/{name}.endless" for name in ("one", "two")]
+    traj = kn.open(files, overlap="all")
+    traj.scan(progress=lambda *both: done.append(both))
+    print(traj.n_frames, done[-1])
+"""
+
+
+def endless(folder, how):
+    for name in ("one", "two", "endless"):
+        (folder / f"{name}.endless").write_text("x" * 100)
+    return start_child([sys.executable, "-c", ENDLESS, str(folder), how], seconds=60)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("how", ["open", "scan"])
+def test_the_pass_over_all_frames_is_ended_by_an_interrupt(tmp_path, how):
+    with endless(tmp_path, how) as process:
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert "KeyboardInterrupt" in process.stderr.read()
+    assert process.returncode in (1, -signal.SIGINT)
+
+
+@pytest.mark.processes
+def test_the_pass_over_all_frames_shows_progress(tmp_path):
+    with endless(tmp_path, "progress") as process:
+        assert process.stdout.read() == "6 (200, 200)\n"

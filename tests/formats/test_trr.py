@@ -125,7 +125,7 @@ def test_double_precision_is_written(tmp_path):
     made = {name: random_walk(6, 12) / 3 + i for i, name in enumerate(("positions", "velocities", "forces"))}
     cells = np.stack([np.diag([30.0, 40, 50]) / 7] * 6)
     with kn.Writer(tmp_path / "a.trr", 12, dtype="float64") as out:
-        out.write(**made, cells=cells, steps=np.arange(6), times=np.arange(6) / 3)
+        out.write(**made, cell=cells, step=np.arange(6), time=np.arange(6) / 3)
     assert out.losses == ()
     trajectory = opened(tmp_path / "a.trr")
     assert trajectory.parts[0].variant == "double precision"
@@ -137,7 +137,7 @@ def test_double_precision_is_written(tmp_path):
     assert found["times"].tolist() == (np.arange(6) / 3).tolist()
     # more frames have its precision; what is converted has what is asked for
     with kn.Writer(tmp_path / "a.trr", mode="a") as out:
-        out.write(positions=made["positions"][:1])
+        out.write(made["positions"][:1])
     assert opened(tmp_path / "a.trr").read(frames=[6], dtype="float64")[0].tolist() == found["positions"][0].tolist()
     done = kn.convert(tmp_path / "a.trr", tmp_path / "b.h5md", frames=range(6))
     again = kn.convert(tmp_path / "b.h5md", tmp_path / "b.trr", dtype="float64")

@@ -73,7 +73,7 @@ def test_a_part_that_is_not_what_was_written_is_refused(conversion: Any) -> None
     part.write_bytes(kept[:1000])
     with pytest.raises(kn.TruncatedFileError, match="the file is shorter than what was written of it"):
         conversion.run()
-    moved = part.rename(conversion.path / "elsewhere")
+    moved = part.rename(conversion.path / "moved")
     with pytest.raises(kn.ArgumentError, match=r"not found beside a.*relies on the frames in it; bring it back"):
         conversion.run()
     moved.rename(part)

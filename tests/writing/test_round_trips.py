@@ -127,7 +127,7 @@ def test_trr_keeps_which_fields_each_frame_has(tmp_path: Path, data: st.DataObje
         name: np.array(data.draw(st.lists(st.booleans(), min_size=len(frames), max_size=len(frames))))
         for name in frames.fields
     }
-    # the format is told from a first frame that has a field, and each frame has something
+    # the format is found by a first frame that has a field, and each frame has something
     for name in present:
         present[name][0] = True
     present["positions"] |= ~np.any(list(present.values()), axis=0)

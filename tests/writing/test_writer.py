@@ -34,7 +34,7 @@ def _noted() -> Iterator[list[str]]:
 
 
 def coordinates(frame: int, n_atoms: int = N_ATOMS) -> np.ndarray[Any, Any]:
-    """Positions that tell their frame and atom, as XTC holds them exactly enough."""
+    """Positions from which frame and atom follow, as XTC holds them exactly enough."""
     return (frame % 97 + np.arange(n_atoms * 3).reshape(n_atoms, 3) % 331 / 10).astype(np.float32)
 
 
@@ -527,3 +527,21 @@ def test_killed_processes(tmp_path: Path, suffix: str) -> None:
     with kn.Writer(tmp_path / f"whole.{suffix}", N_ATOMS) as out:
         write_frames(out, 0, frames + 5)
     assert path.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+def test_rounding_within_a_bound_is_a_loss(tmp_path):
+    path = tmp_path / "rounded.h5md"
+    positions = random_walk(3, 5)
+    lost = f"{path}: positions are rounded, none by more than 0.01 nm"
+    with collected() as notes:
+        with kn.Writer(path, 5, compression="gzip", max_error=0.01, unit="nm") as out:
+            for frame in positions:
+                out.write(frame)
+        assert out.losses == (lost,)
+        with kn.Writer.append(path) as more:
+            more.write(positions[0])
+        assert more.losses == (lost,)
+        with kn.Writer(tmp_path / "exact.h5md", 5, compression="gzip") as exact:
+            exact.write(positions)
+        assert exact.losses == ()
+    assert lost in notes

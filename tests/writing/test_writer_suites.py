@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import MDAnalysis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from MDAnalysis.lib.mdamath import triclinic_vectors
+from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.notes import collected
@@ -236,3 +240,80 @@ def test_frames_without_a_time_of_formats_that_have_one_for_each_or_none(tmp_pat
     given.times[2] = np.nan
     with pytest.raises(kn.ArgumentError, match="time is missing"):
         TestH5mdWriter().write(tmp_path / "some.h5md", given)
+
+
+class TestPdbWriter(WriterTests):
+    suffix = ".pdb"
+    exact = ()
+    tolerance = 0.0006
+    steps = "none"
+    times = "none"
+    one_cell = True
+    cell_tolerance = 3e-4
+    always_lost = frozenset({"positions", "cells", "steps", "times"})
+    appends = False
+    streams = True
+
+    @property
+    def made_of(self) -> Mapping[str, Any]:
+        return {"atoms": _atoms()}
+
+    def read(self, path: Path, dtype: str = "float32") -> GivenFrames:
+        """With the cell of the record CRYST1, which MDAnalysis' reader does not see before the first MODEL."""
+        found = read_frames(path, dtype)
+        (record,) = [line for line in path.read_text().splitlines() if line.startswith("CRYST1")]
+        lengths, angles = record[6:33], record[33:54]
+        box = [float(lengths[i : i + 9]) for i in (0, 9, 18)] + [float(angles[i : i + 7]) for i in (0, 7, 14)]
+        # lengths of 1 say that there is none
+        cell = np.zeros((3, 3)) if box[:3] == [1.0, 1.0, 1.0] else triclinic_vectors(box)
+        return replace(found, cells=np.broadcast_to(cell, (len(found), 3, 3)))
+
+    def test_mdanalysis_reads_the_frames(self, tmp_path: Path) -> None:
+        given = self.frames(4, ("positions",))
+        self.write(tmp_path / "a.pdb", given)
+        universe = MDAnalysis.Universe(str(tmp_path / "a.pdb"))
+        found = np.array([step.positions.copy() for step in universe.trajectory])
+        np.testing.assert_allclose(found, given.fields["positions"], rtol=0, atol=self.tolerance)
+        assert universe.atoms.names.tolist() == _atoms().names.tolist()
+
+
+class TestGroWriter(WriterTests):
+    suffix = ".gro"
+    fields = ("positions", "velocities")
+    exact = ()
+    tolerance = 0.0055
+    velocity_tolerance = 0.00055
+    time_tolerance = 5.1e-6
+    cell_tolerance = 1e-5
+    always_lost = frozenset({"positions", "velocities", "cells", "times"})
+    appends = False
+    streams = True
+
+    @property
+    def made_of(self) -> Mapping[str, Any]:
+        return {"atoms": _atoms()}
+
+    def _choices(self) -> list[tuple[str, ...]]:
+        return [("positions",), self.fields]
+
+    def read(self, path: Path, dtype: str = "float32") -> GivenFrames:
+        """Of each frame as a file of its own: MDAnalysis reads the first of a file alone."""
+        lines = path.read_text().splitlines(keepends=True)
+        length = self.n_atoms + 3
+        assert len(lines) % length == 0
+        frames = []
+        for number in range(0, len(lines), length):
+            alone = path.parent / "alone" / "frame.gro"
+            alone.parent.mkdir(exist_ok=True)
+            alone.write_text("".join(lines[number : number + length]))
+            frames.append(read_frames(alone, dtype))
+        shutil.rmtree(alone.parent)
+        return GivenFrames(
+            {name: np.concatenate([one.fields[name] for one in frames]) for name in frames[0].fields},
+            *(np.concatenate([getattr(one, name) for one in frames]) for name in ("cells", "steps", "times")),
+            {name: np.concatenate([one.present[name] for one in frames]) for name in frames[0].fields},
+        )
+
+
+def _atoms() -> kn.Atoms:
+    return kn.Atoms.from_mdanalysis(MDAnalysis.Universe(data.GRO).atoms[:12])

@@ -20,13 +20,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{from_python, to_python};
+use crate::signals::Stops;
 
 /// The Python functions that describe a file: path -> `kinema.formats.h5md.H5mdDescription`.
 pub struct Describe {
     /// Of HDF5 files.
     pub hdf5: Option<Py<PyAny>>,
-    /// Of files in which no format is found; gives `None` for those that it does not know.
+    /// Of files in which no format is found; gives `None` for those that it does not know. It takes a function, too,
+    /// that says whether it is to stop.
     pub other: Option<Py<PyAny>>,
+    /// Of the calls that open files.
+    pub stops: Stops,
 }
 
 impl ReadStructure for Describe {
@@ -44,7 +48,8 @@ impl ReadStructure for Describe {
     fn open_other(&self, path: &Path) -> Result<Option<Arc<dyn Decoder>>> {
         let Some(describe) = &self.other else { return Ok(None) };
         let description = Python::attach(|py| {
-            let described = python(describe.bind(py).call1((path,)))?;
+            let stops = Bound::new(py, self.stops.clone());
+            let described = python(stops.and_then(|stops| describe.bind(py).call1((path, stops))))?;
             if described.is_none() { Ok(None) } else { read_description(&described).map(Some) }
         })?;
         match description {
@@ -101,6 +106,7 @@ fn read_description(described: &Bound<'_, PyAny>) -> Result<H5mdDescription> {
         vectors,
         cell: field(described, "cell")?,
         other_files: get(described, "other_files")?,
+        reads_forward: get(described, "reads_forward")?,
         variant: get(described, "variant")?,
         remarks: get(described, "remarks")?,
         warnings: get(described, "warnings")?,

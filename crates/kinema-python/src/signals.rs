@@ -2,8 +2,9 @@
 //!
 //! The work runs on a thread of its own; the calling thread wakes about ten times a second and polls Python.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use kinema_core::error::catch_panics;
@@ -12,6 +13,28 @@ use kinema_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
+
+/// Whether one of several calls is to end; a function of Python without arguments, which says so in any thread.
+#[pyclass(frozen, module = "kinema._core")]
+#[derive(Clone, Default)]
+pub struct Stops(Arc<Mutex<Vec<Weak<AtomicBool>>>>);
+
+impl Stops {
+    /// Has the function say so when the call with this progress is to end, as long as that call lasts.
+    pub fn add(&self, progress: &Progress) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|call| call.strong_count() > 0);
+        calls.push(Arc::downgrade(&progress.cancel));
+    }
+}
+
+#[pymethods]
+impl Stops {
+    fn __call__(&self) -> bool {
+        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().filter_map(Weak::upgrade).any(|call| call.load(Ordering::Relaxed))
+    }
+}
 
 const TICK: Duration = Duration::from_millis(100);
 

@@ -25,7 +25,7 @@ use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
 use crate::identity::PyFileIdentity;
 use crate::run::timings_dict;
-use crate::signals::{run_inline, run_interruptible};
+use crate::signals::{Stops, run_inline, run_interruptible};
 
 /// So many vectors (frames x atoms of the files) are read on the calling thread, which would wait for another longer than
 /// for them.
@@ -50,6 +50,7 @@ pub struct PyTrajectory {
     external: Option<Py<PyAny>>,
     write_index: Option<Py<PyAny>>,
     log: Option<ReadLog>,
+    stops: Stops,
 }
 
 impl PyTrajectory {
@@ -99,10 +100,11 @@ impl PyTrajectory {
         let units = stated_units(&units.unwrap_or_default())?;
         let times = StatedTimes { dt, first: first_time, offset: time_offset };
         let log = record_reads.then(ReadLog::default);
+        let stops = Stops::default();
         let options = OpenOptions {
             structure: (describe.is_some() || external.is_some()).then(|| {
                 let shared = |function: &Option<Py<PyAny>>| function.as_ref().map(|function| function.clone_ref(py));
-                let functions = Describe { hdf5: shared(&describe), other: shared(&external) };
+                let functions = Describe { hdf5: shared(&describe), other: shared(&external), stops: stops.clone() };
                 Arc::new(functions) as Arc<dyn ReadStructure>
             }),
             write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
@@ -120,9 +122,12 @@ impl PyTrajectory {
             max_open_files,
         };
         let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;
-        let inner = run_interruptible(py, None, 0, |_| match snapshot {
-            Some(bytes) => Trajectory::from_snapshot(paths, options, bytes),
-            None => Trajectory::open(paths, options),
+        let inner = run_interruptible(py, None, 0, |progress| {
+            stops.add(progress);
+            match snapshot {
+                Some(bytes) => Trajectory::from_snapshot(paths, options, bytes),
+                None => Trajectory::open(paths, options),
+            }
         })?;
         Ok(Self {
             inner: Arc::new(inner),
@@ -138,6 +143,7 @@ impl PyTrajectory {
             external,
             write_index,
             log,
+            stops,
         })
     }
 
@@ -301,6 +307,7 @@ impl PyTrajectory {
             None => 0,
         };
         run_interruptible(py, progress, total, |progress: &Progress| {
+            self.stops.add(progress);
             let before = AtomicU64::new(0);
             self.inner
                 .scan_with(workers, skip_damaged, &|bytes| {

@@ -1,6 +1,7 @@
 """Formats that Kinema does not read itself: files described, and their frames read, through MDAnalysis.
 
-A file that is opened so is read once whole, for what its frames hold; then frame by frame, under one lock.
+A file that is opened so is read once whole, for what its frames hold; then frame by frame, under one lock. Where
+MDAnalysis' reader finds frames from the front of the file only, one worker reads it.
 MDAnalysis is imported at the first call.
 """
 
@@ -10,7 +11,7 @@ import inspect
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.errors import ArgumentError, CancelledError, CorruptFileError, Error, UnsupportedFormatError, from_os
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.printable import printable
@@ -177,14 +178,19 @@ class FrameReader:
             self._reader = self.cls(self.path, **self.options)
         return self._reader
 
+    @property
+    def reads_forward(self) -> bool:
+        """Whether MDAnalysis' reader has no access to single frames; what has one frame is read but once."""
+        from MDAnalysis.coordinates.base import ProtoReader, SingleFrameReaderBase
+
+        return self.cls._read_frame is ProtoReader._read_frame and not issubclass(self.cls, SingleFrameReaderBase)
+
     def _go_to(self, frame: int) -> Any:
         """The time step of a frame."""
-        from MDAnalysis.coordinates.base import ProtoReader
-
         reader = self._opened()
         if reader.ts.frame == frame:
             return reader.ts
-        if type(reader)._read_frame is not ProtoReader._read_frame:
+        if not self.reads_forward:
             return reader[frame]
         if reader.ts.frame > frame:
             reader.rewind()
@@ -261,10 +267,13 @@ class Describer:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def __call__(self, path: str | os.PathLike[str]) -> H5mdDescription | None:
+    def __call__(
+        self, path: str | os.PathLike[str], stops: Callable[[], bool] = lambda: False
+    ) -> H5mdDescription | None:
         """The description of a file; None for one that MDAnalysis has no reader for.
 
-        Raises CorruptFileError for what MDAnalysis cannot read, ArgumentError for options that do not fit.
+        `stops()`, asked at each frame, says whether the caller wants no answer any more: CancelledError. Raises
+        CorruptFileError for what MDAnalysis cannot read, ArgumentError for options that do not fit.
         """
         name = os.fspath(path)
         key = os.path.abspath(name)
@@ -275,7 +284,7 @@ class Describer:
             if reader_class(name, self.options.format) is None:
                 return None
             before = _signature(name)
-            description = _described(name, self.options)
+            description = _described(name, self.options, stops)
             self._known[key] = before, description
             return description
 
@@ -296,9 +305,12 @@ class _Frames:
     has: dict[Quantity, list[bool]] = field(default_factory=lambda: {name: [] for name in _VECTORS})
 
     @classmethod
-    def of(cls, reader: FrameReader) -> _Frames:
+    def of(cls, reader: FrameReader, stops: Callable[[], bool]) -> _Frames:
+        """CancelledError where `stops` says that the call is to end."""
         found = cls()
         for number, step in enumerate(reader.steps()):
+            if stops():
+                raise CancelledError(f"{reader.path}: stopped by the caller", path=reader.path)
             if number == 0:
                 found.n_atoms = step.n_atoms
             if step.n_atoms != found.n_atoms:
@@ -319,12 +331,12 @@ class _Frames:
         return found
 
 
-def _described(path: str, options: ExternalOptions) -> H5mdDescription:
+def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -> H5mdDescription:
     reader = FrameReader(path, options.format, options.reader)
     reader.options = _reader_options(path, reader.cls, options)
     name, remarks = reader.name, []
     try:
-        frames = _Frames.of(reader)
+        frames = _Frames.of(reader, stops)
         scales = _scales(path, reader, options.units)
     finally:
         reader.close()
@@ -361,6 +373,7 @@ def _described(path: str, options: ExternalOptions) -> H5mdDescription:
         variant=f"{name}, read by MDAnalysis' {reader.cls.__name__}",
         remarks=tuple(remarks),
         warnings=tuple(warnings),
+        reads_forward=reader.reads_forward,
     )
 
 

@@ -26,6 +26,7 @@ from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
 from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import decode_frames
+from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 
 __all__ = ["Salvaged", "salvage"]
@@ -111,19 +112,23 @@ def salvage(
     frames = decoded.readable().numbers()
     emit(decoded.notes())
     offsets, lengths = traj.core.extents(0)
-    header = b""
-    if part.format == "DCD":
-        own = dcd_header(name)
-        header = own.of_frames(int(traj.steps[int(frames[0])]), len(frames))
-        gaps = np.flatnonzero(np.diff(frames.astype(np.int64)) > 1)
-        if len(gaps):
-            emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
-    elif part.format == "NetCDF":
-        header = netcdf_header(name).of_frames(len(frames))
-    elif part.format == "DL_POLY HISTORY":
-        header = history_header(name).of_frames(len(frames))
-    write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
+    write_frames(out, _header(traj, part.format, out, frames), _ranges(name, frames, offsets, lengths), lambda _: None)
     return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
+
+
+def _header(traj: Trajectory, format: str, out: str, frames: NDArray[np.uint64]) -> bytes:
+    """The header of the new file, for these frames; a note says which of them get other times."""
+    name = traj.paths[0]
+    if format == "DL_POLY HISTORY":
+        return history_header(name).of_frames(len(frames))
+    if format == "NetCDF":
+        return netcdf_header(name).of_frames(len(frames))
+    if format != "DCD":
+        return b""
+    gaps = np.flatnonzero(np.diff(frames.astype(np.int64)) > 1)
+    if len(gaps):
+        emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
+    return dcd_header(name).of_frames(int(traj.steps[int(frames[0])]), len(frames))
 
 
 def _ranges(

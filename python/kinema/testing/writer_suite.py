@@ -28,7 +28,7 @@ class LoopEnded(Exception):
 
 
 class WriterTests:
-    """Subclass with `suffix` and what the format holds; of formats that are appended to and read by Kinema itself."""
+    """Subclass with `suffix` and what the format holds."""
 
     #: of the files
     suffix = ""
@@ -46,12 +46,18 @@ class WriterTests:
     times_go_on = True
     #: options with which float64 is kept; None: never
     wide: ClassVar[Mapping[str, Any] | None] = None
-    #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0
-    steps: Literal["any", "32 bits", "even", "counted"] = "any"
-    #: "even": they follow from steps
-    times: Literal["float64", "float32", "even"] = "float64"
+    #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0; "none": they are lost
+    steps: Literal["any", "32 bits", "even", "counted", "none"] = "any"
+    #: "even": they follow from steps; "none": they are lost
+    times: Literal["float64", "float32", "even", "none"] = "float64"
+    #: ps by which times are rounded
+    time_tolerance = 0.0
+    #: angstrom/ps by which velocities are rounded
+    velocity_tolerance = 0.0
     #: whether a frame may lack a cell where the first has one
     cells_of_some = True
+    #: whether all frames of a file have the cell of the first
+    one_cell = False
     #: share of its longest edge by which a cell may differ
     cell_tolerance = 0.0
     #: what is lost of all frames, even of those that `frames` makes
@@ -60,6 +66,10 @@ class WriterTests:
     records = True
     #: whether an index is stored
     table = False
+    #: whether frames are written as they come, before they are flushed
+    streams = False
+    #: whether files are appended to; those that are not refuse mode="a"
+    appends = True
     #: atoms of the files
     n_atoms = 12
 
@@ -75,11 +85,11 @@ class WriterTests:
             assert (out.n_frames, out.n_flushed) == (7, 7)
             assert set(names) <= set(out.fields or ())
             narrow = dtype == "float64" and self.wide is None
-            assert lost_aspects(path, out.losses) == self.always_lost & {*names, "times", "steps", "atoms"} | (
+            assert lost_aspects(path, out.losses) == self.always_lost & {*names, "cells", "times", "steps", "atoms"} | (
                 set(names) if narrow else set()
             )
             assert set(out.losses) <= set(out.notes)
-            self.check(read_frames(path, dtype), given)
+            self.check(self.read(path, dtype), given)
 
     def test_float64_that_is_rounded_is_named(self, tmp_path: Path) -> None:
         for names in self._choices():
@@ -95,15 +105,15 @@ class WriterTests:
         out = self.write(path, self.frames(3, every))
         held = self.fields[:1] if self.one_field else self.fields
         assert lost_aspects(path, out.losses) - self.always_lost == set(every) - set(held)
-        assert set(read_frames(path).fields) == set(held)
+        assert set(self.read(path).fields) == set(held)
 
     @pytest.mark.parametrize("kind", ["none", "cuboid", "triclinic", "growing"])
     def test_cells(self, tmp_path: Path, kind: CellKind) -> None:
         given = self.frames(5, self.fields[:1], cell=kind)
         path = tmp_path / f"cells{self.suffix}"
         out = self.write(path, given)
-        assert "cells" not in lost_aspects(path, out.losses)
-        self.check(read_frames(path), given)
+        assert ("cells" in lost_aspects(path, out.losses)) == ("cells" in self.always_lost and kind != "none")
+        self.check(self.read(path), given)
 
     def test_some_frames_without_a_cell(self, tmp_path: Path) -> None:
         given = self.frames(5, self.fields[:1])
@@ -111,7 +121,7 @@ class WriterTests:
         path = tmp_path / f"cells{self.suffix}"
         if self.cells_of_some:
             self.write(path, given)
-            self.check(read_frames(path), given)
+            self.check(self.read(path), given)
             return
         with pytest.raises(kn.ArgumentError, match="cell"):
             self.write(path, given)
@@ -131,7 +141,7 @@ class WriterTests:
         dtype = "float64" if wide else "float32"
         how: How = data.draw(st.sampled_from(HOWS))
         out = self.write(path, given, how, overwrite=True, **self._options(dtype))
-        found, named = read_frames(path, dtype), lost_aspects(path, out.losses)
+        found, named = self.read(path, dtype), lost_aspects(path, out.losses)
         # what is kept within what the class says needs no name
         differing = given.differing(found) - {name for name in self.fields if name not in self.exact}
         if np.abs(found.cells - given.cells).max(initial=0.0) <= self.cell_tolerance * np.abs(given.cells).max():
@@ -142,11 +152,14 @@ class WriterTests:
         assert named - differing <= self.always_lost | ({*given.fields} if wide and self.wide is None else set())
 
     def test_steps_and_times_that_are_not_given_go_on(self, tmp_path: Path) -> None:
+        if not self.appends:
+            self._refuses_to_append(tmp_path)
+            return
         given = self.frames(6, self.fields[:1])
         path = tmp_path / f"on{self.suffix}"
         name = self.fields[0]
         with collected():
-            with kn.Writer(path, self.n_atoms) as out:
+            with self.open(path) as out:
                 self._put(out, given[:3], "arrays")
                 if not self.times_go_on:
                     with pytest.raises(kn.ArgumentError, match="time is missing"):
@@ -155,7 +168,7 @@ class WriterTests:
                 out.write(**{name: given.fields[name][3]}, cell=given.cells[3])
             with kn.Writer(path, mode="a") as out:
                 out.write(**{name: given.fields[name][4:]}, cell=given.cells[4:])
-        self.check(read_frames(path), given)
+        self.check(self.read(path), given)
 
     # -- the file ------------------------------------------------------------------------------------------------
 
@@ -176,7 +189,9 @@ class WriterTests:
             path = tmp_path / f"written{self.suffix}"
             out = self.write(path, given, overwrite=True, **self._options(dtype))
             with collected():
-                done = kn.convert(source, tmp_path / f"converted{self.suffix}", overwrite=True)
+                done = kn.convert(
+                    source, tmp_path / f"converted{self.suffix}", topology=self.made_of.get("atoms"), overwrite=True
+                )
             self._same(tmp_path / f"converted{self.suffix}", path)
             assert lost_aspects(done.path, done.losses) == lost_aspects(path, out.losses)
 
@@ -198,6 +213,9 @@ class WriterTests:
 
     @pytest.mark.parametrize("ends", [(9,), (1, 9), (4, 5, 9), (2, 2, 9)])
     def test_sessions_make_the_file_that_is_written_at_once(self, tmp_path: Path, ends: tuple[int, ...]) -> None:
+        if not self.appends:
+            self._refuses_to_append(tmp_path)
+            return
         given = self.frames(9, self._all)
         path, once = tmp_path / f"grown{self.suffix}", tmp_path / f"once{self.suffix}"
         self.write(once, given)
@@ -207,10 +225,13 @@ class WriterTests:
                 assert out.n_frames == begin
                 self._put(out, given[begin:end], HOWS[number])
             begin = end
-            self.check(read_frames(path), given[:end])
+            self.check(self.read(path), given[:end])
         self._same(path, once)
 
     def test_a_file_that_was_cut_is_gone_on_with(self, tmp_path: Path) -> None:
+        if not self.appends:
+            self._refuses_to_append(tmp_path)
+            return
         if not self.records:
             pytest.skip("the file of a library is read whole or not at all")
         given = self.frames(6, self._all)
@@ -227,6 +248,9 @@ class WriterTests:
             assert path.read_bytes() == whole
 
     def test_what_does_not_fit_the_file_is_refused(self, tmp_path: Path) -> None:
+        if not self.appends:
+            self._refuses_to_append(tmp_path)
+            return
         given = self.frames(3, self.fields[:1])
         path = tmp_path / f"made{self.suffix}"
         self.write(path, given)
@@ -242,7 +266,7 @@ class WriterTests:
             with kn.Writer(path, mode="a") as out, pytest.raises(kn.ArgumentError, match="positions"):
                 out.write(velocities=given.fields["positions"][0])
         assert path.read_bytes() == before or not self.records
-        self.check(read_frames(path), given)
+        self.check(self.read(path), given)
 
     # -- what is left of a file ----------------------------------------------------------------------------------
 
@@ -251,7 +275,7 @@ class WriterTests:
         path = tmp_path / f"run{self.suffix}"
 
         def stopped(**options: Any) -> None:
-            with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+            with collected(), self.open(path, **options) as out:
                 self._put(out, given, "frames")
                 raise LoopEnded
 
@@ -263,42 +287,44 @@ class WriterTests:
         (left,) = tmp_path.iterdir()
         assert left.name.startswith("run.part-") and left.suffix == self.suffix
         assert raised.value.__notes__ == [f"5 frames are in {left}, which can be read and renamed"]
-        self.check(read_frames(left), given)
+        self.check(self.read(left), given)
 
     def test_flush_brings_frames_into_a_file_that_can_be_read(self, tmp_path: Path) -> None:
         given = self.frames(6, self.fields[:1])
         path = tmp_path / f"run{self.suffix}"
         with collected():
-            out = kn.Writer(path, self.n_atoms)
+            out = self.open(path)
             for end in (2, 3):
                 self._put(out, given[out.n_frames : end], "blocks")
                 out.flush()
                 assert out.n_flushed == end
                 (left,) = tmp_path.glob("run.part-*")
-                self.check(read_frames(left), given[:end])
+                self.check(self.read(left), given[:end])
             self._put(out, given[3:], "frames")
             out.abort()
             out.abort()
         assert not path.exists()
-        self.check(read_frames(left), given[:3])
+        found = self.read(left)
+        # frames that are written as they come may be there, too
+        self.check(found[:3] if self.streams else found, given[:3])
 
     def test_files_are_replaced_when_that_is_asked_for(self, tmp_path: Path) -> None:
         first, second = self.frames(4, self.fields[:1]), self.frames(3, self.fields[:1], seed=2)
         path = tmp_path / f"made{self.suffix}"
         self.write(path, first)
         with pytest.raises(kn.ArgumentError, match="exists already; overwrite=True replaces it"):
-            kn.Writer(path, self.n_atoms)
-        with collected(), kn.Writer(path, self.n_atoms, overwrite=True) as out:
+            self.open(path)
+        with collected(), self.open(path, overwrite=True) as out:
             self._put(out, second, "frames")
             out.flush()
-            self.check(read_frames(path), first)
-        self.check(read_frames(path), second)
+            self.check(self.read(path), first)
+        self.check(self.read(path), second)
         out.close()
         with pytest.raises(kn.ArgumentError, match="the writer is closed"):
             out.write(**second[:1].arguments())
         with pytest.raises(kn.ArgumentError, match="the writer is closed"):
             out.flush()
-        self.check(read_frames(path), second)
+        self.check(self.read(path), second)
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -326,9 +352,22 @@ class WriterTests:
         times: NDArray[np.float64] = np.arange(1, n_frames + 1, dtype=np.float64) / 4
         return GivenFrames(fields, cells, count if self.steps == "counted" else 5 + 5 * count, times, there)
 
+    @property
+    def made_of(self) -> Mapping[str, Any]:
+        """Arguments without which the format has no writer: `atoms`."""
+        return {}
+
+    def open(self, path: Path, **options: Any) -> kn.Writer:
+        """A writer of a new file."""
+        return kn.Writer(path, self.n_atoms, **self.made_of, **options)
+
+    def read(self, path: Path, dtype: str = "float32") -> GivenFrames:
+        """All frames of a file."""
+        return read_frames(path, dtype)
+
     def write(self, path: Path, given: GivenFrames, how: How = "frames", **options: Any) -> kn.Writer:
         """A new file of all frames; the writer, closed."""
-        with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+        with collected(), self.open(path, **options) as out:
             self._put(out, given, how)
         return out
 
@@ -341,16 +380,18 @@ class WriterTests:
             np.testing.assert_array_equal(found.present[name], given.present[name])
             exact = name in self.exact and (given.fields[name].dtype == np.float32 or self.wide is not None)
             share = 0.0 if exact else 2.5e-7
-            least = self.tolerance if name == "positions" else 0.0
+            least = {"positions": self.tolerance, "velocities": self.velocity_tolerance}.get(name, 0.0)
             np.testing.assert_allclose(found.fields[name], given.fields[name], rtol=share, atol=least)
-        np.testing.assert_array_equal(found.cells.any(axis=(1, 2)), given.cells.any(axis=(1, 2)))
+        cells = np.broadcast_to(given.cells[:1], given.cells.shape) if self.one_cell else given.cells
+        np.testing.assert_array_equal(found.cells.any(axis=(1, 2)), cells.any(axis=(1, 2)))
         if "cells" not in lost:
-            bound = self.cell_tolerance * np.abs(given.cells).max(initial=0.0)
-            np.testing.assert_allclose(found.cells, given.cells, rtol=0, atol=bound)
-        if "steps" not in lost:
+            bound = self.cell_tolerance * np.abs(cells).max(initial=0.0)
+            np.testing.assert_allclose(found.cells, cells, rtol=0, atol=bound)
+        if "steps" not in lost and self.steps != "none":
             np.testing.assert_array_equal(found.steps, given.steps)
-        if "times" not in lost:
-            np.testing.assert_allclose(found.times, given.times, rtol=1e-6 if "times" in self.always_lost else 0)
+        if "times" not in lost and self.times != "none":
+            share = 1e-6 if "times" in self.always_lost and not self.time_tolerance else 0.0
+            np.testing.assert_allclose(found.times, given.times, rtol=share, atol=self.time_tolerance)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -362,6 +403,19 @@ class WriterTests:
         """Fields that a file can have: each alone, and all."""
         alone: list[tuple[str, ...]] = [(name,) for name in self.fields]
         return alone if self.one_field or len(alone) == 1 else [*alone, self.fields]
+
+    def _refuses_to_append(self, tmp_path: Path) -> None:
+        """A file that is not appended to says so, and stays."""
+        path = tmp_path / f"made{self.suffix}"
+        self.write(path, self.frames(3, self._all))
+        before = path.read_bytes()
+        for options in ({"mode": "a"}, {"mode": "a", "overwrite": True}):
+            with pytest.raises(kn.ArgumentError, match=r"not appended to|mode='a' keeps the frames"):
+                self.open(path, **options)
+        with pytest.raises(kn.ArgumentError, match="files are not appended to, expected mode='w'"):
+            self.open(tmp_path / f"none{self.suffix}", mode="a")
+        assert path.read_bytes() == before
+        assert not (tmp_path / f"none{self.suffix}").exists()
 
     def _options(self, dtype: str) -> Mapping[str, Any]:
         return self.wide if self.wide is not None and dtype == "float64" else {}
@@ -389,7 +443,7 @@ class WriterTests:
         if self.records:
             assert found.read_bytes() == expected.read_bytes()
         else:
-            assert not read_frames(expected, "float64").differing(read_frames(found, "float64"))
+            assert not self.read(expected, "float64").differing(self.read(found, "float64"))
 
     def _drawn(self, data: st.DataObject) -> GivenFrames:
         """Frames with any steps, times and cells that the format takes."""

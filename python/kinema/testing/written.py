@@ -19,6 +19,7 @@ __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 # what losses are about: the first word that one of them has
 _ASPECTS = {
     "frames without a time": "times",
+    "the orientation of cells": "cells",
     "lambda": "lambda",
     "observables": "observables",
     "atoms": "atoms",

@@ -315,7 +315,10 @@ class ExternalWriter(Writer):
 
 
 class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
-    """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame."""
+    """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame.
+
+    It is before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
+    """
 
 
 class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):

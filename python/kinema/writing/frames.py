@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -50,6 +51,8 @@ class FrameArrays:
         # in two steps: a sum takes no memory, and is not finite where one of the numbers is not
         with np.errstate(over="ignore", invalid="ignore"):
             sums = positions.sum(axis=(1, 2))
+        if len(sums) == 1 and math.isfinite(sums[0]):
+            return None
         suspects = np.flatnonzero(~np.isfinite(sums)).tolist()
         return next((frame for frame in suspects if not np.isfinite(positions[frame]).all()), None)
 
@@ -179,6 +182,8 @@ def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
 
 def check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
     """Raises ArgumentError where values (n,) do not rise from one to the next, from `last` on."""
+    if len(values) == 1 and (last is None or values[0] > last):
+        return
     if last is not None and len(values):
         values = np.concatenate([np.array([last], values.dtype), values])
     # compared, not subtracted: differences of int64 may overflow

@@ -341,6 +341,11 @@ pub trait Decoder: Send + Sync {
         false
     }
 
+    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
+    fn reads_forward(&self) -> bool {
+        false
+    }
+
     /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
     fn precision(&self) -> Option<f64> {
         None

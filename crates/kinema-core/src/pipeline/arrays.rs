@@ -113,7 +113,8 @@ fn sizes(scanned: &Scanned, request: &ArrayRequest, fields: Fields) -> Result<(u
             format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}"),
         ));
     }
-    let workers = request.workers.max(1).min(fit as usize).min(rows.max(1));
+    let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) };
+    let workers = wanted.min(fit as usize).min(rows.max(1));
     let task_rows = TASK_ROWS.min(rows.div_ceil(workers * 4).max(1));
     // frames that share a chunk go to one worker
     let coupled = coupling.frames.clamp(1, (rows as u64).max(1)) as usize;

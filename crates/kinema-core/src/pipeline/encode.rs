@@ -230,7 +230,8 @@ impl Sizes {
             return Err(Error::new(ErrorKind::MemoryLimit, what));
         }
         let n_frames = request.frames.len().max(1);
-        let workers = (request.workers.max(1) as u64).min(fit).min(n_frames);
+        let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
+        let workers = wanted.min(fit).min(n_frames);
         let most = ((memory - window) / workers - reading) / frame;
         // several tasks for each worker, each of some records that are near each other
         let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);

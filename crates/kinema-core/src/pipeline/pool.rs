@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::trajectory::Threads;
@@ -14,7 +14,7 @@ pub struct Progress {
     /// Frames done.
     pub done: AtomicU64,
     /// Set by the caller to end the call.
-    pub cancel: AtomicBool,
+    pub cancel: Arc<AtomicBool>,
 }
 
 impl Progress {

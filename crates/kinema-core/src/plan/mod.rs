@@ -19,7 +19,7 @@ pub use self::memory::DEFAULT_MEMORY;
 pub(crate) use self::memory::{BATCH_BYTES, row_bytes};
 pub(crate) use self::partition::redecoded_frames;
 pub use self::partition::{Partition, TaskRequest};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::FrameCoupling;
 use crate::frame::Fields;
 use crate::reduce::{AnyKernel, Needs, Transform};
@@ -148,7 +148,8 @@ impl Plan {
         )?;
         let (n_leaves, frame) = (plan.n_leaves(), read_row + copies * row);
         let budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
-        plan.share_memory(&budget, workers)?;
+        let wanted = plan.useful_workers(scanned, workers);
+        plan.share_memory(&budget, wanted)?;
         if let Access::InMemory { pieces } = access {
             let leaf = leaf_frames * copies * row;
             let beside = budget.reading + budget.partials;
@@ -166,6 +167,17 @@ impl Plan {
             plan.redecoded_frames = tasks.iter().map(|task| partition.cost(task.end)).sum();
         }
         Ok(plan)
+    }
+
+    /// One worker, with a note, where files can be read forward only; else the requested workers.
+    fn useful_workers(&mut self, scanned: &Scanned, workers: usize) -> usize {
+        let Some(part) = scanned.forward_part().filter(|_| workers > 1) else { return workers };
+        self.notes.push(format!(
+            "1 instead of {workers} workers, as frames of {} are found from its front only ({})",
+            printed(&part.path),
+            part.decoder.header().variant
+        ));
+        1
     }
 
     /// As many of the requested workers as leaves and memory limit allow; access "in-memory" is checked against all of them.

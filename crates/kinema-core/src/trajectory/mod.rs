@@ -121,6 +121,11 @@ pub struct Scanned {
 }
 
 impl Scanned {
+    /// The first part whose frames are found from its front only: one worker reads it.
+    pub fn forward_part(&self) -> Option<&Part> {
+        self.parts.iter().find(|part| part.decoder.reads_forward())
+    }
+
     /// Concatenates the parts.
     fn new(parts: Vec<Part>, options: &OpenOptions) -> Result<Self> {
         let ordered: Vec<OrderedPart<'_>> = parts

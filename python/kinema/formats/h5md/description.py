@@ -103,3 +103,5 @@ class H5mdDescription:
     """Choices that were made and are worth knowing."""
     warnings: tuple[str, ...]
     """What may surprise: "positions are read through h5py: filter szip"."""
+    reads_forward: bool = False
+    """Whether frames are found from the front of the file only."""

@@ -88,6 +88,8 @@ pub struct H5mdDescription {
     pub cell: Option<Field>,
     /// Files that the addresses of virtual data sets point into.
     pub other_files: Vec<PathBuf>,
+    /// Whether whoever reads the rows goes through the file from its front.
+    pub reads_forward: bool,
     /// For `kinema info`.
     pub variant: String,
     /// For `kinema info`.
@@ -111,6 +113,7 @@ pub struct H5mdDecoder {
     index: ChunkedIndex,
     time_scale: f64,
     other_files: Vec<PathBuf>,
+    reads_forward: bool,
 }
 
 impl H5mdDecoder {
@@ -173,8 +176,8 @@ impl H5mdDecoder {
             variant: description.variant,
             warnings: description.warnings,
         };
-        let H5mdDescription { vectors, cell, time_scale, other_files, .. } = description;
-        Ok(Self { header, vectors, cell, index, time_scale, other_files })
+        let H5mdDescription { vectors, cell, time_scale, other_files, reads_forward, .. } = description;
+        Ok(Self { header, vectors, cell, index, time_scale, other_files, reads_forward })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -270,7 +273,13 @@ impl Decoder for H5mdDecoder {
         &self.other_files
     }
 
-    fn scan(&self, _: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
+    fn reads_forward(&self) -> bool {
+        self.reads_forward
+    }
+
+    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        // all was found when the file was opened
+        (options.progress)(source.len()?)?;
         Ok(Scan { index: Index::Chunked(self.index.clone()), truncation: None, damaged: Vec::new() })
     }
 

@@ -253,7 +253,7 @@ impl Encoder for NetcdfEncoder {
         let bytes = if self.version == Version::Data64 {
             committed.to_be_bytes().to_vec()
         } else {
-            // 2^32 - 1 says that the size of the file tells it
+            // 2^32 - 1 says that it follows from the size of the file
             u32::try_from(committed).unwrap_or(u32::MAX).to_be_bytes().to_vec()
         };
         Some(Marker { offset: RECORDS, bytes })

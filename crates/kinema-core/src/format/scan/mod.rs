@@ -86,7 +86,7 @@ pub(super) trait FrameHeaders: Sync {
     /// A frame whose header, at `offset`, claims more than the `most` bytes before the next frame, at `next`.
     fn overlong(&self, offset: u64, header: &Self::Header, most: u64, next: u64) -> Error;
 
-    /// Bytes of the body as the header says, where the body itself tells whether that is true; else `None`.
+    /// Bytes of the body as the header says, where the body itself shows whether that is true; else `None`.
     fn stated_body(&self, header: &Self::Header) -> Option<u64> {
         let _ = header;
         None

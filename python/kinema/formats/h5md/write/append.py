@@ -108,7 +108,7 @@ class ExistingFile:
         axis = StepAxis.existing(steps, times, self.units.divisor("times"))
         last_step = int(step[rows - 1]) if rows else None
         last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.divisor("times")
-        return TrajectoryGroup(fields, edges, fixed, axis, rows, last_step, last_time)
+        return TrajectoryGroup(fields, edges, fixed, axis, self.bound, rows, last_step, last_time)
 
     # how
 

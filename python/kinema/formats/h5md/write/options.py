@@ -39,6 +39,11 @@ class Bound:
     unit: str
     rounding: Rounding
 
+    @property
+    def loss(self) -> str:
+        """In words, as `Writer.losses` has it."""
+        return f"positions are rounded, none by more than {self.value:g} {self.unit}"
+
 
 @dataclass(frozen=True)
 class FileOptions:

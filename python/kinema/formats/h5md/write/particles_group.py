@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
-from kinema.formats.h5md.write.options import FileOptions
+from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.series import Preparation, Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
@@ -31,6 +31,7 @@ class TrajectoryGroup:
     edges : Series of (frames, 3, 3), or None
     fixed_cell : (3, 3) in angstrom where the box does not change, or None; with `edges` it is written for each frame
     axis : StepAxis
+    bound : Bound of positions, or None
     rows : int, frames taken
     last_step, last_time : of the last frame, in ps; None without frames, or without times
     """
@@ -39,6 +40,7 @@ class TrajectoryGroup:
     edges: Series | None
     fixed_cell: NDArray[Any] | None
     axis: StepAxis
+    bound: Bound | None = None
     rows: int = 0
     last_step: int | None = None
     last_time: float | None = None
@@ -94,7 +96,7 @@ class TrajectoryGroup:
             mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
         )
         options.atoms.write(root, group, dialect)
-        return cls(fields, edges, options.cell, axis)
+        return cls(fields, edges, options.cell, axis, options.bound)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:
         """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
@@ -130,7 +132,8 @@ class TrajectoryGroup:
     def losses_of(self, frames: FrameArrays) -> list[str]:
         """What of frames that `check` has passed is rounded to the type of the file."""
         narrow = {name for name, series in self.fields.items() if series.preparation.dtype.itemsize == 4}
-        lost = [
+        lost = [] if self.bound is None else [self.bound.loss]
+        lost += [
             f"{name} are rounded from float64 to float32"
             for name, values in frames.fields.items()
             if name in narrow and values.dtype == np.float64

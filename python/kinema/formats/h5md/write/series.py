@@ -185,7 +185,7 @@ class Series:
             self.dataset.write_direct(np.ascontiguousarray(rows), dest_sel=np.s_[first:stop])
             return
         if stop > self._extent:
-            self.dataset.resize(stop, axis=0)
+            self._id.set_extent((stop, *self._item))
             self._extent = stop
         mask = (1 << len(self._filters)) - 1 if raw else 0
         filters = () if raw else self._filters

@@ -43,11 +43,21 @@ class Stride:
 
     def gives(self, start: int, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> bool:
         """Whether the rows from `start` on are these, bit for bit."""
+        if len(steps) == 1:
+            return self._gives_one(start, int(steps[0]), None if times is None else float(times[0]))
         stop = start + len(steps)
         if not np.array_equal(self.steps(start, stop), steps):
             return False
         mine = self.times(start, stop)
         return times is None if mine is None else times is not None and np.array_equal(mine, times)
+
+    def _gives_one(self, row: int, step: int, time: float | None) -> bool:
+        """The same of one row, in a fraction of the time."""
+        if step != row * self.step + self.first_step:
+            return False
+        if self.time is None or self.first_time is None:
+            return time is None
+        return time == float(row) * self.time + self.first_time
 
     @classmethod
     def of_two(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
