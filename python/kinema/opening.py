@@ -236,7 +236,9 @@ def open(
             raise ArgumentError(
                 f"{names[0]}: reader_options is for files that are read through MDAnalysis, and this is {core.format}"
             )
-    if core.format != "H5MD":
+    if core.format == "NetCDF" and (given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS)):
+        raise ArgumentError(f"{names[0]}: {given} is for H5MD files, and this is {core.format}")
+    if not core.hdf5:
         if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
         if axis is not None and axis not in core.fields:

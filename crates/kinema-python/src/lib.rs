@@ -96,6 +96,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("COMPRESSION_LEVELS", levels)?;
     module.add_function(wrap_pyfunction!(dcd::dcd_header, module)?)?;
     module.add_function(wrap_pyfunction!(netcdf::netcdf_header, module)?)?;
+    module.add_function(wrap_pyfunction!(netcdf::cells_of_lengths, module)?)?;
+    module.add_function(wrap_pyfunction!(netcdf::lengths_of_cells, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;

@@ -103,3 +103,5 @@ class H5mdDescription:
     """Choices that were made and are worth knowing."""
     warnings: tuple[str, ...]
     """What may surprise: "positions are read through h5py: filter szip"."""
+    format: str = "H5MD"
+    """ "H5MD", also for other layouts, or "NetCDF"."""
