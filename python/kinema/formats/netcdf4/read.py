@@ -72,17 +72,16 @@ def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescriptio
     """
     opened.format = "NetCDF"
     restart = RESTART in _conventions(opened.file).upper()
-    steps, times = (None, None) if restart else (_steps(opened, convention), _times(opened))
-    if restart:
-        times = _time_of_restart(opened)
-    located, factors, quantised = _vectors(opened, restart, steps, times)
+    located, factors, quantised = _vectors(opened, restart)
     axis = _axis(opened, located)
-    n_rows = axis.n_rows if restart else min([axis.n_rows, *(len(one) for one in (steps, times) if one is not None)])
+    steps = None if restart else _steps(opened, convention)
+    n_rows = axis.n_rows if steps is None else min(axis.n_rows, len(steps))
+    times = _time_of_restart(opened) if restart else _times(opened, n_rows)
     cells = _cells(opened, convention, restart, n_rows)
     if cells is not None and len(cells) < n_rows:
         opened.remark(f"{len(cells)} of {n_rows} frames have a cell in the file: the others are left out")
         n_rows = len(cells)
-    axis = axis if restart else axis.cut(n_rows)
+    axis = axis.cut(n_rows)
     levels = None if restart else _levels(opened, convention, n_rows)
     fields: dict[str, FieldDescription | None] = {}
     for name, one in located.items():
@@ -94,8 +93,8 @@ def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescriptio
         fields[name] = field if levels is None else _at_levels(opened, field, name, levels)
     if cells is not None:
         fields["cell"] = computed_cell(cells[:n_rows])
-    if axis.times is not None and np.isnan(axis.times).all():
-        axis = replace(axis, times=None)
+    known_times = None if times is None or np.isnan(times).all() else times[:n_rows]
+    axis = replace(axis, steps=None if steps is None else steps[:n_rows], times=known_times)
     variant = _variant(opened.file, convention, restart, quantised)
     return description_of(opened, "/", int(axis.value.shape[-2]), axis, fields, variant, *located.values())
 
@@ -128,9 +127,7 @@ def _variable(opened: H5mdFile, name: str, shape: tuple[int | None, ...], kinds:
     return node
 
 
-def _vectors(
-    opened: H5mdFile, restart: bool, steps: NDArray[np.int64] | None, times: NDArray[np.float64] | None
-) -> tuple[dict[str, LocatedElement], dict[str, float], list[str]]:
+def _vectors(opened: H5mdFile, restart: bool) -> tuple[dict[str, LocatedElement], dict[str, float], list[str]]:
     """The variables of fields, factors beside their units, and those that are integers."""
     located, factors, quantised = {}, {}, []
     for field, usual in VECTORS.items():
@@ -144,7 +141,8 @@ def _vectors(
                 factor /= _number(opened, node, _DIVISOR)
                 quantised.append(field)
             rows = 1 if restart else int(node.shape[0])
-            element = Element(name, node, restart, rows, steps, times, unit_of(node), "ps", ("row",))
+            # rows of all variables are the same frames
+            element = Element(name, node, restart, rows, np.arange(rows), None, unit_of(node), "ps", ("row",))
             located[field], factors[field] = locate(opened, element), factor
     if located:
         return located, factors, quantised
@@ -187,12 +185,14 @@ def _filled(node: Any, values: NDArray[np.float64]) -> NDArray[np.bool_]:
 # -- frames -----------------------------------------------------------------------------------------------------
 
 
-def _times(opened: H5mdFile) -> NDArray[np.float64] | None:
-    """(rows,) in ps, NaN where none was written; None without times."""
+def _times(opened: H5mdFile, n_rows: int) -> NDArray[np.float64] | None:
+    """(rows,) in ps, NaN where none was written: a variable may have fewer rows than others; None without times."""
     node = _variable(opened, "time", (None,))
     if node is None or not node.shape[0]:
         return None
-    values = np.asarray(read_series(opened, node), np.float64)
+    values = np.full(n_rows, np.nan)
+    found = np.asarray(read_series(opened, node), np.float64)[:n_rows]
+    values[: len(found)] = found
     return np.where(_filled(node, values), np.nan, values) * _time_scale(opened, node)
 
 
