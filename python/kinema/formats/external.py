@@ -361,6 +361,7 @@ def _described(path: str, options: ExternalOptions) -> H5mdDescription:
         variant=f"{name}, read by MDAnalysis' {reader.cls.__name__}",
         remarks=tuple(remarks),
         warnings=tuple(warnings),
+        format=EXTERNAL,
     )
 
 

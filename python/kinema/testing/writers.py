@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.testing.synthetic import Synthetic
 
-__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_dl_poly_netcdf", "write_netcdf", "write_trr", "write_xtc"]
+__all__ = ["dcd_bytes", "write_dcd", "write_dl_poly_netcdf", "write_h5md", "write_netcdf", "write_trr", "write_xtc"]
 
 # CHARMM's unit of time in ps
 AKMA = 0.04888821
@@ -239,7 +239,15 @@ def write_dl_poly_netcdf(
 
     n_frames, n_atoms, _ = positions.shape
     level = 0 if velocities is None else 1 if forces is None else 2
-    lengths = {"spatial": 3, "dummy": 1, "atom": n_atoms, "frame": None, "label": 8, "cell_spatial": 3, "cell_angular": 3}
+    lengths = {
+        "spatial": 3,
+        "dummy": 1,
+        "atom": n_atoms,
+        "frame": None,
+        "label": 8,
+        "cell_spatial": 3,
+        "cell_angular": 3,
+    }
     of_frames = {
         "datalevel": ("i4", (), ""),
         "imageconvention": ("i4", (), ""),

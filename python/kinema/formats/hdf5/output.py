@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import h5py
 
@@ -31,15 +32,17 @@ class NewFile:
         *,
         overwrite: bool,
         align: int | None = None,
+        ordered: bool = False,
         libver: tuple[str, str] = LIBVER,
     ) -> None:
         """Raises ArgumentError where `path` exists and `overwrite` is not set, and where another run writes it;
-        FileNotFound, FileAccessError or FileIOError where it cannot be made."""
+        FileNotFound, FileAccessError or FileIOError where it cannot be made. `ordered`: members of the root group are
+        listed in the order in which they were made, as netCDF-C needs it for writing."""
         check_target(path, overwrite=overwrite)
         self.path, self._overwrite = path, overwrite
         self._output = OutputFile(path, alone=True)
         # no lock: the temporary file has this one writer, and some network file systems have no locks
-        options = {"libver": libver, "locking": False}
+        options: dict[str, Any] = {"libver": libver, "locking": False, "track_order": ordered}
         if align is not None:
             options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
         try:

@@ -161,7 +161,8 @@ def _axis(opened: H5mdFile, located: dict[str, LocatedElement]) -> Element:
             path=opened.path,
             format="NetCDF",
         )
-    return located[wanted or next(iter(located))].element
+    first = next(iter(located)) if wanted is None else wanted
+    return located[first].element
 
 
 def _number(opened: H5mdFile, node: Any, name: str, default: float | None = None) -> float:

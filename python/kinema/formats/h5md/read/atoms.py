@@ -34,9 +34,9 @@ from kinema.formats.h5md.schema import (
     SYMBOLS,
 )
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.formats.hdf5.file import is_link_broken
 from kinema.formats.hdf5.text import attribute, text_attribute
+from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms"]

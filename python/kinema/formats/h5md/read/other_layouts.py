@@ -84,7 +84,9 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     located = locate(opened, Element(node.name, node, False, int(shape[0]), None, None, unit, None, ()))
     positions = field_of(opened, located, located.element, *known)
     n_atoms = shape[1] if len(shape) == 3 else shape[1] // 3
-    return description_of(opened, node.name.strip("/"), n_atoms, located.element, {"positions": positions}, None, located)
+    return description_of(
+        opened, node.name.strip("/"), n_atoms, located.element, {"positions": positions}, None, located
+    )
 
 
 def no_trajectory(opened: H5mdFile, what: str = "") -> UnsupportedFormatError:
