@@ -44,6 +44,8 @@ class WriterTests:
     tolerance = 0.0
     #: whether times that are not given go on from the last frames; else each frame has one if the first has
     times_go_on = True
+    #: options of all files, which choose what is written
+    options: ClassVar[Mapping[str, Any]] = {}
     #: options with which float64 is kept; None: never
     wide: ClassVar[Mapping[str, Any] | None] = None
     #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0
@@ -146,7 +148,7 @@ class WriterTests:
         path = tmp_path / f"on{self.suffix}"
         name = self.fields[0]
         with collected():
-            with kn.Writer(path, self.n_atoms) as out:
+            with kn.Writer(path, self.n_atoms, **self.options) as out:
                 self._put(out, given[:3], "arrays")
                 if not self.times_go_on:
                     with pytest.raises(kn.ArgumentError, match="time is missing"):
@@ -176,7 +178,7 @@ class WriterTests:
             path = tmp_path / f"written{self.suffix}"
             out = self.write(path, given, overwrite=True, **self._options(dtype))
             with collected():
-                done = kn.convert(source, tmp_path / f"converted{self.suffix}", overwrite=True)
+                done = kn.convert(source, tmp_path / f"converted{self.suffix}", overwrite=True, **self.options)
             self._same(tmp_path / f"converted{self.suffix}", path)
             assert lost_aspects(done.path, done.losses) == lost_aspects(path, out.losses)
 
@@ -203,7 +205,7 @@ class WriterTests:
         self.write(once, given)
         begin = 0
         for number, end in enumerate(ends):
-            with collected(), kn.Writer(path, None if number else self.n_atoms, mode="a") as out:
+            with collected(), self._appending(path, None if number else self.n_atoms) as out:
                 assert out.n_frames == begin
                 self._put(out, given[begin:end], HOWS[number])
             begin = end
@@ -251,7 +253,7 @@ class WriterTests:
         path = tmp_path / f"run{self.suffix}"
 
         def stopped(**options: Any) -> None:
-            with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+            with collected(), kn.Writer(path, self.n_atoms, **(self.options | options)) as out:
                 self._put(out, given, "frames")
                 raise LoopEnded
 
@@ -269,7 +271,7 @@ class WriterTests:
         given = self.frames(6, self.fields[:1])
         path = tmp_path / f"run{self.suffix}"
         with collected():
-            out = kn.Writer(path, self.n_atoms)
+            out = kn.Writer(path, self.n_atoms, **self.options)
             for end in (2, 3):
                 self._put(out, given[out.n_frames : end], "blocks")
                 out.flush()
@@ -287,8 +289,8 @@ class WriterTests:
         path = tmp_path / f"made{self.suffix}"
         self.write(path, first)
         with pytest.raises(kn.ArgumentError, match="exists already; overwrite=True replaces it"):
-            kn.Writer(path, self.n_atoms)
-        with collected(), kn.Writer(path, self.n_atoms, overwrite=True) as out:
+            kn.Writer(path, self.n_atoms, **self.options)
+        with collected(), kn.Writer(path, self.n_atoms, overwrite=True, **self.options) as out:
             self._put(out, second, "frames")
             out.flush()
             self.check(read_frames(path), first)
@@ -328,7 +330,7 @@ class WriterTests:
 
     def write(self, path: Path, given: GivenFrames, how: How = "frames", **options: Any) -> kn.Writer:
         """A new file of all frames; the writer, closed."""
-        with collected(), kn.Writer(path, self.n_atoms, **options) as out:
+        with collected(), kn.Writer(path, self.n_atoms, **(self.options | options)) as out:
             self._put(out, given, how)
         return out
 
@@ -362,6 +364,10 @@ class WriterTests:
         """Fields that a file can have: each alone, and all."""
         alone: list[tuple[str, ...]] = [(name,) for name in self.fields]
         return alone if self.one_field or len(alone) == 1 else [*alone, self.fields]
+
+    def _appending(self, path: Path, n_atoms: int | None) -> kn.Writer:
+        """One that makes the file where there is none; a file that is there says itself what it is."""
+        return kn.Writer(path, n_atoms, mode="a", **({} if n_atoms is None else self.options))
 
     def _options(self, dtype: str) -> Mapping[str, Any]:
         return self.wide if self.wide is not None and dtype == "float64" else {}

@@ -32,7 +32,7 @@ from kinema.trajectory import Trajectory
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.conversion.outputs import BLOCKS, TEXTS, WrittenFile, numbered, own_options, target_format
+from kinema.writing.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import write_text
@@ -41,6 +41,7 @@ from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
 from kinema.writing.provenance import Input, Provenance
 from kinema.writing.resumable import is_published
+from kinema.writing.writer import check_options
 
 __all__ = ["Converted", "check_output", "convert"]
 
@@ -203,6 +204,9 @@ def convert(
 
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
+        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as of
+        `kinema.Writer`.
+
         H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
         ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is
         repacked (`kinema.repack`), with a note.
@@ -221,11 +225,11 @@ def convert(
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
     name, how = os.fspath(out), check_verification(verify)
     target = target_format(out, format)
-    opened, made = _sorted(options, target)
+    opened, made = _sorted(options, target, name)
     saved = Checkpoint.of(checkpoint, checkpoint_interval)
     check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
     length = None if split is None else whole_number("split", split)
-    of_records = target not in (*BLOCKS, *TEXTS)
+    of_records = not in_blocks(name, target, made) and target not in TEXTS
     if saved is not None and (not of_records or length is not None):
         what = "several files" if of_records else f"{target} files"
         raise ArgumentError(f"checkpoint= is for one file of records, found {what}; leave it out")
@@ -292,14 +296,14 @@ class _Call:
             return write_repacked(source, name, self.options, **shared)
         if self.format in TEXTS:
             return write_text(source, name, self.format, self.options, **shared)
-        if self.format in BLOCKS:
+        if in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
             return write_blocks(source, name, self.format, self.options, made, **shared)
         precision = self.options.get("precision")
         return write_records(source, name, self.format, precision=precision, checkpoint=self.checkpoint, **shared)
 
 
-def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
     of_opening, taken = inspect.signature(opening.open).parameters, own_options(format)
     opened = {name: value for name, value in options.items() if name in of_opening}
@@ -311,6 +315,7 @@ def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], di
         if name not in taken:
             takes = ", ".join(f"{option}=" for option in taken) or "no options"
             raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
+    check_options(out, format, made)
     return opened, made
 
 

@@ -61,6 +61,10 @@ class Convention:
     sizes: Mapping[str, float]
     times: str
 
+    def size(self, field: str) -> float:
+        """One unit of the file of "positions", "velocities", "forces" or "times" in Kinema's units."""
+        return self.sizes[field]
+
     @property
     def has_steps(self) -> bool:
         """Whether files hold the steps of frames; otherwise these are counted from 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.selection.atom_table import Atoms
 from kinema.writing.frames import FrameArrays, check_rising
 
-__all__ = ["FrameVariables", "NetcdfOptions", "create", "label_losses"]
+__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "create", "label_losses"]
 
 NOT_COUNTED = "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0"
 _TURNED = "cells are turned so that their first vector lies along x; positions are not"
@@ -65,7 +65,6 @@ class FrameVariables:
     rows: int = 0
     last_step: int | None = None
     last_time: float | None = None
-    _shown: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def check(self, frames: FrameArrays) -> None:
         """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for cells without a volume."""
