@@ -40,9 +40,7 @@ class TestAmber(Netcdf4Tests):
 
     def write_synthetic(self, path, made):
         cells = made.cells if made.cells.any() else None
-        write_netcdf(
-            path, made.positions, velocities=made.velocities, times=made.times, cells=cells, form="NETCDF4"
-        )
+        write_netcdf(path, made.positions, velocities=made.velocities, times=made.times, cells=cells, form="NETCDF4")
         return cells is not None, True
 
     def golden_files(self):
@@ -151,7 +149,7 @@ def test_restarts_are_one_frame(tmp_path):
 
 def quantised(path, positions, velocities, factor=1e4):
     """As cpptraj with `icompress`: integers in place of coordinates and velocities (those in AMBER's unit)."""
-    n_frames, n_atoms, _ = positions.shape
+    n_atoms = positions.shape[1]
     with netCDF4.Dataset(path, "w") as file:
         file.Conventions, file.ConventionVersion, file.program = "AMBER", "1.0", "cpptraj"
         for name, length in (("frame", None), ("spatial", 3), ("atom", n_atoms)):
@@ -187,7 +185,9 @@ def test_quantised_integers_of_cpptraj(tmp_path):
     np.testing.assert_array_equal(opened(tmp_path / "b.h5md").read(dtype="float64"), found["positions"])
     with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
         file["compressedpos"].delncattr("icompressfac")
-    with pytest.raises(kn.CorruptFileError, match=r"a\.nc: NetCDF: variable compressedpos: icompressfac, expected a number"):
+    with pytest.raises(
+        kn.CorruptFileError, match=r"a\.nc: NetCDF: variable compressedpos: icompressfac, expected a number"
+    ):
         opened(tmp_path / "a.nc")
 
 

@@ -253,7 +253,7 @@ class WriterTests:
         path = tmp_path / f"run{self.suffix}"
 
         def stopped(**options: Any) -> None:
-            with collected(), kn.Writer(path, self.n_atoms, **(self.options | options)) as out:
+            with collected(), kn.Writer(path, self.n_atoms, **{**self.options, **options}) as out:
                 self._put(out, given, "frames")
                 raise LoopEnded
 
@@ -330,7 +330,7 @@ class WriterTests:
 
     def write(self, path: Path, given: GivenFrames, how: How = "frames", **options: Any) -> kn.Writer:
         """A new file of all frames; the writer, closed."""
-        with collected(), kn.Writer(path, self.n_atoms, **(self.options | options)) as out:
+        with collected(), kn.Writer(path, self.n_atoms, **{**self.options, **options}) as out:
             self._put(out, given, how)
         return out
 

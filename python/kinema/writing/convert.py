@@ -204,8 +204,8 @@ def convert(
 
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
-        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as of
-        `kinema.Writer`.
+        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as
+        of `kinema.Writer`.
 
         H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
         ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is

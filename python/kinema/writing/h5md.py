@@ -40,7 +40,7 @@ from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group
 from kinema.writing.frames import FrameArrays
-from kinema.writing.hdf5 import Hdf5Writer, Part
+from kinema.writing.hdf5 import GrowingData, Hdf5Writer
 from kinema.writing.output_checks import check_not_input, check_target
 
 __all__ = ["H5mdWriter", "table_of"]
@@ -306,7 +306,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             explicit=self._mode == "a",
         )
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[GrowingData]:
         return [*super()._parts(), *self._observables.values()]
 
     def _check_first(self, first: FrameArrays | None) -> None:

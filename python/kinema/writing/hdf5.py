@@ -6,7 +6,7 @@ When bytes are in a file, and what a killed process leaves, is decided here; wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -15,10 +15,10 @@ from kinema.formats.hdf5.output import GrowingFile, NewFile, hdf5_errors
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
 
-__all__ = ["FrameGroup", "Hdf5Writer", "Part"]
+__all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
 
 
-class Part(Protocol):
+class GrowingData(Protocol):
     """Data sets of a file that grow together."""
 
     def flush(self) -> None:
@@ -28,7 +28,7 @@ class Part(Protocol):
         """Writes all rows; none may follow."""
 
 
-class FrameGroup(Part, Protocol):
+class FrameGroup(GrowingData, Protocol):
     """The data sets of frames, of which each has all fields."""
 
     rows: int
@@ -170,7 +170,7 @@ class Hdf5Writer(Writer):
         """Opens a file that was closed here as one that grows, and its group."""
         raise NotImplementedError
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[GrowingData]:
         return [] if self._group is None else [self._group]
 
     def _check_announced(self, n_frames: int, *, complete: bool) -> None:

@@ -21,7 +21,7 @@ from kinema.formats.hdf5.output import GrowingFile, NewFile, damaged_file_errors
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.formats.netcdf4.append import ExistingNetcdf
 from kinema.formats.netcdf4.conventions import convention_named
-from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, create, label_losses
+from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, create, label_losses, notes_of
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.writing.frames import FrameArrays
@@ -142,6 +142,7 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
         self._h5 = self._file.h5
         self._closed = False
         self._lose(label_losses(self._options.convention, table))
+        self._note(notes_of(self._options.convention, table))
 
     @classmethod
     def continues(cls, path: str | os.PathLike[str]) -> bool:

@@ -30,8 +30,8 @@ class FormatOptions:
             "--layout",
             parser=storage_options.layout,
             metavar="TEXT",
-            help="H5MD, NetCDF-4: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous, or a "
-            "chunk shape: 16x1000x3; frames by default.",
+            help="H5MD, NetCDF-4: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous "
+            "(H5MD), or a chunk shape: 16x1000x3; frames by default.",
             show_default=False,
         ),
     ] = None

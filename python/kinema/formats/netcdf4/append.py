@@ -1,7 +1,7 @@
 """Opening of an existing NetCDF-4 file for adding frames.
 
-Files are continued as Kinema, or another program with the same variables, writes them. Others are refused with the reason:
-restarts, quantised files, further variables of frames.
+Files are continued as Kinema, or another program with the same variables, writes them. Others are refused with the
+reason: restarts, quantised files, further variables of frames.
 """
 
 from __future__ import annotations

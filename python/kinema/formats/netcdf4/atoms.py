@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.hdf5.file import check_claim
 from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.formats.netcdf4.read import convention_of
@@ -29,7 +30,7 @@ def has_variables_of_atoms(file: Any) -> bool:
 
 
 def atoms_of_variables(opened: H5mdFile) -> dict[str, Any] | None:
-    """Arguments of `Atoms`; None where nothing is known. CorruptFileError for other shapes than one row of all atoms."""
+    """Arguments of `Atoms`; None where nothing is known. CorruptFileError for other shapes than a row of all atoms."""
     if not has_variables_of_atoms(opened.file):
         return None
     opened.format = "NetCDF"
@@ -45,7 +46,9 @@ def atoms_of_variables(opened: H5mdFile) -> dict[str, Any] | None:
         values = _row(opened, variable, n_atoms, "iuf", 2)
         if values is not None and not np.isin(values, _FILLS).any():
             known[column] = values.astype(np.int64 if column == "ids" else np.float64)
-    return {"n_atoms": n_atoms} | known if known else None
+    variables = {"names": NAMES} | NUMBERS
+    guessed = {column for column in known if GUESSED in opened.file[variables[column]].attrs}
+    return {"n_atoms": n_atoms, "guessed": guessed} | known if known else None
 
 
 def _row(opened: H5mdFile, name: str, n_atoms: int, kinds: str, rank: int) -> NDArray[Any] | None:

@@ -8,8 +8,8 @@ vectors (frame, cell_spatial, spatial), steps, and for each frame its level (`da
 as well, 2 forces as well) and `imageconvention` (0: no cell). Of atoms there are names, indices, masses and charges.
 
 Quantised files of cpptraj (keyword `icompress`): variables of 32-bit integers `compressedpos`, `compressedvel` and
-`compressedfrc` in place of coordinates, velocities and forces, each with the attribute `icompressfac` (float64), a power
-of ten. A value is the integer divided by it, in the unit and times the `scale_factor` that the variable names.
+`compressedfrc` in place of coordinates, velocities and forces, each with the attribute `icompressfac` (float64), a
+power of ten. A value is the integer divided by it, in the unit and times the `scale_factor` that the variable names.
 """
 
 from __future__ import annotations

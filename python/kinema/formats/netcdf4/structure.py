@@ -1,7 +1,7 @@
-"""Dimensions and variables of a NetCDF-4 file as HDF5 has them: dimension scales, and data sets that they are attached to.
+"""Dimensions and variables of a NetCDF-4 file as HDF5 has them: dimension scales, and data sets attached to them.
 
-Source: NetCDF file format specification, the netCDF-4 format. A dimension is a dimension scale, that of the variable of its
-name or one without values, with its number in `_Netcdf4Dimid`; the number of frames is that of the longest variable.
+Source: NetCDF file format specification, the netCDF-4 format. A dimension is a dimension scale, that of the variable of
+its name or one without values, with its number in `_Netcdf4Dimid`; frames are as many as the longest variable has.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema._core import __version__
 from kinema.errors import ArgumentError
+from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.h5md.write.series import Preparation, Series
 from kinema.formats.hdf5.storage import Layout, series_storage
 from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
@@ -21,7 +22,7 @@ from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.selection.atom_table import Atoms
 from kinema.writing.frames import FrameArrays, check_rising
 
-__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "create", "label_losses"]
+__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "create", "label_losses", "notes_of"]
 
 NOT_COUNTED = "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0"
 _TURNED = "cells are turned so that their first vector lies along x; positions are not"
@@ -67,7 +68,7 @@ class FrameVariables:
     last_time: float | None = None
 
     def check(self, frames: FrameArrays) -> None:
-        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for cells without a volume."""
+        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for flat cells."""
         for name in self.fields:
             if name not in frames.fields:
                 raise ArgumentError(f"{name} are missing, but the file has them for each frame")
@@ -272,11 +273,28 @@ def _write_atoms(file: Structure, atoms: Atoms) -> None:
         values = atoms.get(column)
         if values is not None:
             file.add_values(NUMBERS[column], ("dummy", "atom"), as_stored(values)[None], units.get(column, ""))
+            _mark(file, NUMBERS[column], column, atoms)
     names = atoms.get("names")
     if names is not None:
         texts = np.array([name.encode("latin-1", "replace")[:_LABEL].ljust(_LABEL) for name in names.tolist()])
         letters = texts.view("S1").reshape(1, atoms.n_atoms, _LABEL)
         file.add_values(NAMES, ("dummy", "atom", "label"), letters)
+        _mark(file, NAMES, "names", atoms)
+
+
+def _mark(file: Structure, variable: str, column: str, atoms: Atoms) -> None:
+    """Says of a column that nobody has stated that it was guessed."""
+    if column in atoms.guessed:
+        file.text(file.root[variable], GUESSED, "MDAnalysis")
+
+
+def notes_of(convention: Convention, atoms: Atoms | None) -> list[str]:
+    """What a user of the file should know of its atoms."""
+    guessed = [] if atoms is None or convention is AMBER else [c for c in ("names", *NUMBERS) if c in atoms.guessed]
+    if atoms is None or not guessed:
+        return []
+    which = f"{' and '.join(guessed)} of {atoms.name}"
+    return [f"{which} were guessed by MDAnalysis; they are written with the attribute {GUESSED}"]
 
 
 def label_losses(convention: Convention, atoms: Atoms | None) -> list[str]:

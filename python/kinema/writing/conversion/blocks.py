@@ -108,7 +108,7 @@ def write_blocks(
         compared.append(compare(copy, path, verify, workers=workers, memory=memory, progress=progress))
         comparing = time.perf_counter() - begun
 
-    given = {
+    given: dict[str, Any] = {
         **options,
         "fields": stored.fields,
         "dtype": stored.dtype,
@@ -121,9 +121,17 @@ def write_blocks(
             "time_unit": stored.units.time,
             "provenance": provenance.with_notes(losses).json(),
         }
-    how = {"format": format, "overwrite": True, "keep_partial": False, "native": True, "workers": workers}
     with (
-        Writer(name, source.n_atoms, **how, **given) as writer,
+        Writer(
+            name,
+            source.n_atoms,
+            format=format,
+            overwrite=True,
+            keep_partial=False,
+            native=True,
+            workers=workers,
+            **given,
+        ) as writer,
         reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report,
     ):
         assert isinstance(writer, Hdf5Writer)
@@ -173,7 +181,11 @@ def _stored(source: SourceFrames, name: str, format: str, options: Mapping[str, 
         losses += [f"{field} are rounded from float64 to float32" for field in fields if field in wide]
     for field, number in zip(VECTOR_FIELDS, range(3), strict=True):
         # as of classic NetCDF, whose units are what they are
-        if isinstance(units, FileUnits) and field in fields and any(part["scales"][number] != scales[number] for part in parts):
+        if (
+            isinstance(units, FileUnits)
+            and field in fields
+            and any(part["scales"][number] != scales[number] for part in parts)
+        ):
             losses.append(f"{field} are converted to {units.text(field)}, and rounded once")
     if options.get("max_error") is not None:
         losses.append(
@@ -229,8 +241,8 @@ def _refuse_absent(
         row = first + int(np.argmin(there))
         hint = "" if what == "cell" else "; choose other frames, or with fields= what all of them have"
         raise UnsupportedFormatError(
-            f"{name}: {format} frame {row}: the source has no {what} in its frame {source.frames[row]}, and a file has one "
-            f"for each frame{hint}",
+            f"{name}: {format} frame {row}: the source has no {what} in its frame {source.frames[row]}, and a file has "
+            f"one for each frame{hint}",
             path=name,
             format=format,
             frame=row,

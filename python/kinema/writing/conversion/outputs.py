@@ -13,8 +13,8 @@ from kinema.writing.writer import format_of, is_variant, options_of
 
 __all__ = ["TEXTS", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
 
-# formats that are written frame by frame: H5MD (NetCDF by its option), and text through MDAnalysis; others have an encoder
-# in Rust
+# formats that are written frame by frame: H5MD (NetCDF by its option), and text through MDAnalysis; others have an
+# encoder in Rust
 _BLOCKS = ("H5MD",)
 TEXTS = ("PDB", "GRO")
 # of the arguments of a writer those that the source and `convert` decide

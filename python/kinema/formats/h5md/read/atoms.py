@@ -1,8 +1,8 @@
 """`Atoms` of an HDF5 trajectory: names, masses, charges, residues and bonds that the file holds itself.
 
 Nothing is guessed. Sources, in the order in which they count: GROMACS' topology module, whose molecule blocks are
-expanded; MDTraj's JSON; DL_POLY's variables in NetCDF-4; elements of the particles group (`mass`, `charge`, `species`, `id`, and names as
-`kinema.formats.h5md.schema` lists them); the `connectivity` group.
+expanded; MDTraj's JSON; DL_POLY's variables in NetCDF-4; elements of the particles group (`mass`, `charge`, `species`,
+`id`, and names as `kinema.formats.h5md.schema` lists them); the `connectivity` group.
 """
 
 from __future__ import annotations
