@@ -76,10 +76,11 @@ class FrameVariables:
             if name not in self.fields:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
-        for name, variable, values in (("cell", LENGTHS, frames.cells), ("time", "time", frames.times)):
-            if values is not None and variable not in self.others:
+        has_cells = LENGTHS in self.others or "cell" in self.others
+        for name, there, values in (("cell", has_cells, frames.cells), ("time", "time" in self.others, frames.times)):
+            if values is not None and not there:
                 raise ArgumentError(f"{name} is given, but the file has none: the first frame had none")
-            if values is None and variable in self.others:
+            if values is None and there:
                 raise ArgumentError(f"{name} is missing, but the file has one for each frame")
         if frames.steps is not None and self.convention.has_steps:
             check_rising("step", frames.steps, self.last_step, strictly=True)

@@ -27,7 +27,7 @@ use crate::source::{Extent, Source};
 static INFO: FormatInfo = FormatInfo {
     name: "H5MD",
     extensions: &["h5md", "h5", "hdf5"],
-    description: "HDF5 trajectories: H5MD of any program, MDTraj's and AMBER's own, a bare data set",
+    description: "HDF5 trajectories: H5MD of any program, MDTraj's own, a bare data set",
     reads: true,
     writes: true,
     encodes: false,

@@ -36,11 +36,16 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
-    fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::FORCES).union(Fields::CELL).union(Fields::TIME),
+    fields: Fields::POSITIONS
+        .union(Fields::VELOCITIES)
+        .union(Fields::FORCES)
+        .union(Fields::CELL)
+        .union(Fields::STEP)
+        .union(Fields::TIME),
     length_unit: "angstrom",
     time_unit: "ps (velocities are in angstrom/ps divided by 20.455, forces in kcal/(mol angstrom))",
     scales: Scales { length: 1.0, velocity: VELOCITY, force: KILOCALORIE, time: 1.0 },
-    reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; NetCDF Users' Guide, classic file formats",
+    reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; DL_POLY 4.10, source/netcdf.F90; NetCDF Users' Guide",
 };
 
 /// Frames of which all bytes are read with their times.
