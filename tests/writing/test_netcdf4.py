@@ -72,7 +72,9 @@ def test_the_netcdf_library_reads_what_was_written(convention, how, dtype, tmp_p
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_ncdump_shows_what_was_written(convention, tmp_path):
     path = written(tmp_path / "a.nc", arguments(3), convention=convention)
-    shown = subprocess.run(["ncdump", "-v", "time", path], capture_output=True, text=True, check=True, timeout=60).stdout
+    shown = subprocess.run(
+        ["ncdump", "-v", "time", path], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     assert "frame = UNLIMITED ; // (3 currently)" in shown
     assert "float coordinates(frame, atom, spatial) ;" in shown
     assert 'time:units = "picosecond" ;' in shown
