@@ -135,10 +135,11 @@ def test_files_that_hold_more_of_each_frame_are_refused(tmp_path):
     with pytest.raises(kn.UnsupportedFormatError, match="cannot append: variable temp0 has a value for each frame"):
         kn.Writer(path, mode="a")
     write_dl_poly_netcdf(tmp_path / "b.nc", random_walk(4, 5))
-    with collected(), kn.Writer(tmp_path / "b.nc", mode="a") as out:
-        # without a cell, as those that are there
-        with pytest.raises(kn.ArgumentError, match="cell is missing"):
-            out.write(random_walk(1, 5), step=[9], time=[9.0])
+    out = kn.Writer(tmp_path / "b.nc", mode="a")
+    # DL_POLY has a variable of cells also where no frame has one
+    with pytest.raises(kn.ArgumentError, match="cell is missing"):
+        out.write(random_walk(1, 5), step=[9], time=[9.0])
+    out.close()
     assert path.read_bytes() == before
 
 
