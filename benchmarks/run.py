@@ -41,6 +41,7 @@ from convert import convert
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
+from netcdf import netcdf
 from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
@@ -330,6 +331,7 @@ def main() -> None:
     text(bench)
     pipeline(bench)
     convert(bench)
+    netcdf(bench)
     serial_io(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)

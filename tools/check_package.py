@@ -31,6 +31,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.hdf5",),
     ("formats.h5md",),
     ("formats.h5md.read", "formats.h5md.write"),
+    ("formats.netcdf4",),
+    # of any HDF5 file: H5MD, NetCDF-4, others
+    ("formats.h5md.read.atoms", "formats.h5md.read.describe"),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     ("trajectory",),
     ("opening", "selection.time_range"),

@@ -110,10 +110,17 @@ def has_dlpoly_atoms(path: str) -> bool:
 
 # names, masses and charges of atoms, and whether they are those that the records of the source have
 AtomLabels = tuple[list[str] | None, list[float] | None, list[float] | None, bool]
+def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them; zeros where a length is 0.
+    CorruptFileError, with the frame, for those of no cell."""
+
+def lengths_of_cells(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lengths and angles in degrees (n, 6) of cells (n, 3, 3). UnsupportedFormatError, with the frame, without a volume."""
 
 class PartInfo(TypedDict):
     path: str
     format: str
+    hdf5: bool  # whether it is stored in HDF5
     variant: str
     remarks: list[str]
     warnings: list[str]
@@ -221,6 +228,9 @@ class Trajectory:
     def may_lack_fields(self) -> bool:
         """Whether frames may lack fields of the file (TRR)."""
 
+    @property
+    def hdf5(self) -> bool:
+        """Whether the first part is stored in HDF5."""
     @property
     def fields(self) -> list[str]:
         """Fields of the first part."""

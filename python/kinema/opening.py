@@ -243,7 +243,9 @@ def open(
             )
     if core.format in DLPOLY and known is None:
         known = Topology(DlpolyAtoms(names[0]))
-    if core.format != "H5MD":
+    if core.format == "NetCDF" and (given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS)):
+        raise ArgumentError(f"{names[0]}: {given} is for H5MD files, and this is {core.format}")
+    if not core.hdf5:
         if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
             raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
         if axis is not None and core.may_lack_fields:

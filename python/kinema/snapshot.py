@@ -57,9 +57,7 @@ class TrajectorySnapshot:
         recipe = trajectory.recipe()
         if absolute:
             recipe["paths"] = [os.path.abspath(path) for path in recipe["paths"]]
-        hdf5 = [
-            path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["format"] == "H5MD"
-        ]
+        hdf5 = [path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["hdf5"]]
         descriptions = _descriptions(hdf5, recipe["describe"], change)
         recipe["describe"] = _without_stored(recipe["describe"])
         described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)

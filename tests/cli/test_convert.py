@@ -232,3 +232,23 @@ def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     assert run_kinema("convert", files.dcd, "-o", output, "--force").returncode == 0
     index = {".a.xtc.kinema-index"} if suffix == "xtc" else set()
     assert {path.name for path in output.parent.iterdir()} == {output.name} | index
+
+
+@pytest.mark.parametrize(
+    ("convention", "variant"), [("amber", "AMBER convention 1.0"), ("dl_poly", "DL_POLY convention 0.0")]
+)
+def test_netcdf4(files: Any, tmp_path: Path, run_kinema: Any, convention: str, variant: str) -> None:
+    path = tmp_path / "a.nc"
+    words = ["--netcdf4", "--convention", convention, "--compress", "gzip", "--step", "7", "--verify", "all"]
+    done = run_kinema("convert", files.dcd, "-o", path, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{path}: NetCDF, 14 frames of 3,341 atoms (positions)")
+    assert "14 frames compared with the source" in done.stdout
+    shown = run_kinema("info", path)
+    assert f"format   NetCDF, {variant}, NetCDF-4 (HDF5), written by Kinema" in shown.stdout
+    checked = run_kinema("check", path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    found = kn.open(path, stored=False).read()
+    assert np.array_equal(found, kn.open(files.dcd, stored=False).read(slice(0, None, 7)))
+    refused = run_kinema("convert", files.dcd, "-o", tmp_path / "b.nc", "--convention", convention)
+    assert (refused.returncode, "NetCDF has --convention with --netcdf4 only" in refused.stderr) == (2, True)

@@ -122,7 +122,10 @@ def test_both_precisions_keep_their_bits(tmp_path):
 
 
 def test_double_precision_is_written(tmp_path):
-    made = {name: random_walk(6, 12).astype(np.float64) / 3 + i for i, name in enumerate(("positions", "velocities", "forces"))}
+    made = {
+        name: random_walk(6, 12).astype(np.float64) / 3 + i
+        for i, name in enumerate(("positions", "velocities", "forces"))
+    }
     cells = np.stack([np.diag([30.0, 40, 50]) / 7] * 6)
     with kn.Writer(tmp_path / "a.trr", 12, dtype="float64") as out:
         out.write(**made, cell=cells, step=np.arange(6), time=np.arange(6) / 3)

@@ -22,19 +22,35 @@ SUFFIXES = {
     "XTC": ".xtc",
     "TRR": ".trr",
     "NetCDF": ".nc",
+    "NetCDF-4": ".ncdf",
+    "NetCDF-4 of DL_POLY": ".netcdf",
     "DCD": ".dcd",
     "H5MD": ".h5md",
     "DL_POLY HISTORY": ".history",
 }
-HELD = {"XTC": 1, "TRR": 3, "NetCDF": 3, "DCD": 1, "H5MD": 3, "DL_POLY HISTORY": 3}
+HELD = {
+    "XTC": 1,
+    "TRR": 3,
+    "NetCDF": 3,
+    "NetCDF-4": 3,
+    "NetCDF-4 of DL_POLY": 3,
+    "DCD": 1,
+    "H5MD": 3,
+    "DL_POLY HISTORY": 3,
+}
 # holds one frame: tests/formats/test_dlpoly.py
 SINGLE = {"DL_POLY CONFIG"}
 # what nothing is known of in the files of these tests: X is written as the name of each atom
 UNKNOWN = {"atoms"}
 # what is rounded, and named, though it is nearly float64: ten decimals
 FINE = {"DL_POLY HISTORY": {"cells"}}
+# of the writer, by the suffix
+OPTIONS: dict[str, dict[str, object]] = {
+    ".ncdf": {"netcdf4": True},
+    ".netcdf": {"netcdf4": True, "convention": "dl_poly"},
+}
 # formats that hold positions in angstrom; others, and other fields, are multiplied by a unit and rounded once
-ANGSTROM = {"NetCDF", "DCD", "H5MD", "DL_POLY HISTORY"}
+ANGSTROM = {"NetCDF", "NetCDF-4", "NetCDF-4 of DL_POLY", "DCD", "H5MD", "DL_POLY HISTORY"}
 TABLE = Path(__file__).parents[1] / "data" / "kept_fields.csv"
 # files are written anew for each example
 SETTINGS = settings(
@@ -44,9 +60,9 @@ SETTINGS = settings(
 
 def written(path: Path, frames: GivenFrames) -> GivenFrames:
     """Writes frames one by one; what the file holds of them, in float64."""
-    wide = {"dtype": "float64"} if path.suffix == ".h5md" else {}
+    wide = {"dtype": "float64"} if path.suffix in (".h5md", *OPTIONS) else {}
     n_atoms = next(iter(frames.fields.values())).shape[1]
-    with collected(), kn.Writer(path, n_atoms, overwrite=True, **wide) as out:
+    with collected(), kn.Writer(path, n_atoms, overwrite=True, **wide, **OPTIONS.get(path.suffix, {})) as out:
         for one in frames.single():
             out.write(**one)
     return read_frames(path, "float64")
@@ -55,7 +71,8 @@ def written(path: Path, frames: GivenFrames) -> GivenFrames:
 def converted(source: Path, target: Path, **options: object) -> set[str]:
     """Which of fields, cells, steps and times the losses of a conversion name."""
     with collected():
-        done = kn.convert(source, target, overwrite=True, **options)  # type: ignore[arg-type]
+        chosen = {**OPTIONS.get(target.suffix, {}), **options}
+        done = kn.convert(source, target, overwrite=True, **chosen)  # type: ignore[arg-type]
     return lost_aspects(target, done.losses)
 
 
@@ -114,7 +131,7 @@ def test_there_and_back(tmp_path: Path, source: str, other: str, data: st.DataOb
     if "cells" not in lost:
         edge = np.abs(expected.cells).max()
         # where cells are lengths and angles in one of the files, or are multiplied
-        share = 0.0 if keeps_bits(source, other, "cells") and source not in ("DCD", "NetCDF") else 1e-12
+        share = 0.0 if keeps_bits(source, other, "cells") and source not in ("DCD", "NetCDF", "NetCDF-4") else 1e-12
         np.testing.assert_allclose(found.cells, expected.cells, rtol=0, atol=share * edge)
     assert found.differing(expected) & {"steps", "times"} <= lost
 
@@ -204,7 +221,9 @@ def rows_of_table() -> list[dict[str, str]]:
 def test_the_table_has_all_formats() -> None:
     pairs = [(row["source"], row["target"]) for row in rows_of_table()]
     assert pairs == [(source, target) for source in SOURCES for target in SUFFIXES]
-    assert set(SUFFIXES) | SINGLE == {one.name for one in kn.formats() if one.writes and not one.slow}
+    assert {name.partition("-4")[0] for name in SUFFIXES} | SINGLE == {
+        one.name for one in kn.formats() if one.writes and not one.slow
+    }
 
 
 @pytest.mark.parametrize("row", rows_of_table(), ids=lambda row: f"{row['source']}-{row['target']}")

@@ -188,6 +188,30 @@ class TestHistoryWriter(WriterTests):
             assert path.read_bytes() == before
 
 
+class TestAmberInNetcdf4(WriterTests):
+    suffix = ".nc"
+    fields = ALL
+    options: ClassVar[Mapping[str, Any]] = {"netcdf4": True}
+    wide: ClassVar[Mapping[str, Any] | None] = {"dtype": "float64"}
+    steps = "counted"
+    times = "float32"
+    cell_tolerance = 1e-14
+    cells_of_some = False
+    times_go_on = False
+    records = False
+
+
+class TestDlPolyInNetcdf4(WriterTests):
+    suffix = ".nc"
+    fields = ALL
+    options: ClassVar[Mapping[str, Any]] = {"netcdf4": True, "convention": "dl_poly"}
+    exact = ("positions", "velocities")
+    wide: ClassVar[Mapping[str, Any] | None] = {"dtype": "float64"}
+    cells_of_some = False
+    times_go_on = False
+    records = False
+
+
 class TestDcdWriter(WriterTests):
     suffix = ".dcd"
     fields = ("positions", "velocities")

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kinema_core::error::printed;
+use kinema_core::format::by_name;
 use kinema_core::{Error, ErrorKind};
 use pyo3::prelude::*;
 
@@ -86,6 +87,10 @@ pub fn from_python(raised: &PyErr) -> Error {
         let frame = value.getattr("frame").ok().and_then(|frame| frame.extract::<u64>().ok());
         let place = frame.map_or(format!("{format}: "), |frame| format!("{format} frame {frame}: "));
         let error = Error::new(kind, text.strip_prefix(&place).unwrap_or(text)).at_path(&path);
+        let error = match by_name(&format) {
+            Some(known) => error.in_format(known.info().name),
+            None => error,
+        };
         match frame {
             Some(frame) => error.at_frame(frame),
             None => error,

@@ -98,6 +98,7 @@ fn read_description(described: &Bound<'_, PyAny>) -> Result<H5mdDescription> {
     let times: Option<PyReadonlyArray1<'_, f64>> = get(described, "times")?;
     let vectors = [field(described, "positions")?, field(described, "velocities")?, field(described, "forces")?];
     Ok(H5mdDescription {
+        format: Some(get(described, "format")?),
         n_atoms: get(described, "n_atoms")?,
         n_frames: get(described, "n_frames")?,
         steps: steps.map(|steps| steps.as_array().to_vec()),

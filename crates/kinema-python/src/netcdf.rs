@@ -1,11 +1,14 @@
-//! `netcdf_header`: the header of an AMBER NetCDF file, for code that copies frames byte for byte.
+//! NetCDF: the header of a classic file, for code that copies frames byte for byte; cells of NetCDF-4 files, whose structure
+//! Python reads.
 
 use std::path::PathBuf;
 
 use kinema_core::Result;
 use kinema_core::format::Format;
-use kinema_core::format::netcdf::{Head, Netcdf};
+use kinema_core::format::netcdf::{Head, Netcdf, cell_of, lengths_and_degrees};
 use kinema_core::source::{Files, OpenSource};
+use numpy::ndarray::{Array2, Array3};
+use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -23,4 +26,38 @@ pub fn netcdf_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict
     result.set_item("stride", head.stride)?;
     result.set_item("frame_bytes", head.frame_len)?;
     Ok(result)
+}
+
+/// Cells (n, 3, 3) of lengths and angles in degrees (n, 6), as those of classic files are read.
+#[pyfunction]
+pub fn cells_of_lengths<'py>(
+    py: Python<'py>,
+    values: PyReadonlyArray2<'py, f64>,
+) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let values = values.as_array();
+    let mut cells = Array3::zeros((values.nrows(), 3, 3));
+    for (frame, (row, mut out)) in values.rows().into_iter().zip(cells.outer_iter_mut()).enumerate() {
+        let three = |from: usize| [0, 1, 2].map(|i| row.get(from + i).copied().unwrap_or(f64::NAN));
+        let cell = cell_of(three(0), three(3)).map_err(|error| to_python(&error.at_frame(frame as u64)))?;
+        out.iter_mut().zip(cell.iter().flatten()).for_each(|(out, value)| *out = *value);
+    }
+    Ok(cells.into_pyarray(py))
+}
+
+/// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as those of classic files are written.
+#[pyfunction]
+pub fn lengths_of_cells<'py>(
+    py: Python<'py>,
+    cells: PyReadonlyArray3<'py, f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let cells = cells.as_array();
+    let mut values = Array2::zeros((cells.shape()[0], 6));
+    for (frame, (cell, mut out)) in cells.outer_iter().zip(values.outer_iter_mut()).enumerate() {
+        let at = |i: usize, j: usize| cell.get([i, j]).copied().unwrap_or(f64::NAN);
+        let cell = [0, 1, 2].map(|i| [0, 1, 2].map(|j| at(i, j)));
+        let (lengths, degrees) =
+            lengths_and_degrees(&cell).map_err(|error| to_python(&error.at_frame(frame as u64)))?;
+        out.iter_mut().zip(lengths.into_iter().chain(degrees)).for_each(|(out, value)| *out = value);
+    }
+    Ok(values.into_pyarray(py))
 }

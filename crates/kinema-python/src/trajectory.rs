@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kinema_core::format::{self, ReadStructure};
+use kinema_core::format::{self, Decoder, Format, ReadStructure};
 use kinema_core::frame::{BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
@@ -260,6 +260,11 @@ impl PyTrajectory {
     }
 
     #[getter]
+    fn hdf5(&self) -> bool {
+        is_hdf5(self.inner.format(), self.inner.decoder())
+    }
+
+    #[getter]
     fn fields(&self) -> Vec<&'static str> {
         self.inner.header().fields.names()
     }
@@ -333,6 +338,7 @@ impl PyTrajectory {
             let span = scanned.concatenation.spans.iter().find(|span| span.part == number);
             row.set_item("path", part.path.as_os_str())?;
             row.set_item("format", part.format.info().name)?;
+            row.set_item("hdf5", is_hdf5(part.format, &*part.decoder))?;
             row.set_item("variant", &header.variant)?;
             row.set_item("remarks", &header.remarks)?;
             row.set_item("warnings", &header.warnings)?;
@@ -587,4 +593,9 @@ fn callers_array<'py, T: Element>(given: &Bound<'py, PyAny>, shape: [usize; 3]) 
         return Err(invalid(format!("out has the wrong shape, expected {shape:?}, found {:?}", array.shape())));
     }
     Ok(array.clone())
+}
+
+/// Whether a file is HDF5, whatever its format.
+fn is_hdf5(format: &dyn Format, decoder: &dyn Decoder) -> bool {
+    format.info().name != format::EXTERNAL.info().name && decoder.stored_format().is_some()
 }

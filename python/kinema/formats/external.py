@@ -374,6 +374,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         remarks=tuple(remarks),
         warnings=tuple(warnings),
         reads_forward=reader.reads_forward,
+        format=EXTERNAL,
     )
 
 

@@ -106,6 +106,8 @@ def salvage(
             format=part.format,
         )
     check_format(out, part.format)
+    if part.format == "NetCDF":
+        netcdf_header(name)  # refuses NetCDF-4
     everything = FrameSelection(range(part.file_frames))
     limit = 0 if memory is None else parse_memory(memory)
     decoded = decode_frames(traj.core, everything, workers=workers, memory=limit, progress=progress)

@@ -14,7 +14,7 @@ from typing import IO
 
 from kinema import _core
 from kinema.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
-from kinema.files import open_regular
+from kinema.files import is_hdf5, open_regular
 from kinema.writing.output_file import write_whole
 
 __all__ = [
@@ -131,7 +131,13 @@ class NetcdfHeader:
 
 
 def netcdf_header(path: str) -> NetcdfHeader:
-    """The header of an AMBER NetCDF file; errors as of `_core.netcdf_header`."""
+    """The header of an AMBER NetCDF file; errors as of `_core.netcdf_header`, and for NetCDF-4 files."""
+    if is_hdf5(path):
+        raise UnsupportedFormatError(
+            f"{path}: NetCDF-4 stores frames in chunks of HDF5, and is not cut or joined byte for byte; convert it",
+            path=path,
+            format="NetCDF",
+        )
     return NetcdfHeader(path, _core.netcdf_header(path))
 
 

@@ -52,7 +52,7 @@ class Places:
         self._frames = frames
         parts = core.parts()
         self.paths = [part["path"] for part in parts]
-        self._formats = {part["path"]: part["format"] for part in parts}
+        self._hdf5 = {part["path"] for part in parts if part["hdf5"]}
         # a part of which nothing is kept begins where the next does: the last that begins there holds the frame
         kept = [i for i, part in enumerate(parts) if part["kept"][1] > part["kept"][0]]
         self._kept = np.array(kept, dtype=np.int64)
@@ -74,7 +74,7 @@ class Places:
             if other == path:
                 last_position = at
                 break
-        exact = self._formats[path] != "H5MD"
+        exact = path not in self._hdf5
         last = self._number(last_position)
         begin = min(offset, other_offset)
         end = max(offset + length, other_offset + other_length)

@@ -171,7 +171,7 @@ def _error(
     core: _core.Trajectory, frames: FrameSelection, workers: int, memory: int, not_finite: set[int]
 ) -> CorruptFileError | TruncatedFileError | None:
     try:
-        arrays = core.read(frames, fields=("positions",), workers=workers, memory=memory)
+        arrays = core.read(frames, fields=("positions",), workers=workers, memory=memory, mark_absent=True)
     except (CorruptFileError, TruncatedFileError) as error:
         return error
     # frames for which no positions were written are no worse for that

@@ -116,7 +116,7 @@ class Verdicts:
     def _identity(self, number: int) -> _core.FileIdentity | None:
         """Of a file when it was scanned; None for one whose verdicts are not kept, or that cannot be asked."""
         part = self._parts[number]
-        if self._folder is None or part["format"] not in _FORMATS:
+        if self._folder is None or part["format"] not in _FORMATS or part["hdf5"]:
             return None
         try:
             return self._trajectory.identity(number, places=0)

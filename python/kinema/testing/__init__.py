@@ -12,7 +12,15 @@ from kinema.testing.runners import RunnerTests
 from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
 from kinema.testing.writer_suite import WriterTests
-from kinema.testing.writers import dcd_bytes, write_dcd, write_h5md, write_netcdf, write_trr, write_xtc
+from kinema.testing.writers import (
+    dcd_bytes,
+    write_dcd,
+    write_dl_poly_netcdf,
+    write_h5md,
+    write_netcdf,
+    write_trr,
+    write_xtc,
+)
 from kinema.testing.written import GivenFrames, lost_aspects, read_frames
 
 __all__ = [
@@ -39,6 +47,7 @@ __all__ = [
     "synthetic",
     "trajectories",
     "write_dcd",
+    "write_dl_poly_netcdf",
     "write_h5md",
     "write_history",
     "write_netcdf",

@@ -44,6 +44,8 @@ class WriterTests:
     tolerance = 0.0
     #: whether times that are not given go on from the last frames; else each frame has one if the first has
     times_go_on = True
+    #: options of all files, which choose what is written
+    options: ClassVar[Mapping[str, Any]] = {}
     #: options with which float64 is kept; None: never
     wide: ClassVar[Mapping[str, Any] | None] = None
     #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0; "none": they are lost
@@ -190,7 +192,11 @@ class WriterTests:
             out = self.write(path, given, overwrite=True, **self._options(dtype))
             with collected():
                 done = kn.convert(
-                    source, tmp_path / f"converted{self.suffix}", topology=self.made_of.get("atoms"), overwrite=True
+                    source,
+                    tmp_path / f"converted{self.suffix}",
+                    topology=self.made_of.get("atoms"),
+                    overwrite=True,
+                    **self.options,
                 )
             self._same(tmp_path / f"converted{self.suffix}", path)
             assert lost_aspects(done.path, done.losses) == lost_aspects(path, out.losses)
@@ -221,7 +227,7 @@ class WriterTests:
         self.write(once, given)
         begin = 0
         for number, end in enumerate(ends):
-            with collected(), kn.Writer(path, None if number else self.n_atoms, mode="a") as out:
+            with collected(), self._appending(path, None if number else self.n_atoms) as out:
                 assert out.n_frames == begin
                 self._put(out, given[begin:end], HOWS[number])
             begin = end
@@ -359,7 +365,7 @@ class WriterTests:
 
     def open(self, path: Path, **options: Any) -> kn.Writer:
         """A writer of a new file."""
-        return kn.Writer(path, self.n_atoms, **self.made_of, **options)
+        return kn.Writer(path, self.n_atoms, **{**self.made_of, **self.options, **options})
 
     def read(self, path: Path, dtype: str = "float32") -> GivenFrames:
         """All frames of a file."""
@@ -416,6 +422,10 @@ class WriterTests:
             self.open(tmp_path / f"none{self.suffix}", mode="a")
         assert path.read_bytes() == before
         assert not (tmp_path / f"none{self.suffix}").exists()
+
+    def _appending(self, path: Path, n_atoms: int | None) -> kn.Writer:
+        """One that makes the file where there is none; a file that is there says itself what it is."""
+        return kn.Writer(path, n_atoms, mode="a", **({} if n_atoms is None else self.options))
 
     def _options(self, dtype: str) -> Mapping[str, Any]:
         return self.wide if self.wide is not None and dtype == "float64" else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.testing.synthetic import Synthetic
 
-__all__ = ["dcd_bytes", "write_dcd", "write_h5md", "write_netcdf", "write_trr", "write_xtc"]
+__all__ = ["dcd_bytes", "write_dcd", "write_dl_poly_netcdf", "write_h5md", "write_netcdf", "write_trr", "write_xtc"]
 
 # CHARMM's unit of time in ps
 AKMA = 0.04888821
@@ -166,7 +167,7 @@ def write_netcdf(
     velocities: NDArray[np.float32] | None = None,
     times: NDArray[np.float64] | None = None,
     cells: NDArray[np.float32] | None = None,
-    form: Literal["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"] = "NETCDF3_64BIT_OFFSET",
+    form: Literal["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4"] = "NETCDF3_64BIT_OFFSET",
     dtype: str = "f4",
     scale_factor: float | None = 20.455,
 ) -> None:
@@ -216,3 +217,73 @@ def write_netcdf(
             boxes = np.array([triclinic_box(*cell) for cell in cells]).reshape(n_frames, 6)
             add("cell_lengths", "f8", ("cell_spatial",), "angstrom", boxes[:, :3])
             add("cell_angles", "f8", ("cell_angular",), "degree", boxes[:, 3:])
+
+
+def write_dl_poly_netcdf(
+    path: str | os.PathLike[str],
+    positions: NDArray[np.float32],
+    *,
+    velocities: NDArray[np.float32] | None = None,
+    forces: NDArray[np.float32] | None = None,
+    levels: Sequence[int] | None = None,
+    steps: NDArray[np.int64] | None = None,
+    times: NDArray[np.float64] | None = None,
+    cells: NDArray[np.float32] | None = None,
+    dtype: str = "f8",
+) -> None:
+    """Writes DL_POLY's NetCDF history, as its source of 2021 defines it: angstrom, ps, forces in Da angstrom/ps^2.
+
+    All variables are there; those that a frame of its level (0, 1, 2) does not have are not written.
+    """
+    import netCDF4
+
+    n_frames, n_atoms, _ = positions.shape
+    level = 0 if velocities is None else 1 if forces is None else 2
+    lengths = {
+        "spatial": 3,
+        "dummy": 1,
+        "atom": n_atoms,
+        "frame": None,
+        "label": 8,
+        "cell_spatial": 3,
+        "cell_angular": 3,
+    }
+    of_frames = {
+        "datalevel": ("i4", (), ""),
+        "imageconvention": ("i4", (), ""),
+        "timestep": ("f8", (), "picosecond"),
+        "time": ("f8", (), "picosecond"),
+        "step": ("i4", (), ""),
+        "cell": ("f8", ("cell_spatial", "spatial"), "Angstrom"),
+        "coordinates": (dtype, ("atom", "spatial"), "Angstrom"),
+        "velocities": (dtype, ("atom", "spatial"), "Angstrom/picosecond"),
+        "forces": (dtype, ("atom", "spatial"), "Dalton*Angstrom/picosecond^2"),
+    }
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
+        file.set_auto_mask(False)
+        file.title, file.application, file.program, file.programVersion = "a test", "DL_POLY", "DL_POLY", "4.0"
+        file.Conventions, file.ConventionVersion = "DL_POLY", "0.0"
+        for name, length in lengths.items():
+            file.createDimension(name, length)
+        made = {name: file.createVariable(name, kind, ("frame", *over)) for name, (kind, over, _) in of_frames.items()}
+        for name, (_, _, unit) in of_frames.items():
+            if unit:
+                made[name].units = unit
+        file.createVariable("atomnames", "S1", ("dummy", "atom", "label"))[0] = [
+            list(f"A{i}".ljust(8)) for i in range(n_atoms)
+        ]
+        file.createVariable("indices", "i4", ("dummy", "atom"))[0] = np.arange(1, n_atoms + 1)
+        file.createVariable("masses", dtype, ("dummy", "atom"))[0] = 1.0 + np.arange(n_atoms) / 2
+        file.createVariable("charges", dtype, ("dummy", "atom"))
+        made["step"][:] = np.arange(n_frames) if steps is None else steps
+        made["time"][:] = np.arange(n_frames) if times is None else times
+        made["imageconvention"][:] = np.zeros(n_frames) if cells is None else 3 * cells.any(axis=(1, 2))
+        made["cell"][:] = np.zeros((n_frames, 3, 3)) if cells is None else cells
+        for i in range(n_frames):
+            level_here = level if levels is None else levels[i]
+            made["datalevel"][i] = level_here
+            made["coordinates"][i] = positions[i]
+            if velocities is not None and level_here >= 1:
+                made["velocities"][i] = velocities[i]
+            if forces is not None and level_here >= 2:
+                made["forces"][i] = forces[i].astype(np.float64) * 100.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
@@ -22,7 +22,7 @@ from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
 from kinema.writing.output_checks import is_stream
 
-__all__ = ["Writer", "format_of", "format_of_file_name", "options_of"]
+__all__ = ["Writer", "check_options", "format_of", "format_of_file_name", "is_variant", "options_of"]
 
 # what a name without a suffix means
 _USUAL = "H5MD"
@@ -30,6 +30,8 @@ _USUAL = "H5MD"
 _COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers")
 
 _CLASSES: dict[str, type[Writer]] = {}
+# other classes of a format, by the option that chooses each
+_VARIANTS: dict[str, dict[str, type[Writer]]] = {}
 
 
 class Writer:
@@ -93,27 +95,28 @@ class Writer:
     _closed = True
     _broken = False
 
-    def __init_subclass__(cls, *, format: str = "", endings: Sequence[str] = ()) -> None:
-        """A class that writes `format`; `endings` of file names where it is not one of the core's formats."""
+    def __init_subclass__(cls, *, format: str = "", endings: Sequence[str] = (), variant: str = "") -> None:
+        """A class that writes `format`; `endings` of file names where it is not one of the core's formats. With
+        `variant` it is chosen by this option, "netcdf4", and for files that it says it `continues`."""
         super().__init_subclass__()
         if format:
             known = [one for one in formats() if one["name"] == format]
             cls.format = format
             cls.suffixes = tuple(f".{ending}" for ending in endings or known[0]["extensions"])
             cls.file_names = tuple(name for one in known for name in one["file_names"])
-            _CLASSES[format] = cls
+            if variant:
+                _VARIANTS.setdefault(format, {})[variant] = cls
+            else:
+                _CLASSES[format] = cls
 
     @renamed(group="particles")
     def __new__(
         cls, path: str | os.PathLike[str], n_atoms: int | None = None, *, format: str | None = None, **options: Any
     ) -> Self:
-        chosen = _CLASSES[format_of(path, format if format is not None else cls.format or None)]
+        chosen = _class_of(path, format_of(path, format if format is not None else cls.format or None), options)
         if not issubclass(chosen, cls):
-            raise ArgumentError(f"{cls.__name__} writes {cls.format}, found format={format!r}")
-        known = options_of(chosen.format)
-        for name in options:
-            if name not in known and name not in _COMMON:
-                raise ArgumentError(f"{chosen.format} has no option {name}=, expected one of {', '.join(known)}")
+            raise ArgumentError(f"{cls.__name__} writes {cls.format}, found what {chosen.__name__} writes")
+        check_options(path, chosen.format, options)
         made: Self = object.__new__(chosen)
         return made
 
@@ -140,6 +143,11 @@ class Writer:
         if mode == "a" and overwrite:
             raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         self._mode = mode
+
+    @classmethod
+    def continues(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether mode="a" goes on with this file by this class, whatever options say; of a variant of a format."""
+        return False
 
     @classmethod
     def append(cls, path: str | os.PathLike[str], n_atoms: int | None = None, **options: Any) -> Writer:
@@ -367,5 +375,37 @@ def format_of_file_name(path: str) -> str | None:
 
 
 def options_of(format: str) -> tuple[str, ...]:
-    """Names of the options that the writer of a format takes beyond those of all: the arguments of its class."""
-    return tuple(name for name in inspect.signature(_CLASSES[format].__init__).parameters if name not in _COMMON)
+    """Names of the options that the writers of a format take beyond those of all: the arguments of their classes."""
+    classes = [_CLASSES[format], *_VARIANTS.get(format, {}).values()]
+    return tuple(dict.fromkeys(name for one in classes for name in _arguments(one)))
+
+
+def check_options(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for options that the writer which the others choose does not have."""
+    chosen = _class_of(path, format, options)
+    taken = _arguments(chosen)
+    for name in options:
+        if name in taken or name in _COMMON:
+            continue
+        needed = next((option for option, one in _VARIANTS.get(format, {}).items() if name in _arguments(one)), None)
+        if needed is not None:
+            raise ArgumentError(f"{format} has {name}= with {needed}=True only")
+        raise ArgumentError(f"{format} has no option {name}=, expected one of {', '.join(options_of(format))}")
+
+
+def is_variant(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> bool:
+    """Whether options choose another class than the usual one of a format."""
+    return _class_of(path, format, options) is not _CLASSES[format]
+
+
+def _class_of(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> type[Writer]:
+    """The writer of a format that options choose, or the file that is gone on with."""
+    appends = options.get("mode") == "a" and os.path.exists(path)
+    for option, one in _VARIANTS.get(format, {}).items():
+        if options.get(option) or (appends and one.continues(path)):
+            return one
+    return _CLASSES[format]
+
+
+def _arguments(writer: type[Writer]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(writer.__init__).parameters if name not in _COMMON)

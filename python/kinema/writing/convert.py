@@ -32,7 +32,7 @@ from kinema.trajectory import Trajectory
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.conversion.outputs import BLOCKS, TEXTS, WrittenFile, numbered, own_options, target_format
+from kinema.writing.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import write_text
@@ -41,6 +41,7 @@ from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
 from kinema.writing.provenance import Input, Provenance
 from kinema.writing.resumable import is_published
+from kinema.writing.writer import check_options
 
 __all__ = ["Converted", "check_output", "convert"]
 
@@ -208,6 +209,9 @@ def convert(
 
         XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
 
+        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as
+        of `kinema.Writer`.
+
         H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
         ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is
         repacked (`kinema.repack`), with a note.
@@ -226,13 +230,15 @@ def convert(
         raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
     name, how = os.fspath(out), check_verification(verify)
     target = target_format(out, format)
-    opened, made = _sorted(options, target)
+    opened, made = _sorted(options, target, name)
     saved = Checkpoint.of(checkpoint, checkpoint_interval)
     check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
     length = None if split is None else whole_number("split", split)
     if saved is not None and (target in TEXTS or length is not None):
         what = f"{target} files" if target in TEXTS else "several files"
         raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
+    if saved is not None and target != "H5MD" and in_blocks(name, target, made):
+        raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
     limit = 0 if memory is None else parse_memory(memory)
     call = _Call(target, made, how, worker_count(workers), limit, saved, progress)
     trajectory = _opened(source, topology, opened)
@@ -301,13 +307,13 @@ class _Call:
             return write_repacked(source, name, self.options, **shared)
         if self.format in TEXTS:
             return write_text(source, name, self.format, self.options, **shared)
-        if self.format in BLOCKS:
+        if in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
             return write_blocks(source, name, self.format, self.options, made, checkpoint=self.checkpoint, **shared)
         return write_records(source, name, self.format, options=self.options, checkpoint=self.checkpoint, **shared)
 
 
-def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
     of_opening, taken = inspect.signature(opening.open).parameters, own_options(format)
     opened = {name: value for name, value in options.items() if name in of_opening}
@@ -319,6 +325,7 @@ def _sorted(options: Mapping[str, Any], format: str) -> tuple[dict[str, Any], di
         if name not in taken:
             takes = ", ".join(f"{option}=" for option in taken) or "no options"
             raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
+    check_options(out, format, made)
     return opened, made
 
 

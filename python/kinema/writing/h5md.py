@@ -6,15 +6,14 @@ A file that grows survives a killed process. The elements of a file are in `kine
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
-from kinema.errors import ArgumentError, Error
+from kinema.errors import ArgumentError
 from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
@@ -33,28 +32,21 @@ from kinema.formats.h5md.write.options import (
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.output import (
-    GrowingFile,
-    NewFile,
-    OutputPart,
-    OutputPartFile,
-    damaged_file_errors,
-    hdf5_errors,
-)
+from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.opening import topology_of
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group
-from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
+from kinema.writing.hdf5 import GrowingData, Hdf5Writer
 from kinema.writing.output_checks import check_not_input, check_target
 
-__all__ = ["H5mdWriter"]
+__all__ = ["H5mdWriter", "table_of"]
 
 
-class H5mdWriter(Writer, format="H5MD"):
+class H5mdWriter(Hdf5Writer, format="H5MD"):
     """Writes frames into an H5MD file (specification 1.1).
 
         with kn.Writer("out.h5md", n_atoms=3341) as out:
@@ -168,16 +160,13 @@ class H5mdWriter(Writer, format="H5MD"):
         dialect: str = "h5md",
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
-        self._file: NewFile | OutputPartFile | GrowingFile
-        # with mode="w" a file that grows under its temporary name, from the first `flush` on
-        self._new: NewFile | None = None
-        self._group: TrajectoryGroup | None = None
         self._observables: dict[str, ObservableWriter] = {}
         self._workers, self._native = worker_count(workers), native
+        self._asked_fields = field_names(fields)
         if atoms is not None:
-            atoms = _table(atoms, topology)
+            atoms = table_of(atoms, topology)
             n_atoms = atoms.n_atoms if atoms is not None and n_atoms is None else n_atoms
-        named = field_names(fields)
+        named = self._asked_fields
         kind = None if dtype is None else float_type(dtype)
         # of `convert`: the file has a temporary name, which this writer does not change
         part = path if isinstance(path, OutputPart) else None
@@ -219,7 +208,7 @@ class H5mdWriter(Writer, format="H5MD"):
             boundary=boundary_of(boundary),
             atoms=file_atoms(
                 n_atoms,
-                atoms=_table(atoms, topology),
+                atoms=table_of(atoms, topology),
                 masses=masses,
                 charges=charges,
                 species=species,
@@ -248,27 +237,6 @@ class H5mdWriter(Writer, format="H5MD"):
         if max_error is not None and compression is None:
             notes.append(NOT_COMPRESSED)
         self._note(notes)
-
-    @property
-    def n_frames(self) -> int:
-        return 0 if self._group is None else self._group.rows
-
-    @property
-    def fields(self) -> tuple[str, ...] | None:
-        return self._options.fields if self._group is None else tuple(self._group.fields)
-
-    def _take(self, frames: FrameArrays) -> None:
-        frames.check_series()
-        frames.check_present(frames.fields)
-        self._begin(frames)
-        assert self._group is not None
-        self._group.check(frames)
-        if not isinstance(self._file, GrowingFile):
-            self._options.check_announced(self.n_frames + len(frames), complete=False)
-        self._note_not_finite(frames, self.n_frames)
-        self._lose(self._group.losses_of(frames))
-        with self._all_or_nothing():
-            self._group.extend(frames)
 
     def add_observable(
         self,
@@ -314,94 +282,7 @@ class H5mdWriter(Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
-    def flush(self) -> None:
-        """Brings all frames taken so far into the file.
-
-        As `Writer.flush`. From the first call on a new file (mode="w") has a row of `step` and `time` for each frame.
-        With layout "contiguous" it has its frames only when it is closed.
-        """
-        self._require_open()
-        if self._mode == "a":
-            self._begin(None)
-        with self._all_or_nothing():
-            if isinstance(self._file, NewFile):
-                if not self._can_grow:
-                    if self.n_frames:
-                        self._file.flush()
-                    return
-                self._new = self._file
-                self._grow(self._file.keep)
-            else:
-                assert isinstance(self._file, GrowingFile)  # since its first frames
-                for part in self._parts():
-                    part.flush()
-                self._file.commit()
-        self._n_flushed = self.n_frames
-
-    def close(self, check: Callable[[str], object] | None = None) -> None:
-        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
-
-        `check` is called before with the temporary name of a new file, which is whole and can be read; what it raises
-        keeps the file from its name. Where anything fails, a new file stays with the frames that are in it, under its
-        temporary name.
-        """
-        if self._closed:
-            return
-        try:
-            if self._broken:
-                raise ArgumentError(
-                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
-                )
-            self._begin(None)
-            if isinstance(self._file, GrowingFile):
-                self.flush()
-                self._file.finish()
-            else:
-                assert isinstance(self._file, NewFile)
-                self._options.check_announced(self.n_frames, complete=True)
-                with hdf5_errors(self.path):
-                    for part in self._parts():
-                        part.finish()
-                self._new = self._file
-                self._new.keep(protect=self._keep_partial)
-            self._n_flushed = self.n_frames
-            if self._new is not None:
-                if check is not None:
-                    check(self._new.temporary)
-                self._new.publish()
-        except BaseException as error:
-            self._stop(error)
-            raise
-        self._closed = True
-
-    def abort(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if self._new is None:
-            self._file.discard()
-            return
-        if isinstance(self._file, GrowingFile):
-            self._file.discard()
-        self._new.end()
-        if not (self._keep_partial and self._n_flushed):
-            with suppress(FileNotFoundError):
-                os.unlink(self._new.temporary)
-
     # how
-
-    @property
-    def _can_grow(self) -> bool:
-        """Whether the frames of a new file can be committed one after the other."""
-        return self._group is not None and not self._options.layout.contiguous
-
-    @property
-    def _temporary(self) -> str | None:
-        return None if self._new is None else self._new.temporary
-
-    @property
-    def _keeps_taken(self) -> bool:
-        return not self._broken and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow))
 
     def _open_existing(
         self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None
@@ -421,31 +302,6 @@ class H5mdWriter(Writer, format="H5MD"):
         self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
         self._n_flushed = self._group.rows
 
-    def _begin(self, first: FrameArrays | None) -> None:
-        """Makes the particles group, with what the first frame has; a file to append to gets its name then."""
-        if self._group is not None:
-            return
-        grows = self._mode == "a"
-        TrajectoryGroup.check_first(self._options, first)
-        with self._all_or_nothing():
-            group = TrajectoryGroup.create(self._h5, self._options, first, explicit=grows)
-        if not grows:
-            self._group = group
-            return
-        with self._all_or_nothing():
-            group.flush()
-            assert not isinstance(self._file, GrowingFile)  # one that grows has its group
-            self._grow(self._file.finish)
-
-    def _grow(self, close: Callable[[], str]) -> None:
-        """Goes on in a new file as one that grows, after `close` has closed it under the name that it returns."""
-        for part in self._parts():
-            part.flush()
-        names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
-        self._open_existing(self._options.group, {}, self._options.cell, close())
-        for name, (shape, unit) in names.items():
-            self._observables[name] = self._open_observable(name, shape, None, unit)
-
     def _open_observable(
         self, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, unit: str | None
     ) -> ObservableWriter:
@@ -460,21 +316,30 @@ class H5mdWriter(Writer, format="H5MD"):
             explicit=self._mode == "a",
         )
 
-    def _parts(self) -> list[TrajectoryGroup | ObservableWriter]:
-        return [*([] if self._group is None else [self._group]), *self._observables.values()]
+    def _parts(self) -> list[GrowingData]:
+        return [*super()._parts(), *self._observables.values()]
 
-    @contextmanager
-    def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
-        """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
-        try:
-            with hdf5_errors(self.path):
-                yield
-        except BaseException as error:
-            self._broken = unless is None or not isinstance(error, unless)
-            raise
+    def _check_first(self, first: FrameArrays | None) -> None:
+        TrajectoryGroup.check_first(self._options, first)
+
+    def _make_group(self, first: FrameArrays | None) -> TrajectoryGroup:
+        return TrajectoryGroup.create(self._h5, self._options, first, explicit=self._mode == "a")
+
+    def _go_on_in(self, path: str) -> None:
+        names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
+        self._open_existing(self._options.group, {}, self._options.cell, path)
+        for name, (shape, unit) in names.items():
+            self._observables[name] = self._open_observable(name, shape, None, unit)
+
+    def _check_announced(self, n_frames: int, *, complete: bool) -> None:
+        self._options.check_announced(n_frames, complete=complete)
+
+    @property
+    def _can_grow(self) -> bool:
+        return super()._can_grow and not self._options.layout.contiguous
 
 
-def _table(atoms: Atoms | None, topology: Any) -> Atoms | None:
+def table_of(atoms: Atoms | None, topology: Any) -> Atoms | None:
     """The table that was given, or that of an AtomGroup, a Universe, a `Topology` or a file's name."""
     if atoms is not None and topology is not None:
         raise ArgumentError("atoms= and topology= cannot be combined; give one of them")

@@ -398,7 +398,24 @@ class NetcdfWriter(RecordWriter, format="NetCDF"):
     path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
     fields : names out of "positions", "velocities", "forces"
         By default those of the first frame.
+    netcdf4 : bool
+        Write NetCDF-4 instead: `Netcdf4Writer`, with its options. A file that mode="a" finds stays what it is.
     """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        mode: Literal["w", "a"] = "w",
+        overwrite: bool = False,
+        keep_partial: bool = True,
+        workers: int | None = None,
+        fields: str | Sequence[str] | None = None,
+        netcdf4: bool = False,
+    ) -> None:
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=_names(fields))
 
 
 class _DlpolyWriter(RecordWriter):

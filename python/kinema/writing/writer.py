@@ -1,8 +1,9 @@
 """`Writer` with the writers of all formats, which it chooses among: `kinema.Writer`."""
 
-from kinema.writing.base import Writer, format_of, format_of_file_name, options_of
+from kinema.writing.base import Writer, check_options, format_of, format_of_file_name, is_variant, options_of
 from kinema.writing.external import ExternalWriter, GroWriter, PdbWriter
 from kinema.writing.h5md import H5mdWriter
+from kinema.writing.netcdf4 import Netcdf4Writer
 from kinema.writing.records import (
     ConfigWriter,
     DcdWriter,
@@ -20,13 +21,16 @@ __all__ = [
     "GroWriter",
     "H5mdWriter",
     "HistoryWriter",
+    "Netcdf4Writer",
     "NetcdfWriter",
     "PdbWriter",
     "RecordWriter",
     "TrrWriter",
     "Writer",
     "XtcWriter",
+    "check_options",
     "format_of",
     "format_of_file_name",
+    "is_variant",
     "options_of",
 ]

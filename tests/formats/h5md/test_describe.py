@@ -421,17 +421,11 @@ def test_bare_data_set_without_unit_is_said(tmp_path):
     assert any("taken as angstrom" in warning for warning in describe(path, options(dataset="/some/pos")).warnings)
 
 
-def test_amber_restart_is_refused_by_name(tmp_path):
-    path = tmp_path / "restart.h5"
-    with h5py.File(path, "w") as file:
-        file.attrs["Conventions"] = "AMBERRESTART"
-    with pytest.raises(kn.UnsupportedFormatError, match="an AMBER restart file"):
-        describe(path)
+def test_options_of_h5md_are_refused_for_netcdf(tmp_path):
+    path = tmp_path / "amber.h5"
     with h5py.File(path, "w") as file:
         file.attrs["Conventions"] = "AMBER"
         file["coordinates"] = np.zeros((2, 4, 3))
-        file["coordinates"].attrs["scale_factor"] = 0.5
-    with pytest.raises(kn.UnsupportedFormatError, match="scale factor"):
-        describe(path)
+    assert describe(path).format == "NetCDF"
     with pytest.raises(kn.ArgumentError, match="particles= and unwrap= are for H5MD"):
         describe(path, options(particles="x"))

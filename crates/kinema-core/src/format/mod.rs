@@ -310,6 +310,11 @@ pub trait Decoder: Send + Sync {
     /// What the header says.
     fn header(&self) -> &Header;
 
+    /// The name of the format where HDF5 is its storage alone, which holds several formats; `None`: that which has opened it.
+    fn stored_format(&self) -> Option<&str> {
+        None
+    }
+
     /// Factors to angstrom and ps where files of this format differ in their units; `None`: those of the format.
     fn scales(&self) -> Option<Scales> {
         None

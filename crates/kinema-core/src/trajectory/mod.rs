@@ -233,6 +233,10 @@ impl Trajectory {
     pub fn format(&self) -> &'static dyn Format {
         self.first.0
     }
+    /// Decoder of the first file.
+    pub fn decoder(&self) -> &dyn Decoder {
+        &*self.first.1
+    }
     /// Header of the first file.
     pub fn header(&self) -> &Header {
         self.first.1.header()
@@ -309,11 +313,13 @@ fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<Fi
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
     let structure = options.structure.as_deref();
+    let external = format::EXTERNAL.info().name;
     let open = |format: &'static dyn Format| {
         let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
-        Ok((format, format.open_with(source, structure).map_err(place)?))
+        let decoder = format.open_with(source, structure).map_err(place)?;
+        let stored = decoder.stored_format().filter(|_| format.info().name != external);
+        Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
     };
-    let external = format::EXTERNAL.info().name;
     match options.format {
         Some(format) if format.info().name != external => open(format),
         Some(_) => match format::detect(source) {

@@ -36,8 +36,8 @@ class FormatOptions:
             "--layout",
             parser=storage_options.layout,
             metavar="TEXT",
-            help="H5MD: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous, or a "
-            "chunk shape: 16x1000x3; frames by default.",
+            help="H5MD, NetCDF-4: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous "
+            "(H5MD), or a chunk shape: 16x1000x3; frames by default.",
             show_default=False,
         ),
     ] = None
@@ -45,7 +45,7 @@ class FormatOptions:
         str | None,
         typer.Option(
             "--compress",
-            help=f"H5MD: {', '.join(storage_options.COMPRESSIONS)}; none by default.",
+            help=f"H5MD, NetCDF-4: {', '.join(storage_options.COMPRESSIONS)}; none by default.",
             show_default=False,
         ),
     ] = None
@@ -58,10 +58,23 @@ class FormatOptions:
         ),
     ] = None
 
+    netcdf4: Annotated[
+        bool, typer.Option("--netcdf4", help="NetCDF: NetCDF-4, which is stored in HDF5, in place of CDF-2.")
+    ] = False
+    convention: Annotated[
+        str | None,
+        typer.Option(
+            "--convention",
+            **options.one_of(("amber", "dl_poly")),
+            help="NetCDF-4: amber by default.",
+            show_default=False,
+        ),
+    ] = None
+
     @property
     def arguments(self) -> dict[str, Any]:
         """Those that were given, as arguments of `kinema.convert`."""
-        given = {name: value for name, value in vars(self).items() if value is not None and name != "compress"}
+        given = {name: value for name, value in vars(self).items() if value not in (None, False) and name != "compress"}
         if self.compress is not None:
             name, level = storage_options.compression(self.compress)
             given |= {"compression": name, **({} if level is None else {"level": level})}

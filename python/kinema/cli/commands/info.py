@@ -80,7 +80,7 @@ def _chosen(traj: Any, selection: Any) -> _Chosen:
         core = _core.Trajectory(**traj.core.recipe(), record_reads=True)
         core.scan()
         core.take_reads()
-        core.read(FrameSelection(range(1)), atoms=selection.indices, fields=fields, workers=1)
+        core.read(FrameSelection(range(1)), atoms=selection.indices, fields=fields, workers=1, mark_absent=True)
         read = sum(length for _, _, length in core.take_reads())
     wanted = 12 * len(fields) * selection.n_atoms
     return _Chosen(selection.indices, selection.n_atoms, selection.description, read, wanted)

@@ -36,7 +36,7 @@ def describe(
 ) -> H5mdDescription:
     """What an HDF5 file holds as a trajectory, and where its bytes lie. The file is closed again.
 
-    H5MD, MDTraj's own .h5, AMBER in NetCDF-4, and with `H5mdOptions.dataset` a bare data set of any file.
+    H5MD, MDTraj's own .h5, NetCDF-4 of AMBER and DL_POLY, and with `H5mdOptions.dataset` a bare data set of any file.
     `index`: whether stored chunk maps are used and stored, see `kinema.open`.
 
     Raises

@@ -103,5 +103,7 @@ class H5mdDescription:
     """Choices that were made and are worth knowing."""
     warnings: tuple[str, ...]
     """What may surprise: "positions are read through h5py: filter szip"."""
+    format: str = "H5MD"
+    """ "H5MD", also for other layouts, or "NetCDF"."""
     reads_forward: bool = False
     """Whether frames are found from the front of the file only."""

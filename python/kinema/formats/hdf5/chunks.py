@@ -73,7 +73,7 @@ def stored_array(opened: OpenFile, dataset: Any) -> StoredDataset:
             f"{opened.path}: {dataset.name} is kept in external storage ({name}), which is not read; "
             "h5repack copies it into the file",
             path=opened.path,
-            format="H5MD",
+            format=opened.format,
         )
     _check_type(dataset, dtype)
     file = opened.number_of(dataset.file.filename)

@@ -64,6 +64,8 @@ class OpenFile:
     """Where chunks lie, as stored by earlier openings."""
     series: dict[tuple[Any, ...], NDArray[Any]] = field(default_factory=dict)
     """`step` and `time` arrays by the address of their object: hard links are read once."""
+    format: str = "H5MD"
+    """In errors."""
 
     def remark(self, text: str) -> None:
         """Notes a choice that was made."""
@@ -94,7 +96,7 @@ class OpenFile:
 
     def corrupt(self, message: str) -> CorruptFileError:
         """The error for contents that contradict themselves."""
-        return CorruptFileError(f"{self.path}: {message}", path=self.path, format="H5MD")
+        return CorruptFileError(f"{self.path}: {message}", path=self.path, format=self.format)
 
 
 @contextmanager

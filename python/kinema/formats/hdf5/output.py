@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import h5py
 
@@ -32,15 +33,17 @@ class NewFile:
         *,
         overwrite: bool,
         align: int | None = None,
+        ordered: bool = False,
         libver: tuple[str, str] = LIBVER,
     ) -> None:
         """Raises ArgumentError where `path` exists and `overwrite` is not set, and where another run writes it;
-        FileNotFound, FileAccessError or FileIOError where it cannot be made."""
+        FileNotFound, FileAccessError or FileIOError where it cannot be made. `ordered`: members of the root group are
+        listed in the order in which they were made, as netCDF-C needs it for writing."""
         check_target(path, overwrite=overwrite)
         self.path, self._overwrite = path, overwrite
         self._output = OutputFile(path, alone=True)
         try:
-            self.h5 = _new_hdf5(self._output.temporary, path, align, libver)
+            self.h5 = _new_hdf5(self._output.temporary, path, align, libver, ordered=ordered)
         except BaseException:
             self._output.discard()
             raise
@@ -114,7 +117,7 @@ class OutputPartFile:
     def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
         """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
         self._part = part
-        self.h5 = _new_hdf5(part.temporary, part.path, align, LIBVER)
+        self.h5 = _new_hdf5(part.temporary, part.path, align)
 
     def finish(self) -> str:
         """Closes the file, and returns the name that it has."""
@@ -190,9 +193,11 @@ def damaged_file_errors(path: str) -> Iterator[None]:
         raise CorruptFileError(what, path=path, format="H5MD") from error
 
 
-def _new_hdf5(name: str, path: str, align: int | None, libver: tuple[str, str]) -> h5py.File:
+def _new_hdf5(
+    name: str, path: str, align: int | None, libver: tuple[str, str] = LIBVER, *, ordered: bool = False
+) -> h5py.File:
     # no lock: the temporary file has this one writer, and some network file systems have no locks
-    options = {"libver": libver, "locking": False}
+    options: dict[str, Any] = {"libver": libver, "locking": False, "track_order": ordered}
     if align is not None:
         options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
     with hdf5_errors(path):

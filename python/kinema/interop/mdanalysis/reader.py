@@ -225,7 +225,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         """The same; ArgumentError where a file is none of HDF5."""
         trajectory = self._first_opened()
         for part in trajectory.core.parts():
-            if part["format"] != "H5MD":
+            if not part["hdf5"]:
                 path = part["path"]
                 raise ArgumentError(f"{path}: driver='mpio' is for HDF5 files, found {part['format']}", path=path)
         return trajectory

@@ -1,4 +1,4 @@
-"""Files that `kn.Writer` writes (H5MD): the trajectory is read in blocks on threads, ahead of the writer."""
+"""Files that `kn.Writer` writes (H5MD, NetCDF-4): the trajectory is read in blocks on threads, ahead of the writer."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
 from kinema.formats.hdf5.filters import Compression
 from kinema.formats.hdf5.output import OutputPart
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.formats.netcdf4.conventions import Convention, convention_named
+from kinema.formats.netcdf4.write import NOT_COUNTED
 from kinema.frame import VECTOR_FIELDS, WORKING_MEMORY, block_length, float_name, frame_bytes
 from kinema.notes import emit
 from kinema.prefetch import prefetched
@@ -32,8 +34,10 @@ from kinema.writing.conversion.compare import ComparedFile, Scales, Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.h5md import H5mdWriter
+from kinema.writing.hdf5 import Hdf5Writer
 from kinema.writing.provenance import Provenance
 from kinema.writing.resumable import block_file, item_of_atoms, items_of_convert
+from kinema.writing.writer import Writer
 
 __all__ = ["write_blocks"]
 
@@ -52,9 +56,10 @@ class _FileContent:
 
     Attributes
     ----------
+    format : str
     fields : tuple of str
     dtype : {"float32", "float64"}
-    units : FileUnits
+    units : FileUnits, or the convention of a NetCDF file
     scales : tuple
         Of the blocks: the units of the file, but for times that were stated, which are in ps.
     steps, times : whether the source's are kept
@@ -62,9 +67,10 @@ class _FileContent:
     losses : tuple of str
     """
 
+    format: str
     fields: tuple[str, ...]
     dtype: str
-    units: FileUnits
+    units: FileUnits | Convention
     scales: Scales
     steps: bool
     times: bool
@@ -94,25 +100,28 @@ def write_blocks(
 
     `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
-    stored = _stored(source, name, options)
+    stored = _stored(source, name, format, options)
     copy = _copy(source, name, format, stored, options)
     check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
-    given = {
+    given: dict[str, Any] = {
         **options,
         "format": format,
         "fields": stored.fields,
         "dtype": stored.dtype,
-        "length_unit": stored.units.length,
-        "time_unit": stored.units.time,
         "n_frames": len(source),
         "atoms": source.atoms_table,
         "native": True,
         "workers": workers,
-        "provenance": provenance.with_notes(losses).json(),
     }
-    work = _Work(source, stored, name, options, workers, memory)
+    if isinstance(stored.units, FileUnits):
+        given |= {
+            "length_unit": stored.units.length,
+            "time_unit": stored.units.time,
+            "provenance": provenance.with_notes(losses).json(),
+        }
+    work = _Work(source, stored, name, options, workers, memory, losses)
     began, n_restored = time.perf_counter(), 0
     with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
         if checkpoint is None:
@@ -142,6 +151,7 @@ class _Work:
     options: Mapping[str, Any]
     workers: int
     memory: int
+    losses: tuple[str, ...]
     reads: list[_core.RunTimings] = made_with(default_factory=list)
     writing: float = 0.0
     comparing: float = 0.0
@@ -171,7 +181,10 @@ def _write_at_once(
 ) -> None:
     """Makes the file in one call: nothing of it stays where that raises."""
     total = len(work.source)
-    with H5mdWriter(work.name, work.source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
+    with Writer(work.name, work.source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
+        assert isinstance(writer, Hdf5Writer)
+        # those that are noted already
+        writer.losses = work.losses
         for frames in work.runs():
             writer.write(**frames)
             if report is not None:
@@ -221,7 +234,7 @@ def _write_resumably(
     return output.n_restored
 
 
-def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _FileContent:
+def _stored(source: SourceFrames, name: str, format: str, options: Mapping[str, Any]) -> _FileContent:
     """What of the source the file holds; UnsupportedFormatError where a frame lacks something that others have."""
     trajectory = source.trajectory
     fields = source.fields
@@ -232,7 +245,7 @@ def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _Fil
     parts = trajectory.core.parts()
     wide = {field for part in parts for field in part["wide_fields"]} & set(fields)
     dtype = float_name(options["dtype"] if options.get("dtype") is not None else "float64" if wide else "float32")
-    units = _units(parts[0], options)
+    units = convention_named(options.get("convention")) if format == "NetCDF" else _units(parts[0], options)
     stated = bool(_STATED_TIMES & trajectory.stated.keys())
     positions, velocities, forces = (units.size(field) for field in VECTOR_FIELDS)
     scales = (positions, velocities, forces, 1.0 if stated else units.size("times"))
@@ -240,22 +253,32 @@ def _stored(source: SourceFrames, name: str, options: Mapping[str, Any]) -> _Fil
     if wide and dtype == "float32":
         losses += [f"{field} are rounded from float64 to float32" for field in fields if field in wide]
     for field, number in zip(VECTOR_FIELDS, range(3), strict=True):
-        if field in fields and any(part["scales"][number] != scales[number] for part in parts):
+        # as of classic NetCDF, whose units are what they are
+        if (
+            isinstance(units, FileUnits)
+            and field in fields
+            and any(part["scales"][number] != scales[number] for part in parts)
+        ):
             losses.append(f"{field} are converted to {units.text(field)}, and rounded once")
     if options.get("max_error") is not None:
         losses.append(
             f"positions are rounded, none by more than {options['max_error']:g} {options.get('unit', 'angstrom')}"
         )
-    steps = bool((source.steps[1:] > source.steps[:-1]).all())
-    if not steps:
-        losses.append("steps are not kept, as they do not rise: frames are counted from 0")
+    holds_steps = isinstance(units, FileUnits) or units.has_steps
+    steps = holds_steps and bool((source.steps[1:] > source.steps[:-1]).all())
+    if not steps and not np.array_equal(source.steps, np.arange(len(source))):
+        why = "steps are not kept, as they do not rise: frames are counted from 0"
+        losses.append(why if holds_steps else NOT_COUNTED)
     known = ~np.isnan(source.times)
     times = bool(known.all() and (source.times[1:] >= source.times[:-1]).all())
     if not times and known.any():
         losses.append(f"times are not kept, as {'they fall' if known.all() else 'some frames have none'}")
+    narrow = isinstance(units, Convention) and np.dtype(units.times).itemsize == 4
+    if times and narrow and not np.array_equal(source.times.astype(np.float32), source.times):
+        losses.append("times are rounded to float32")
     losses += source.extras_lost + source.observables_lost
-    has_cells = _check_present(source, fields, name)
-    return _FileContent(fields, dtype, units, scales, steps, times, has_cells, tuple(losses))
+    has_cells = _check_present(source, fields, name, format)
+    return _FileContent(format, fields, dtype, units, scales, steps, times, has_cells, tuple(losses))
 
 
 def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
@@ -268,31 +291,33 @@ def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
     )
 
 
-def _check_present(source: SourceFrames, fields: tuple[str, ...], name: str) -> bool:
+def _check_present(source: SourceFrames, fields: tuple[str, ...], name: str, format: str) -> bool:
     """Whether frames have cells. UnsupportedFormatError where a frame lacks what the file shall have of all."""
     core = source.trajectory.core
     no_atoms = np.zeros(0, np.uint32)
     if not source.may_lack_fields:
-        first = core.read(source.frames[:1], atoms=no_atoms, fields=fields, workers=1)
+        first = core.read(source.frames[:1], atoms=no_atoms, fields=fields, workers=1, mark_absent=True)
         return bool(first["present"]["cells"][0])
-    present = core.read(source.frames, atoms=no_atoms, fields=fields)["present"]
+    present = core.read(source.frames, atoms=no_atoms, fields=fields, mark_absent=True)["present"]
     for field in fields:
-        _refuse_absent(source, present[field], 0, field, name)
+        _refuse_absent(source, present[field], 0, field, name, format)
     cells = present["cells"]
     if cells.any():
-        _refuse_absent(source, cells, 0, "cell", name)
+        _refuse_absent(source, cells, 0, "cell", name, format)
     return bool(cells.any())
 
 
-def _refuse_absent(source: SourceFrames, there: NDArray[np.bool_], first: int, what: str, name: str) -> None:
+def _refuse_absent(
+    source: SourceFrames, there: NDArray[np.bool_], first: int, what: str, name: str, format: str
+) -> None:
     if not there.all():
         row = first + int(np.argmin(there))
         hint = "" if what == "cell" else "; choose other frames, or with fields= what all of them have"
         raise UnsupportedFormatError(
-            f"{name}: H5MD frame {row}: the source has no {what} in its frame {source.frames[row]}, and a file has one "
-            f"for each frame{hint}",
+            f"{name}: {format} frame {row}: the source has no {what} in its frame {source.frames[row]}, and a file has "
+            f"one for each frame{hint}",
             path=name,
-            format="H5MD",
+            format=format,
             frame=row,
         )
 
@@ -318,6 +343,7 @@ def _runs(work: _Work, first: int) -> Iterator[dict[str, Any]]:
             scales=stored.scales,
             workers=work.workers,
             memory=working,
+            mark_absent=True,
             timings=work.reads,
         )
 
@@ -348,12 +374,12 @@ def _buffer_bytes(source: SourceFrames, stored: _FileContent, options: Mapping[s
 
 def _check_block(source: SourceFrames, stored: _FileContent, present: NDArray[np.void], first: int, name: str) -> None:
     for field in stored.fields:
-        _refuse_absent(source, present[field], first, field, name)
+        _refuse_absent(source, present[field], first, field, name, stored.format)
     if stored.has_cells:
-        _refuse_absent(source, present["cells"], first, "cell", name)
+        _refuse_absent(source, present["cells"], first, "cell", name, stored.format)
     elif present["cells"].any():
         # those of the first frame decide
-        _refuse_absent(source, np.zeros(1, np.bool_), 0, "cell", name)
+        _refuse_absent(source, np.zeros(1, np.bool_), 0, "cell", name, stored.format)
 
 
 def _times(stored: _FileContent, times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -365,7 +391,7 @@ def _copy(
 ) -> ComparedFile:
     """What the file must be when it is read back."""
     rounding = 0.0
-    if options.get("max_error") is not None:
+    if options.get("max_error") is not None and isinstance(stored.units, FileUnits):
         bound = bound_of(options["max_error"], options.get("unit", "angstrom"), stored.units)
         rounding = bound.value * LENGTHS[bound.unit][1] / LENGTHS[stored.units.length][1]
     return ComparedFile(
@@ -377,9 +403,9 @@ def _copy(
         scales=(*stored.scales[:3], stored.units.size("times")),
         largest_rounding=rounding,
         same_bits=True,
-        same_cells=True,
+        same_cells=isinstance(stored.units, FileUnits) or stored.units.has_vectors_of_cells,
         steps=source.steps if stored.steps else np.arange(len(source), dtype=np.int64),
-        same_times=stored.times,
+        same_times=stored.times and (isinstance(stored.units, FileUnits) or np.dtype(stored.units.times).itemsize == 8),
         source_scales=stored.scales,
     )
 

@@ -102,4 +102,4 @@ class SourceFrames:
     @property
     def may_lack_fields(self) -> bool:
         """Whether a field that the trajectory has may not be there in every frame."""
-        return any(part.format not in _REGULAR for part in self.trajectory.parts)
+        return any(part["hdf5"] or part["format"] not in _REGULAR for part in self.trajectory.core.parts())

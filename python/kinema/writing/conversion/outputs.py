@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kinema.errors import UnsupportedFormatError
 from kinema.writing.output_checks import is_stream
-from kinema.writing.writer import format_of, format_of_file_name, options_of
+from kinema.writing.writer import format_of, format_of_file_name, is_variant, options_of
 
-__all__ = ["BLOCKS", "TEXTS", "WrittenFile", "numbered", "own_options", "target_format"]
+__all__ = ["TEXTS", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
 
-# formats that are written frame by frame: HDF5, and text through MDAnalysis; others have an encoder in Rust
-BLOCKS = ("H5MD",)
+# formats that are written frame by frame: H5MD (NetCDF by its option), and text through MDAnalysis; others have an
+# encoder in Rust
+_BLOCKS = ("H5MD",)
 TEXTS = ("PDB", "GRO")
 # of the arguments of a writer those that the source and `convert` decide
 _DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance")
@@ -46,6 +48,11 @@ def target_format(out: str | os.PathLike[str], format: str | None) -> str:
 def own_options(format: str) -> tuple[str, ...]:
     """The options of a format that a user of `convert` chooses, as its writer declares them."""
     return tuple(name for name in options_of(format) if name not in _DECIDED)
+
+
+def in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
+    """Whether a file is written by `kn.Writer`, of blocks that were read, into HDF5."""
+    return format in _BLOCKS or is_variant(out, format, options)
 
 
 def numbered(name: str, count: int) -> list[str]:

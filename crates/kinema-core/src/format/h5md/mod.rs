@@ -17,6 +17,7 @@ use super::{
     Decoded, Decoder, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions, Scratch,
     Segment, Wanted,
 };
+use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Cell, Fields, RowsMut, Scales, Stamp, VectorsMut};
 use crate::index::{ChunkedIndex, Index};
@@ -27,7 +28,7 @@ static INFO: FormatInfo = FormatInfo {
     name: "H5MD",
     extensions: &["h5md", "h5", "hdf5"],
     file_names: &[],
-    description: "HDF5 trajectories: H5MD of any program, MDTraj's and AMBER's own, a bare data set",
+    description: "HDF5 trajectories: H5MD of any program, MDTraj's own, a bare data set",
     reads: true,
     writes: true,
     encodes: false,
@@ -43,8 +44,6 @@ static INFO: FormatInfo = FormatInfo {
     reference: "H5MD 1.1, doi 10.1016/j.cpc.2014.01.018",
 };
 
-const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-
 /// The H5MD format.
 pub struct H5md;
 
@@ -54,8 +53,7 @@ impl Format for H5md {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        // behind a user block, the signature stands at 512 or a larger power of two
-        [0, 512, 1024, 2048].into_iter().any(|at| head.get(at..).is_some_and(|head| head.starts_with(SIGNATURE)))
+        hdf5::sniff(head)
     }
 
     fn open(&self, _: &dyn Source) -> Result<Arc<dyn Decoder>> {
@@ -72,6 +70,8 @@ impl Format for H5md {
 
 /// Description of a file's structure, as Python has read it (`kinema.h5md.H5mdDescription`).
 pub struct H5mdDescription {
+    /// The name of its format; `None`: that which has opened it.
+    pub format: Option<String>,
     /// Number of atoms.
     pub n_atoms: u32,
     /// Number of frames.
@@ -107,6 +107,7 @@ const STAMPS: u32 = 4;
 
 /// Decodes one file.
 pub struct H5mdDecoder {
+    format: Option<String>,
     header: Header,
     vectors: [Option<Field>; 3],
     cell: Option<Field>,
@@ -176,8 +177,8 @@ impl H5mdDecoder {
             variant: description.variant,
             warnings: description.warnings,
         };
-        let H5mdDescription { vectors, cell, time_scale, other_files, reads_forward, .. } = description;
-        Ok(Self { header, vectors, cell, index, time_scale, other_files, reads_forward })
+        let H5mdDescription { format, vectors, cell, time_scale, other_files, reads_forward, .. } = description;
+        Ok(Self { format, header, vectors, cell, index, time_scale, other_files, reads_forward })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -237,6 +238,10 @@ fn check_units(field: &Field, n_atoms: u64) -> Result<()> {
 impl Decoder for H5mdDecoder {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn stored_format(&self) -> Option<&str> {
+        self.format.as_deref()
     }
 
     fn scales(&self) -> Option<Scales> {

@@ -1,10 +1,10 @@
 //! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
 
 use super::layout::{Column, Layout, VECTORS};
-use super::{NAME, VELOCITY};
+use super::{NAME, VELOCITY, lengths_and_degrees};
 use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::cells::{degrees_of_cosine, is_lower, lengths_and_cosines};
+use crate::format::cells::is_lower;
 use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, first_lost};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 
@@ -174,21 +174,13 @@ impl NetcdfEncoder {
     }
 
     fn cell(&self, cell: &Cell, frame: u64) -> Result<([f64; 3], [f64; 3])> {
-        if *cell == NO_CELL {
-            return Ok(([0.0; 3], [90.0; 3]));
-        }
         if !self.turned && !is_lower(cell) {
             let expected =
                 "a cell whose first vector lies along x and the second in the xy plane, as in the other frames";
             let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
             return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
         }
-        let (lengths, cosines) = lengths_and_cosines(cell);
-        if lengths.contains(&0.0) {
-            let what = format!("a cell with a volume, or none, expected, found {cell:?}");
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
-        }
-        Ok((lengths, cosines.map(degrees_of_cosine)))
+        lengths_and_degrees(cell).map_err(|error| error.at_frame(frame))
     }
 }
 

@@ -1,7 +1,7 @@
 //! AMBER's NetCDF trajectories and restarts in the classic formats (CDF-1, CDF-2, CDF-5): frames are records at computed
 //! places.
 //!
-//! NetCDF-4 files are HDF5 and read as such. The convention has no steps: frames are counted from 0.
+//! NetCDF-4 files are HDF5: Python describes their structure, and `H5mdDecoder` reads them. The convention has no steps: frames are counted from 0.
 
 mod encode;
 mod layout;
@@ -10,11 +10,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::layout::{Column, KILOCALORIE, Layout};
-use super::cells::{cosine_of_degrees, from_lengths};
+use super::cells::{cosine_of_degrees, degrees_of_cosine, from_lengths, lengths_and_cosines};
 use super::numbers::BigEndianVectors;
 use super::strided::{Strided, read_strided};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making, ReadStructure};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::container::hdf5;
 use crate::container::netcdf3::{self, text};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,7 +33,8 @@ static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["nc", "ncdf", "netcdf", "ncrst"],
     file_names: &[],
-    description: "AMBER NetCDF trajectory and restart (CDF-1, CDF-2, CDF-5): positions, velocities, forces, cell, time",
+    description: "AMBER's NetCDF trajectory and restart (CDF-1, CDF-2, CDF-5, NetCDF-4) and DL_POLY's NetCDF history (NetCDF-4): \
+        positions, velocities, forces, cell, time; steps of DL_POLY",
     reads: true,
     writes: true,
     encodes: true,
@@ -40,7 +42,7 @@ static INFO: FormatInfo = FormatInfo {
     length_unit: "angstrom",
     time_unit: "ps (velocities are in angstrom/ps divided by 20.455, forces in kcal/(mol angstrom))",
     scales: Scales { length: 1.0, velocity: VELOCITY, force: KILOCALORIE, time: 1.0 },
-    reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; NetCDF Users' Guide, classic file formats",
+    reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; DL_POLY 4.10, source/netcdf.F90; NetCDF Users' Guide",
 };
 
 /// What a segment holds.
@@ -72,6 +74,13 @@ impl Format for Netcdf {
         let layout = Layout::of(&header).map_err(place)?;
         let decoder = NetcdfDecoder::new(&header, layout, source.len()?);
         Ok(Arc::new(decoder))
+    }
+
+    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
+        match structure {
+            Some(structure) if hdf5::is_hdf5(source)? => structure.open(source.path()),
+            _ => self.open(source),
+        }
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -379,19 +388,42 @@ impl NetcdfDecoder {
         // a scale factor may be negative, and the numbers with it
         let sizes = three(lengths).map(|size| size * lengths.factor.signum());
         let degrees = three(angles).map(|angle| angle * angles.factor);
-        if sizes.contains(&0.0) {
-            return Ok(NO_CELL);
-        }
         // lengths may have another unit, or factor, than positions
         let of_positions = self.layout.vectors[0].map_or(1.0, |column| column.factor);
         let factor = if lengths.factor == of_positions { length } else { length * (lengths.factor / of_positions) };
-        let sound = sizes.iter().all(|&size| size.is_finite() && size > 0.0)
-            && degrees.iter().all(|angle| (0.0..=180.0).contains(angle));
-        let cell = if sound { from_lengths(sizes, degrees.map(cosine_of_degrees)) } else { None };
-        let cell = cell.ok_or_else(|| {
-            let what = format!("lengths {sizes:?} and angles {degrees:?} of the cell are none with a volume");
-            Error::new(ErrorKind::Corrupt, what)
-        })?;
-        Ok(cell.map(|vector| vector.map(|value| value * factor.abs())))
+        Ok(cell_of(sizes, degrees)?.map(|vector| vector.map(|value| value * factor.abs())))
     }
+}
+
+/// The cell of lengths and angles in degrees; [`NO_CELL`] where a length is 0.
+///
+/// # Errors
+/// `Corrupt` for those of no cell with a volume.
+pub fn cell_of(lengths: [f64; 3], degrees: [f64; 3]) -> Result<Cell> {
+    if lengths.contains(&0.0) {
+        return Ok(NO_CELL);
+    }
+    let sound = lengths.iter().all(|&length| length.is_finite() && length > 0.0)
+        && degrees.iter().all(|angle| (0.0..=180.0).contains(angle));
+    let cell = if sound { from_lengths(lengths, degrees.map(cosine_of_degrees)) } else { None };
+    cell.ok_or_else(|| {
+        let what = format!("lengths {lengths:?} and angles {degrees:?} of the cell are none with a volume");
+        Error::new(ErrorKind::Corrupt, what)
+    })
+}
+
+/// Lengths and angles in degrees of a cell, zeros and right angles where there is none: what [`cell_of`] makes it of.
+///
+/// # Errors
+/// `Unsupported` for a cell without a volume.
+pub fn lengths_and_degrees(cell: &Cell) -> Result<([f64; 3], [f64; 3])> {
+    if *cell == NO_CELL {
+        return Ok(([0.0; 3], [90.0; 3]));
+    }
+    let (lengths, cosines) = lengths_and_cosines(cell);
+    if lengths.contains(&0.0) {
+        let what = format!("a cell with a volume, or none, expected, found {cell:?}");
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    Ok((lengths, cosines.map(degrees_of_cosine)))
 }

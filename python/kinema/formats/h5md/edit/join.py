@@ -149,13 +149,13 @@ def join(
 def _join_bytes(traj: trajectory.Trajectory, out: str, progress: ProgressChoice) -> None:
     ranges, header = [], b""
     for number, part in enumerate(traj.parts):
-        offsets, lengths = traj.core.extents(number)
         if part.format == "DCD":
             header = _common_header(traj, number, part, header)
         elif part.format == "NetCDF":
             header = _netcdf_header(traj, number, part, header)
         elif part.format == "DL_POLY HISTORY":
             header = _history_header(traj, number, part, header)
+        offsets, lengths = traj.core.extents(number)
         start, stop = part.kept
         if start < stop:
             ranges.append(FrameRange(part.path, int(offsets[start]), int(offsets[stop - 1] + lengths[stop - 1])))

@@ -190,8 +190,8 @@ def _copy_frames(
     traj: trajectory.Trajectory, runs: tuple[tuple[int, int], ...], targets: list[str], progress: ProgressChoice
 ) -> None:
     path = traj.paths[0]
-    offsets, lengths = (values.tolist() for values in traj.core.extents(0))
     head_of = _headers_of_frames(traj)
+    offsets, lengths = (values.tolist() for values in traj.core.extents(0))
     total = offsets[-1] + lengths[-1] - offsets[0]
     with reporting(progress, f"splitting {os.path.basename(path)}", total, "bytes") as report:
         advance = counting(report, total)

@@ -1,8 +1,8 @@
 """`Atoms` of an HDF5 trajectory: names, masses, charges, residues and bonds that the file holds itself.
 
 Nothing is guessed. Sources, in the order in which they count: GROMACS' topology module, whose molecule blocks are
-expanded; MDTraj's JSON; elements of the particles group (`mass`, `charge`, `species`, `id`, and names as
-`kinema.formats.h5md.schema` lists them); the `connectivity` group.
+expanded; MDTraj's JSON; DL_POLY's variables in NetCDF-4; elements of the particles group (`mass`, `charge`, `species`,
+`id`, and names as `kinema.formats.h5md.schema` lists them); the `connectivity` group.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from kinema.formats.h5md.schema import (
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.file import is_link_broken
 from kinema.formats.hdf5.text import attribute, text_attribute
+from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms"]
@@ -90,7 +91,8 @@ def has_atoms(path: str, options: H5mdOptions) -> bool:
             return False
         root = find_root(source)
         if root is None:
-            return is_mdtraj(source.file) and "topology" in source.file
+            by_mdtraj = is_mdtraj(source.file) and "topology" in source.file
+            return by_mdtraj or has_variables_of_atoms(source.file)
         group = choose_group(source, root)
         if GROMACS_TOPOLOGY in root or any(
             name in group for name in (*PER_PARTICLE, *NAMES.values(), *NUMBERS.values())
@@ -105,7 +107,7 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
         return None
     root = find_root(source)
     if root is None:
-        return from_mdtraj(source) if is_mdtraj(source.file) else None
+        return from_mdtraj(source) if is_mdtraj(source.file) else atoms_of_variables(source)
     group = choose_group(source, root)
     columns = columns_of(source, group, _n_columns(source, group))
     known = _of_group(source, root, group, columns)

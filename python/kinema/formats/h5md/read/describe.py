@@ -7,14 +7,13 @@ from kinema.formats.h5md.description import H5mdDescription, H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import GroupSummary, find_root, list_groups
 from kinema.formats.h5md.read.other_layouts import (
-    describe_amber,
     describe_dataset,
     describe_mdtraj,
-    is_amber,
     is_mdtraj,
     no_trajectory,
 )
 from kinema.formats.h5md.read.particles import describe_group
+from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, what_it_is
 
 __all__ = ["describe_file", "groups_of_file"]
 
@@ -47,18 +46,16 @@ def _described(source: H5mdFile) -> H5mdDescription:
     root = find_root(source)
     if root is not None:
         return describe_group(source, root)
-    other = is_mdtraj(source.file), is_amber(source.file)
-    if any(other) and (options.particles is not None or options.unwrap):
+    by_mdtraj, convention = is_mdtraj(source.file), convention_of(source.file)
+    if not (by_mdtraj or convention):
+        raise no_trajectory(source, what_it_is(source.file))
+    if options.particles is not None or options.unwrap:
         raise ArgumentError(
             f"{source.path}: particles= and unwrap= are for H5MD files, and this is none",
             path=source.path,
             format="H5MD",
         )
-    if other[0]:
-        return describe_mdtraj(source)
-    if other[1]:
-        return describe_amber(source)
-    raise no_trajectory(source)
+    return describe_mdtraj(source) if convention is None else describe_netcdf4(source, convention)
 
 
 def _check(options: H5mdOptions) -> None:

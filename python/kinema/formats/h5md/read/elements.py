@@ -185,7 +185,7 @@ def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.in
                 f"{opened.path}: {element.name} has two rows of the same step, so that {axis.name} and {other.name} "
                 "cannot be joined",
                 path=opened.path,
-                format="H5MD",
+                format=opened.format,
             )
     before = np.searchsorted(theirs, mine, side="right") - 1
     return _with_policy(opened, before, (before >= 0) & (theirs[np.maximum(before, 0)] == mine))
@@ -202,7 +202,7 @@ def _by_time(
     raise ArgumentError(
         f"{opened.path}: {axis.name} and {other.name} cannot be joined: step is missing",
         path=opened.path,
-        format="H5MD",
+        format=opened.format,
     )
 
 

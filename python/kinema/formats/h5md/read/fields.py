@@ -90,7 +90,7 @@ def _check_filters(opened: H5mdFile, element: Element) -> None:
         raise UnsupportedFormatError(
             f"{opened.path}: {element.value.name} is compressed with HDF5 filter {names}, which is not installed",
             path=opened.path,
-            format="H5MD",
+            format=opened.format,
         )
 
 
@@ -169,7 +169,7 @@ def scale_of(
             raise ArgumentError(
                 f'{opened.path}: {name}: {error}; give one, as in units={{"{dimension}": "{_EXAMPLES[dimension]}"}}',
                 path=opened.path,
-                format="H5MD",
+                format=opened.format,
             ) from None
     if default is not None:
         opened.warn(f"{name} has no unit: taken as {default}, {reason}")

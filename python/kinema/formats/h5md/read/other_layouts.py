@@ -1,4 +1,4 @@
-"""HDF5 trajectories that are not H5MD: MDTraj's, AMBER's in NetCDF-4, and a bare data set that the user names.
+"""HDF5 trajectories that are neither H5MD nor NetCDF-4: MDTraj's, and a bare data set that the user names.
 
 Cells stored as lengths and angles are turned into matrices at opening.
 """
@@ -22,21 +22,25 @@ from kinema.formats.hdf5.chunks import numeric_type, read_series
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.formats.hdf5.text import text_attribute
 
-__all__ = ["describe_amber", "describe_dataset", "describe_mdtraj", "is_amber", "is_mdtraj", "no_trajectory"]
+__all__ = [
+    "computed_cell",
+    "describe_dataset",
+    "describe_mdtraj",
+    "description_of",
+    "is_mdtraj",
+    "no_trajectory",
+    "times_of",
+    "unit_of",
+]
 
 _LISTED = 12
+_NOTHING = "neither H5MD nor MDTraj nor AMBER nor DL_POLY"
 
 
 def is_mdtraj(file: Any) -> bool:
     """Whether MDTraj wrote the file as its own format."""
     named = "Pande" in (text_attribute(file, "conventions") or "").split()
     return isinstance(file.get("coordinates"), h5py.Dataset) and (named or "topology" in file)
-
-
-def is_amber(file: Any) -> bool:
-    """Whether it follows AMBER's conventions in NetCDF-4."""
-    words = (text_attribute(file, "Conventions") or "").replace(",", " ").split()
-    return any(word.upper() in ("AMBER", "AMBERRESTART") for word in words)
 
 
 def describe_mdtraj(opened: H5mdFile) -> H5mdDescription:
@@ -47,25 +51,6 @@ def describe_mdtraj(opened: H5mdFile) -> H5mdDescription:
         {"positions": "coordinates", "velocities": "velocities", "forces": "forces"},
         {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"},
         "MDTraj HDF5, written by MDTraj" + (f" {version}" if version else ""),
-    )
-
-
-def describe_amber(opened: H5mdFile) -> H5mdDescription:
-    """AMBER trajectories in NetCDF-4, that is, HDF5: coordinates in angstrom, times in ps.
-
-    Raises UnsupportedFormatError for restart files, and for quantised variables.
-    """
-    words = text_attribute(opened.file, "Conventions") or ""
-    if "AMBERRESTART" in words.upper():
-        raise UnsupportedFormatError(
-            f"{opened.path}: an AMBER restart file in NetCDF-4, which is not read", path=opened.path, format="H5MD"
-        )
-    program = " ".join(filter(None, (text_attribute(opened.file, name) for name in ("program", "programVersion"))))
-    return _from_root(
-        opened,
-        {"positions": "coordinates", "velocities": "velocities", "forces": "forces"},
-        {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kcal mol-1 angstrom-1"},
-        "AMBER NetCDF-4" + (f", written by {program}" if program else ""),
     )
 
 
@@ -99,13 +84,15 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     located = locate(opened, Element(node.name, node, False, int(shape[0]), None, None, unit, None, ()))
     positions = field_of(opened, located, located.element, *known)
     n_atoms = shape[1] if len(shape) == 3 else shape[1] // 3
-    return _description(opened, node.name.strip("/"), n_atoms, located.element, {"positions": positions}, None, located)
+    return description_of(
+        opened, node.name.strip("/"), n_atoms, located.element, {"positions": positions}, None, located
+    )
 
 
-def no_trajectory(opened: H5mdFile) -> UnsupportedFormatError:
+def no_trajectory(opened: H5mdFile, what: str = "") -> UnsupportedFormatError:
     """The error for an HDF5 file without a known structure; it names the data sets that could hold positions."""
     return UnsupportedFormatError(
-        f"{opened.path}: an HDF5 file, but neither H5MD nor MDTraj nor AMBER{_candidates(opened)}",
+        f"{opened.path}: an HDF5 file, but {what or _NOTHING}{_candidates(opened)}",
         path=opened.path,
         format="H5MD",
     )
@@ -114,7 +101,7 @@ def no_trajectory(opened: H5mdFile) -> UnsupportedFormatError:
 def _from_root(opened: H5mdFile, names: dict[str, str], units: dict[str, str], variant: str) -> H5mdDescription:
     """A file whose arrays lie at the root, row by row for the same frames."""
     file, located = opened.file, {}
-    times = _times(opened, units["time"])
+    times = times_of(opened, units["time"])
     n_times = None if times is None else len(times)
     for field, name in names.items():
         node = file.get(name)
@@ -122,14 +109,8 @@ def _from_root(opened: H5mdFile, names: dict[str, str], units: dict[str, str], v
             continue
         if node.ndim != 3 or node.shape[2] != 3 or 0 in node.shape[1:]:
             raise opened.corrupt(f"{name} has shape {node.shape}, expected frames x atoms x 3")
-        if "scale_factor" in node.attrs:
-            raise UnsupportedFormatError(
-                f"{opened.path}: {name} has a scale factor of its own, which is not read",
-                path=opened.path,
-                format="H5MD",
-            )
         rows = int(node.shape[0]) if n_times is None else min(n_times, int(node.shape[0]))
-        located[field] = locate(opened, Element(name, node, False, rows, None, times, _unit(node), "ps", ("row",)))
+        located[field] = locate(opened, Element(name, node, False, rows, None, times, unit_of(node), "ps", ("row",)))
     if "positions" not in located:
         raise opened.corrupt(f"{names['positions']} is missing")
     axis = located["positions"].element
@@ -145,21 +126,21 @@ def _from_root(opened: H5mdFile, names: dict[str, str], units: dict[str, str], v
         assert known is not None
         fields[field] = field_of(opened, one, axis, *known)
     if cells is not None:
-        fields["cell"] = _computed_cell(cells[: axis.n_rows])
-    return _description(opened, "/", int(axis.value.shape[1]), axis, fields, variant, *located.values())
+        fields["cell"] = computed_cell(cells[: axis.n_rows])
+    return description_of(opened, "/", int(axis.value.shape[1]), axis, fields, variant, *located.values())
 
 
-def _times(opened: H5mdFile, unit: str) -> NDArray[np.float64] | None:
+def times_of(opened: H5mdFile, unit: str) -> NDArray[np.float64] | None:
     """Times in ps; these files keep no steps."""
     time = opened.file.get("time")
     if not isinstance(time, h5py.Dataset) or time.ndim != 1 or time.dtype.kind not in "iuf" or not time.shape[0]:
         return None
-    known = scale_of(opened, "time", _unit(time) or unit, "time")
+    known = scale_of(opened, "time", unit_of(time) or unit, "time")
     assert known is not None
     return np.asarray(read_series(opened, time), np.float64) * known[0]
 
 
-def _unit(node: Any) -> str | None:
+def unit_of(node: Any) -> str | None:
     return text_attribute(node, "units") or text_attribute(node, "unit")
 
 
@@ -174,11 +155,11 @@ def _cells(opened: H5mdFile, unit: str, n_rows: int) -> NDArray[np.float64] | No
     n_rows = min(n_rows, lengths.shape[0], angles.shape[0])
     if n_rows == 0:
         return None
-    scale = scale_to_kinema(_unit(lengths) or unit, "length")
+    scale = scale_to_kinema(unit_of(lengths) or unit, "length")
     return from_lengths_and_angles(lengths[:n_rows] * np.float64(scale), angles[:n_rows])
 
 
-def _computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
+def computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
     """A cell whose rows were worked out at opening, as an array that holds its own data."""
     array = StoredDataset(
         name="cell_lengths, cell_angles",
@@ -199,7 +180,7 @@ def _computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
     )
 
 
-def _description(
+def description_of(
     opened: H5mdFile,
     group: str,
     n_atoms: int,
@@ -225,6 +206,7 @@ def _description(
         variant=variant or f"HDF5, data set {group}",
         remarks=tuple(opened.remarks),
         warnings=tuple(opened.warnings),
+        format=opened.format,
     )
 
 

@@ -49,11 +49,13 @@ class Preparation:
     dtype: np.dtype[Any]
     unit_size: float = 1.0
     rounding: Rounding | None = None
+    factor: float = 1.0
+    """Instead of `unit_size`: values are multiplied by it."""
 
     def changes_nothing(self, values: NDArray[Any]) -> bool:
         """Whether the values are what the file shall hold already."""
         same = values.dtype == self.dtype and values.dtype.isnative and values.flags.c_contiguous
-        return same and self.unit_size == 1.0 and self.rounding is None
+        return same and self.unit_size == 1.0 and self.factor == 1.0 and self.rounding is None
 
     def check(self, values: NDArray[Any]) -> None:
         """Raises ArgumentError where storing as `dtype` alone exceeds the bound that was asked for."""
@@ -78,7 +80,10 @@ class Preparation:
             self.rounding.apply(wide)
             out[...] = wide
             return
-        if self.unit_size == 1.0:
+        if self.factor != 1.0:
+            # in float64, as readers and encoders multiply
+            np.multiply(values, np.float64(self.factor), out=out, casting="unsafe")
+        elif self.unit_size == 1.0:
             np.copyto(out, values, casting="unsafe")
         else:
             np.divide(values, self.unit_size, out=out, casting="unsafe")

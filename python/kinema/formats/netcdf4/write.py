@@ -1,0 +1,306 @@
+"""Frames of a NetCDF-4 file being written: its variables, which grow with the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema._core import __version__
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.schema import GUESSED
+from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.hdf5.storage import Layout, series_storage
+from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
+from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
+from kinema.formats.netcdf4.structure import FILL, Structure
+from kinema.selection.atom_table import Atoms
+from kinema.writing.frames import FrameArrays, check_rising
+
+__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "create", "label_losses", "notes_of"]
+
+NOT_COUNTED = "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0"
+_TURNED = "cells are turned so that their first vector lies along x; positions are not"
+_LABEL = 8
+_OF_FIELD, _OF_SPACE = ("frame", "atom", "spatial"), ("frame", "cell_spatial")
+
+
+@dataclass(frozen=True)
+class NetcdfOptions:
+    """All that is decided before the first frame; checked by the writer."""
+
+    convention: Convention
+    n_atoms: int
+    fields: tuple[str, ...] | None
+    dtype: np.dtype[Any]
+    layout: Layout
+    n_frames: int | None
+    native: bool
+    atoms: Atoms | None
+    workers: int
+
+
+@dataclass
+class FrameVariables:
+    """The variables that frames are written into.
+
+    Attributes
+    ----------
+    convention : Convention
+    fields : {"positions": Series, ...}
+    others : {"time": Series, ...}, by the names of variables
+    frame : the dimension scale of the frames
+    rows : int, frames taken
+    last_step, last_time : of the last frame; None without frames, or without times
+    """
+
+    convention: Convention
+    fields: dict[str, Series]
+    others: dict[str, Series]
+    frame: Any
+    rows: int = 0
+    last_step: int | None = None
+    last_time: float | None = None
+
+    def check(self, frames: FrameArrays) -> None:
+        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for flat cells."""
+        for name in self.fields:
+            if name not in frames.fields:
+                raise ArgumentError(f"{name} are missing, but the file has them for each frame")
+        for name in frames.fields:
+            if name not in self.fields:
+                have = ", ".join(self.fields)
+                raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
+        has_cells = LENGTHS in self.others or "cell" in self.others
+        for name, there, values in (("cell", has_cells, frames.cells), ("time", "time" in self.others, frames.times)):
+            if values is not None and not there:
+                raise ArgumentError(f"{name} is given, but the file has none: the first frame had none")
+            if values is None and there:
+                raise ArgumentError(f"{name} is missing, but the file has one for each frame")
+        if frames.steps is not None and self.convention.has_steps:
+            check_rising("step", frames.steps, self.last_step, strictly=True)
+        if frames.times is not None:
+            check_rising("time", frames.times, self.last_time, strictly=False)
+        if frames.cells is not None:
+            _core.lengths_of_cells(_as_cells(frames.cells))
+
+    def losses_of(self, frames: FrameArrays) -> list[str]:
+        """What of frames that `check` has passed is not kept, or rounded."""
+        lost = [
+            f"{name} are rounded from float64 to float32"
+            for name, values in frames.fields.items()
+            if self.fields[name].preparation.dtype.itemsize == 4 and values.dtype == np.float64
+        ]
+        if not self.convention.has_steps and frames.steps is not None:
+            counted = np.arange(self.rows, self.rows + len(frames))
+            lost += [] if np.array_equal(frames.steps, counted) else [NOT_COUNTED]
+        time = self.others.get("time")
+        if time is not None and frames.times is not None and time.preparation.dtype.itemsize == 4:
+            same = np.array_equal(frames.times.astype(np.float32), frames.times)
+            lost += [] if same else ["times are rounded to float32"]
+        if frames.cells is not None and not self.convention.has_vectors_of_cells:
+            lost += [_TURNED] if frames.cells[:, [0, 0, 1], [1, 2, 2]].any() else []
+        return lost
+
+    def extend(self, frames: FrameArrays) -> None:
+        """Takes frames that `check` has passed; without steps they are counted on from the last."""
+        steps = frames.steps
+        if steps is None:
+            start = 0 if self.last_step is None else self.last_step + 1
+            steps = np.arange(start, start + len(frames), dtype=np.int64)
+        values = self._values(frames, steps)
+        for name, series in self.fields.items():
+            series.extend(frames.fields[name])
+        for name, series in self.others.items():
+            series.extend(values[name])
+        self.last_step = int(steps[-1])
+        self.last_time = None if frames.times is None else float(frames.times[-1])
+        self.rows += len(frames)
+
+    def flush(self) -> None:
+        """Writes all frames; more may follow."""
+        for series in self._all_series():
+            series.flush()
+        self.frame.resize(self.rows, axis=0)
+
+    def finish(self) -> None:
+        """Writes all frames; none may follow."""
+        for series in self._all_series():
+            series.finish()
+        self.frame.resize(self.rows, axis=0)
+
+    def _all_series(self) -> list[Series]:
+        return [*self.fields.values(), *self.others.values()]
+
+    def _values(self, frames: FrameArrays, steps: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Of the variables that are no fields."""
+        n = len(frames)
+        level = 2 if "forces" in self.fields else 1 if "velocities" in self.fields else 0
+        values: dict[str, NDArray[Any]] = {
+            "step": steps,
+            "datalevel": np.full(n, level, np.int32),
+            "imageconvention": np.zeros(n, np.int32),
+            # of the integrator, which frames do not say
+            "timestep": np.full(n, FILL),
+        }
+        if frames.times is not None:
+            values["time"] = frames.times
+        if frames.cells is not None:
+            cells = _as_cells(frames.cells)
+            both = _core.lengths_of_cells(cells)
+            values |= {"cell": cells, LENGTHS: both[:, :3], ANGLES: both[:, 3:], "imageconvention": _images(cells)}
+        return values
+
+
+def _as_cells(cells: NDArray[Any]) -> NDArray[np.float64]:
+    return np.ascontiguousarray(cells, np.float64)
+
+
+def _images(cells: NDArray[np.float64]) -> NDArray[np.int32]:
+    """DL_POLY's image convention: 1 cubic, 2 orthorhombic, 3 parallelepiped."""
+    edges = np.diagonal(cells, axis1=1, axis2=2)
+    straight = np.count_nonzero(cells, axis=(1, 2)) == np.count_nonzero(edges, axis=1)
+    equal = (edges == edges[:, :1]).all(axis=1)
+    return np.where(straight, np.where(equal, 1, 2), 3).astype(np.int32)
+
+
+def create(root: Any, options: NetcdfOptions, first: FrameArrays | None) -> FrameVariables:
+    """Makes dimensions, attributes and variables for frames such as `first`; for the fields in `options` where there is
+    none."""
+    convention = options.convention
+    has_cells, has_times = (first is not None and one is not None for one in _cells_and_times(first))
+    file = Structure(root)
+    _write_attributes(file, convention)
+    _add_dimensions(file, options, with_cells=has_cells)
+    names = options.fields or (tuple(first.fields) if first is not None else ("positions",))
+    fields = {}
+    for name in VECTORS:
+        if name in names:
+            make = partial(_make_field, file, name, options)
+            factor = 1.0 if options.native else 1.0 / convention.sizes[name]
+            preparation = Preparation(options.dtype, factor=factor)
+            fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
+    others = {
+        name: Series(file.add_variable(name, dimensions, series_storage(np.dtype(kind), item), unit))
+        for name, (kind, dimensions, item, unit) in _other_variables(convention, has_cells, has_times).items()
+    }
+    if options.atoms is not None and convention is not AMBER:
+        _write_atoms(file, options.atoms)
+    return FrameVariables(convention, fields, others, root["frame"])
+
+
+def _cells_and_times(first: FrameArrays | None) -> tuple[Any, Any]:
+    return (None, None) if first is None else (first.cells, first.times)
+
+
+def _write_attributes(file: Structure, convention: Convention) -> None:
+    attributes = {
+        "application": convention.title,
+        "program": "Kinema",
+        "programVersion": __version__,
+        "Conventions": convention.title,
+        "ConventionVersion": convention.version,
+    }
+    for name, value in attributes.items():
+        file.text(file.root, name, value)
+
+
+def _add_dimensions(file: Structure, options: NetcdfOptions, *, with_cells: bool) -> None:
+    of_dl_poly = options.convention is not AMBER
+    file.add_dimension("frame", None)
+    file.add_dimension("spatial", 3, ("x", "y", "z"))
+    file.add_dimension("atom", options.n_atoms)
+    if of_dl_poly:
+        file.add_dimension("dummy", 1)
+    if of_dl_poly or with_cells:
+        file.add_dimension("label", _LABEL if of_dl_poly else 5)
+        file.add_dimension("cell_spatial", 3, ("a", "b", "c"))
+        words = ("alpha", "beta", "gamma")
+        width = _LABEL if of_dl_poly else 5
+        file.add_dimension("cell_angular", 3, tuple(word.ljust(width) for word in words), over="label")
+
+
+def _other_variables(
+    convention: Convention, has_cells: bool, has_times: bool
+) -> Mapping[str, tuple[str, tuple[str, ...], tuple[int, ...], str]]:
+    """Type, dimensions, shape of a row and unit of the variables of frames that are no fields."""
+    found: dict[str, tuple[str, tuple[str, ...], tuple[int, ...], str]] = {}
+    if convention is not AMBER:
+        # steps beyond 32 bits are kept; netCDF converts others to whatever a program asks for
+        found = {
+            "datalevel": ("<i4", ("frame",), (), ""),
+            "imageconvention": ("<i4", ("frame",), (), ""),
+            "timestep": ("<f8", ("frame",), (), convention.units["times"]),
+            "step": ("<i8", ("frame",), (), ""),
+        }
+    if has_times:
+        found["time"] = (convention.times, ("frame",), (), convention.units["times"])
+    if has_cells:
+        if convention.has_vectors_of_cells:
+            found["cell"] = ("<f8", (*_OF_SPACE, "spatial"), (3, 3), convention.units["cell"])
+        found[LENGTHS] = ("<f8", _OF_SPACE, (3,), convention.units["cell"])
+        found[ANGLES] = ("<f8", ("frame", "cell_angular"), (3,), "degree")
+    return found
+
+
+def _make_field(file: Structure, name: str, options: NetcdfOptions, rows: int | None = None) -> Any:
+    """The variable of a field, with chunks of `rows` frames where given; instead of the one that is there."""
+    variable, convention = VECTORS[name], options.convention
+    if variable in file.root:
+        file.remove_variable(variable, _OF_FIELD)
+    storage = options.layout.new_field(options.n_atoms, options.dtype, options.n_frames)
+    if rows is not None and storage.chunks is not None:
+        storage = replace(storage, chunks=(rows, *storage.chunks[1:]))
+    made = file.add_variable(variable, _OF_FIELD, storage, convention.units[name])
+    if name in convention.scale_factors:
+        made.attrs.create("scale_factor", np.float64(convention.scale_factors[name]))
+    return made
+
+
+def _write_atoms(file: Structure, atoms: Atoms) -> None:
+    """Names, indices, masses and charges, where they are known."""
+    columns: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+        "ids": lambda values: values.astype(np.int64 if np.abs(values).max(initial=0) >= 2**31 else np.int32),
+        "masses": lambda values: values.astype(np.float64),
+        "charges": lambda values: values.astype(np.float64),
+    }
+    units = {"masses": "Dalton", "charges": "atomic charge units"}
+    for column, as_stored in columns.items():
+        values = atoms.get(column)
+        if values is not None:
+            file.add_values(NUMBERS[column], ("dummy", "atom"), as_stored(values)[None], units.get(column, ""))
+            _mark(file, NUMBERS[column], column, atoms)
+    names = atoms.get("names")
+    if names is not None:
+        texts = np.array([name.encode("latin-1", "replace")[:_LABEL].ljust(_LABEL) for name in names.tolist()])
+        letters = texts.view("S1").reshape(1, atoms.n_atoms, _LABEL)
+        file.add_values(NAMES, ("dummy", "atom", "label"), letters)
+        _mark(file, NAMES, "names", atoms)
+
+
+def _mark(file: Structure, variable: str, column: str, atoms: Atoms) -> None:
+    """Says of a column that nobody has stated that it was guessed."""
+    if column in atoms.guessed:
+        file.text(file.root[variable], GUESSED, "MDAnalysis")
+
+
+def notes_of(convention: Convention, atoms: Atoms | None) -> list[str]:
+    """What a user of the file should know of its atoms."""
+    guessed = [] if atoms is None or convention is AMBER else [c for c in ("names", *NUMBERS) if c in atoms.guessed]
+    if atoms is None or not guessed:
+        return []
+    which = f"{' and '.join(guessed)} of {atoms.name}"
+    return [f"{which} were guessed by MDAnalysis; they are written with the attribute {GUESSED}"]
+
+
+def label_losses(convention: Convention, atoms: Atoms | None) -> list[str]:
+    """What of the atoms a file does not hold as it is."""
+    names = None if atoms is None or convention is AMBER else atoms.get("names")
+    if names is None or all(len(name) <= _LABEL and name.isascii() for name in names.tolist()):
+        return []
+    return [f"names of atoms are cut to {_LABEL} letters"]

@@ -1,0 +1,226 @@
+"""`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in files that grow.
+
+When bytes are in a file, and what a killed process leaves, is decided here; what they mean by the class of a format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from kinema.errors import ArgumentError, Error
+from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
+from kinema.writing.base import Writer
+from kinema.writing.frames import FrameArrays
+
+__all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
+
+
+class GrowingData(Protocol):
+    """Data sets of a file that grow together."""
+
+    def flush(self) -> None:
+        """Writes all rows; more may follow."""
+
+    def finish(self) -> None:
+        """Writes all rows; none may follow."""
+
+
+class FrameGroup(GrowingData, Protocol):
+    """The data sets of frames, of which each has all fields."""
+
+    rows: int
+
+    @property
+    def fields(self) -> Any:
+        """Names of the fields, in their order."""
+
+    def check(self, frames: FrameArrays) -> None:
+        """Raises ArgumentError for frames that the file cannot take."""
+
+    def losses_of(self, frames: FrameArrays) -> list[str]:
+        """What of frames that `check` has passed is not kept."""
+
+    def extend(self, frames: FrameArrays) -> None:
+        """Takes frames that `check` has passed."""
+
+
+class Hdf5Writer(Writer):
+    """What the writers of formats in HDF5 share. A new file is closed and gone on with as one that grows when it is
+    flushed first; its class sets `_file`, `_h5`, `_workers`, and `_group` where it opens a file."""
+
+    _file: NewFile | OutputPartFile | GrowingFile
+    _h5: Any
+    # with mode="w" a file that grows under its temporary name, from the first `flush` on
+    _new: NewFile | None = None
+    _group: Any = None
+    # fields that were asked for
+    _asked_fields: tuple[str, ...] | None = None
+
+    @property
+    def n_frames(self) -> int:
+        return 0 if self._group is None else self._group.rows
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        return self._asked_fields if self._group is None else tuple(self._group.fields)
+
+    def _take(self, frames: FrameArrays) -> None:
+        frames = self._checked(frames)
+        frames.check_present(frames.fields)
+        self._begin(frames)
+        assert self._group is not None
+        self._group.check(frames)
+        if not isinstance(self._file, GrowingFile):
+            self._check_announced(self.n_frames + len(frames), complete=False)
+        self._note_not_finite(frames, self.n_frames)
+        self._lose(self._group.losses_of(frames))
+        with self._all_or_nothing():
+            self._group.extend(frames)
+
+    def flush(self) -> None:
+        """Brings all frames taken so far into the file.
+
+        As `Writer.flush`. From the first call on a new file (mode="w") has a row of `step` and `time` for each frame.
+        With layout "contiguous" (H5MD) it has its frames only when it is closed.
+        """
+        self._require_open()
+        if self._mode == "a":
+            self._begin(None)
+        with self._all_or_nothing():
+            if isinstance(self._file, NewFile):
+                if not self._can_grow:
+                    if self.n_frames:
+                        self._file.flush()
+                    return
+                self._new = self._file
+                self._grow(self._file.keep)
+            else:
+                assert isinstance(self._file, GrowingFile)  # since its first frames
+                for part in self._parts():
+                    part.flush()
+                self._file.commit()
+        self._n_flushed = self.n_frames
+
+    def close(self, check: Callable[[str], object] | None = None) -> None:
+        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
+
+        `check` is called before with the temporary name of a new file, which is whole and can be read; what it raises
+        keeps the file from its name. Where anything fails, a new file stays with the frames that are in it, under its
+        temporary name.
+        """
+        if self._closed:
+            return
+        try:
+            if self._broken:
+                raise ArgumentError(
+                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
+                )
+            self._begin(None)
+            if isinstance(self._file, GrowingFile):
+                self.flush()
+                self._file.finish()
+            else:
+                assert isinstance(self._file, NewFile)
+                self._check_announced(self.n_frames, complete=True)
+                with hdf5_errors(self.path):
+                    for part in self._parts():
+                        part.finish()
+                self._new = self._file
+                self._new.keep(protect=self._keep_partial)
+            self._n_flushed = self.n_frames
+            if self._new is not None:
+                if check is not None:
+                    check(self._new.temporary)
+                self._new.publish()
+        except BaseException as error:
+            self._stop(error)
+            raise
+        self._closed = True
+
+    def abort(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._new is None:
+            self._file.discard()
+            return
+        if isinstance(self._file, GrowingFile):
+            self._file.discard()
+        self._new.end()
+        if not (self._keep_partial and self._n_flushed):
+            with suppress(FileNotFoundError):
+                os.unlink(self._new.temporary)
+
+    # what a format adds
+
+    def _checked(self, frames: FrameArrays) -> FrameArrays:
+        """The frames, with what the format has of them; ArgumentError where they contradict themselves."""
+        frames.check_series()
+        return frames
+
+    def _check_first(self, first: FrameArrays | None) -> None:
+        """Raises ArgumentError where the first frame contradicts the options; nothing is created yet."""
+
+    def _make_group(self, first: FrameArrays | None) -> FrameGroup:
+        """Makes the data sets for frames such as `first`, in the new file."""
+        raise NotImplementedError
+
+    def _go_on_in(self, path: str) -> None:
+        """Opens a file that was closed here as one that grows, and its group."""
+        raise NotImplementedError
+
+    def _parts(self) -> list[GrowingData]:
+        return [] if self._group is None else [self._group]
+
+    def _check_announced(self, n_frames: int, *, complete: bool) -> None:
+        """Raises ArgumentError for other numbers of frames than were announced."""
+
+    # how
+
+    @property
+    def _can_grow(self) -> bool:
+        """Whether the frames of a new file can be committed one after the other."""
+        return self._group is not None
+
+    @property
+    def _temporary(self) -> str | None:
+        return None if self._new is None else self._new.temporary
+
+    @property
+    def _keeps_taken(self) -> bool:
+        return not self._broken and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow))
+
+    def _begin(self, first: FrameArrays | None) -> None:
+        """Makes the data sets of frames, with what the first frame has; a file to append to gets its name then."""
+        if self._group is not None:
+            return
+        grows = self._mode == "a"
+        self._check_first(first)
+        with self._all_or_nothing():
+            group = self._make_group(first)
+        if not grows:
+            self._group = group
+            return
+        with self._all_or_nothing():
+            group.flush()
+            assert not isinstance(self._file, GrowingFile)  # one that grows has its group
+            self._grow(self._file.finish)
+
+    def _grow(self, close: Callable[[], str]) -> None:
+        """Goes on in a new file as one that grows, after `close` has closed it under the name that it returns."""
+        for part in self._parts():
+            part.flush()
+        self._go_on_in(close())
+
+    @contextmanager
+    def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
+        """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
+        try:
+            with hdf5_errors(self.path):
+                yield
+        except BaseException as error:
+            self._broken = unless is None or not isinstance(error, unless)
+            raise
