@@ -471,11 +471,9 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
 
 /// The format of an output of that name: by its ending, or by the whole name where that has none.
 pub fn by_file_name(path: &Path) -> Option<&'static dyn Format> {
-    if let Some(ending) = path.extension() {
-        return ending.to_str().and_then(by_name);
-    }
     let name = path.file_name()?.to_str()?;
-    FORMATS.iter().copied().find(|format| format.info().file_names.contains(&name))
+    let named = || FORMATS.iter().copied().find(|format| format.info().file_names.contains(&name));
+    path.extension().map_or_else(named, |ending| ending.to_str().and_then(by_name))
 }
 
 /// Finds the format of a source by its first bytes; the ending of its name serves only for the message.
