@@ -63,6 +63,9 @@ fn sum_of_words(text: &[u8], parse: impl Fn(&[u8]) -> f64) -> f64 {
     sum
 }
 
+/// A parser of one word.
+type Parse<'a> = &'a dyn Fn(&[u8]) -> f64;
+
 fn parse_all(text: &[u8], repeats: usize) {
     report("parse: container::text::parse_three", text.len(), repeats, || {
         let mut sum = 0.0;
@@ -72,7 +75,7 @@ fn parse_all(text: &[u8], repeats: usize) {
         }
         black_box(sum);
     });
-    let peers: [(&str, &dyn Fn(&[u8]) -> f64); 4] = [
+    let peers: [(&str, Parse<'_>); 4] = [
         ("parse: container::text::parse_f64, by words", &|word| parse_f64(word).expect("a number")),
         ("parse: fast-float2, by words", &|word| fast_float2::parse(word).expect("a number")),
         ("parse: lexical-core, by words", &|word| lexical_core::parse(word).expect("a number")),

@@ -120,7 +120,15 @@ are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imco
 rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
 so; of imcon 6 (slab) one says that z is not periodic. Names, masses and charges are those of the first frame. Read
 are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
-Unix and of Windows; files are found by their content, whatever their name. Written are those of 72 characters.""",
+Unix and of Windows; files are found by their content, whatever their name. Written are those of 72 characters.
+
+Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Classic write them and editors leave
+others: their frames are found by a scan, whose index is stored. Which lines of a cell and of vectors there are is
+seen in the first frame; where keytrj or imcon say otherwise, a note names it. The time is that of the frame's head,
+or step times time step. Where indices of a frame are not distinct or missing, the file's order counts. Frames of
+another number of atoms, keytrj or with and without a cell in one file are refused by number and byte. Such files are
+not continued, and not copied record by record. Unformatted HISTORY files (Fortran records of DL_POLY 2 and Classic)
+are not read.""",
     "DL_POLY CONFIG": """\
 As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words, numbers
 with D or E. Where all atoms have an index, and no two the same, they are in the order of these, as MDAnalysis gives

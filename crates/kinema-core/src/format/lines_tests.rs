@@ -68,8 +68,8 @@ fn scanned(bytes: &[u8], n_atoms: Option<u32>, workers: usize, skip_damaged: boo
 }
 
 fn starts(index: &Index) -> Vec<u64> {
-    let mut extents = (0..index.n_frames()).map(|frame| index.extent(frame));
-    extents.clone().map(|extent| extent.offset).chain(extents.next_back().map(|extent| extent.end())).collect()
+    let end = index.n_frames().checked_sub(1).map(|last| index.extent(last).end());
+    (0..index.n_frames()).map(|frame| index.extent(frame).offset).chain(end).collect()
 }
 
 /// Scans the byte ranges between these places alone, as processes do, and then the whole with them.
