@@ -19,6 +19,7 @@ WORDS = "wants the words of MDAnalysis' error; Kinema raises an error of its own
 CLOSED = "wants an OSError for a closed reader; Kinema's ArgumentError is a ValueError, as for its other formats"
 MADE_UP = "wants times of 1 ps a frame for files without times; here they are unknown, NaN"
 FACTORS = "wants the scale factors of the source in a file that is written; Kinema's has those of the convention"
+FORCES = "wants forces in DL_POLY's unit, which MDAnalysis does not convert; Kinema gives them in kJ/(mol angstrom)"
 H5MD = "TestH5MDReaderWithRealTrajectory"
 LEFT_OUT = {
     "TestXTCReader::test_rewind_xdrtrj": "reads the position in the file from the reader's `_xdr`",
@@ -39,6 +40,9 @@ LEFT_OUT = {
     f"{H5MD}::test_wrong_driver": "HDF5 drivers are not used: bytes are read without libhdf5",
     f"{H5MD}::test_open_with_driver": "as above",
     "TestChainReaderContinuous::test_mixed_filetypes": "XTC and TRR have one reader here",
+    "TestConfigReader2::test_for": FORCES,
+    "TestDLPolyHistory::test_force": FORCES,
+    "TestDLPolyHistoryOrder::test_force": FORCES,
     "test_periodic": "an attribute of MDAnalysis' AMBER readers alone",
     "test_metadata": "reads the header through the reader's `trjfile`, which is MDAnalysis' own",
     "test_mmap_kwarg": "reads `_mmap` of MDAnalysis' reader; the argument is taken and ignored",
@@ -56,6 +60,7 @@ LEFT_OUT = {
 MODULES = (
     "coordinates.test_xdr",
     "coordinates.test_netcdf",
+    "coordinates.test_dlpoly",
     "coordinates.test_dcd",
     "coordinates.test_h5md",
     "coordinates.test_chainreader",
