@@ -113,7 +113,9 @@ impl<H: FrameHeaders> File<'_, H> {
     /// header is unmistakable, or whose coordinates take as many bytes as it says: the frame behind may be damaged as well.
     fn is_frame(&self, probe: &mut Window, offset: u64) -> Result<bool> {
         let Some((header, end)) = self.whole_frame(probe, offset)? else { return Ok(false) };
-        Ok(self.goes_on(probe, end)? || H::UNMISTAKABLE || self.is_sound(offset, &header)?)
+        // a head of another number of atoms may be a damaged one
+        let unmistakable = H::UNMISTAKABLE && self.headers.refused(&header, offset).is_none();
+        Ok(self.goes_on(probe, end)? || unmistakable || self.is_sound(offset, &header)?)
     }
 
     /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file.
