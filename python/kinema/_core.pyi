@@ -653,6 +653,9 @@ def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | 
 def filter_name(id: int) -> str | None:
     """The name of an HDF5 filter id, where it is registered."""
 
+def start_writeback(descriptor: int) -> None:
+    """Has the kernel begin to write what was written to an open file to the storage (Linux; on other systems nothing)."""
+
 def read_series(path: str, stored: Any) -> bytes:
     """The numbers of a `StoredDataset` of one dimension, in the bytes that the file at `path` has for them.
 

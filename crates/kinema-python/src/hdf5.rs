@@ -2,6 +2,8 @@
 //!
 //! It opens no file: h5py creates data sets and commits the chunks.
 
+use std::os::fd::BorrowedFd;
+
 use kinema_core::container::hdf5::encode::{self, ChunkedArray, EncodedChunk};
 use kinema_core::container::hdf5::filters::{self, FilterScratch, Pipeline, StoredFilter};
 use kinema_core::error::catch_panics;
@@ -50,6 +52,18 @@ pub fn encode_chunks<'py>(
         list.append((PyTuple::new(py, offset)?, PyBytes::new(py, &bytes)))?;
     }
     Ok(list)
+}
+
+/// Has the kernel begin to write what was written to an open file to the storage, so that a sync waits less.
+#[pyfunction]
+pub fn start_writeback(py: Python<'_>, descriptor: i32) -> PyResult<()> {
+    if descriptor < 0 {
+        return Err(invalid(format!("no descriptor of an open file: {descriptor}")));
+    }
+    // SAFETY: the caller's file stays open during the call
+    let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    py.detach(|| kinema_core::sink::start_writeback(&file, 0, 0));
+    Ok(())
 }
 
 /// The filters of one way to compress, by name.

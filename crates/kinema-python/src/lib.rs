@@ -119,6 +119,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
     module.add_function(wrap_pyfunction!(h5md::read_series, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::start_writeback, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::creation_filters, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::filter_name, module)?)?;

@@ -1,6 +1,7 @@
 //! A file as a sink, written with `pwrite`.
 
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,7 @@ use super::Sink;
 use crate::error::{Error, Result};
 
 /// Smaller writes (headers, counts) are left to the kernel.
-#[cfg(target_os = "linux")]
-const WRITEBACK_BYTES: i64 = 64 << 10;
+const WRITEBACK_BYTES: usize = 64 << 10;
 
 /// An open regular file.
 #[derive(Debug)]
@@ -42,7 +42,9 @@ impl Sink for FileSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         // short writes and interrupted calls are gone on with
         self.file.write_all_at(bytes, offset).map_err(|error| self.failed(&error).at_byte(offset))?;
-        start_writeback(&self.file, offset, bytes.len() as u64);
+        if bytes.len() >= WRITEBACK_BYTES {
+            start_writeback(&self.file, offset, bytes.len() as u64);
+        }
         Ok(())
     }
 
@@ -56,17 +58,15 @@ impl Sink for FileSink {
 }
 
 /// Has the kernel begin to write these bytes to the storage, so that it works while the next are made and `sync` waits less.
-/// A hint: what it cannot do `sync` does.
+/// A hint: what it cannot do `sync` does. `len` 0: all bytes from `offset` on.
 #[cfg(target_os = "linux")]
-fn start_writeback(file: &File, offset: u64, len: u64) {
+pub fn start_writeback(file: &impl AsFd, offset: u64, len: u64) {
     use std::os::fd::AsRawFd;
 
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
-    if len >= WRITEBACK_BYTES {
-        // SAFETY: a call on an open descriptor that takes no pointer.
-        unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
-    }
+    // SAFETY: a call on an open descriptor that takes no pointer.
+    unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 #[cfg(not(target_os = "linux"))]
-fn start_writeback(_: &File, _: u64, _: u64) {}
+pub fn start_writeback(_: &impl AsFd, _: u64, _: u64) {}

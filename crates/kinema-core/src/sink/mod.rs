@@ -6,7 +6,7 @@ mod file;
 mod memory;
 mod recording;
 
-pub use file::FileSink;
+pub use file::{FileSink, start_writeback};
 pub use memory::MemorySink;
 pub use recording::{Fault, RecordingSink, Written};
 

@@ -24,6 +24,8 @@ from kinema.formats.hdf5.rounding import Rounding
 __all__ = ["Preparation", "Series", "buffered_rows"]
 
 # frames of a data set without chunks are gathered up to this many bytes
+# bytes of a file after which the kernel is to begin
+_WRITEBACK_BYTES = 8 << 20
 _RUN_BYTES = 1 << 20
 # Chunks that wait to be encoded as one batch, and their bytes: whatever the number of workers is. Batches of several
 # data sets lie in a file in the order in which they are full, and a file shall not depend on it.
@@ -91,6 +93,22 @@ class Preparation:
             self.rounding.apply(out)
 
 
+class _Writeback:
+    """Has the kernel write a new file to the storage while more is made, so that the sync at its end waits less."""
+
+    def __init__(self, file: h5py.File) -> None:
+        # files that grow go through a journal
+        self._descriptor = file.id.get_vfd_handle() if file.driver == "sec2" else None
+        self._bytes = 0
+
+    def add(self, n_bytes: int) -> None:
+        """So many were written."""
+        self._bytes += n_bytes
+        if self._descriptor is not None and self._bytes >= _WRITEBACK_BYTES:
+            _core.start_writeback(self._descriptor)
+            self._bytes = 0
+
+
 class Series:
     """One growing data set of shape (rows, ...).
 
@@ -115,6 +133,7 @@ class Series:
         self._filters = filters_of(dataset)
         self._encodes = encoded_by_core(dataset)
         self._workers, self._make = workers, make
+        self._writeback = _Writeback(dataset.file)
         self._extent: int = dataset.shape[0]
         self._chunk_rows = 1 if self._chunk is None else self._chunk[0]
         batch = buffered_rows(self._chunk, self._item, dataset.dtype.itemsize, filtered=bool(self._filters))
@@ -185,6 +204,10 @@ class Series:
         self._filled, self._stored = rest, max(0, self._stored - whole)
 
     def _store(self, rows: NDArray[Any], *, raw: bool = False) -> None:
+        self._store_rows(rows, raw)
+        self._writeback.add(rows.nbytes)
+
+    def _store_rows(self, rows: NDArray[Any], raw: bool) -> None:
         first, stop = self._first, self._first + len(rows)
         if self._chunk is None:
             self.dataset.write_direct(np.ascontiguousarray(rows), dest_sel=np.s_[first:stop])
