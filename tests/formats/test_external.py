@@ -439,15 +439,16 @@ else:
 
 
 def endless(folder, how):
+    """A command that opens or scans files whose last never ends."""
     for name in ("one", "two", "endless"):
         (folder / f"{name}.endless").write_text("x" * 100)
-    return start_child([sys.executable, "-c", ENDLESS, str(folder), how], seconds=60)
+    return [sys.executable, "-c", ENDLESS, str(folder), how]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["open", "scan"])
 def test_the_pass_over_all_frames_is_ended_by_an_interrupt(tmp_path, how):
-    with endless(tmp_path, how) as process:
+    with start_child(endless(tmp_path, how), seconds=60) as process:
         assert process.stdout.readline() == "at work\n"
         process.send_signal(signal.SIGINT)
         process.stdout.close()
@@ -457,5 +458,5 @@ def test_the_pass_over_all_frames_is_ended_by_an_interrupt(tmp_path, how):
 
 @pytest.mark.processes
 def test_the_pass_over_all_frames_shows_progress(tmp_path):
-    with endless(tmp_path, "progress") as process:
+    with start_child(endless(tmp_path, "progress"), seconds=60) as process:
         assert process.stdout.read() == "6 (200, 200)\n"

@@ -1,6 +1,5 @@
 """NetCDF-4 files that are written, as netCDF-C reads them; files of the library that are gone on with."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import kinema as kn
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
+from kinema.testing.children import start_child
 
 VECTORS = ("positions", "velocities", "forces")
 CONVENTIONS = ("amber", "dl_poly")
@@ -205,13 +205,12 @@ for i in range(10_000):
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_a_killed_process_leaves_all_that_was_flushed(convention, tmp_path):
     for seed in range(5):
         path = tmp_path / f"{seed}.nc"
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, path, convention], stdout=subprocess.PIPE, text=True, env=os.environ
-        )
+        child = start_child([sys.executable, "-c", KILLED, path, convention], stderr=None)
         try:
             assert child.stdout is not None
             flushed = 0

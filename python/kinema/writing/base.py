@@ -374,9 +374,10 @@ def format_of_file_name(path: str) -> str | None:
     return next((one.format for one in _CLASSES.values() if name in one.file_names), None)
 
 
-def options_of(format: str) -> tuple[str, ...]:
-    """Names of the options that the writers of a format take beyond those of all: the arguments of their classes."""
-    classes = [_CLASSES[format], *_VARIANTS.get(format, {}).values()]
+def options_of(format: str, *, variants: bool = True) -> tuple[str, ...]:
+    """Names of the options that the writers of a format take beyond those of all: the arguments of their classes, or of
+    the usual one alone."""
+    classes = [_CLASSES[format], *(_VARIANTS.get(format, {}).values() if variants else ())]
     return tuple(dict.fromkeys(name for one in classes for name in _arguments(one)))
 
 

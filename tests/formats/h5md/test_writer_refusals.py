@@ -315,4 +315,8 @@ def test_writing_imports_no_mdanalysis() -> None:
 def test_no_warnings(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        write(tmp_path / "quiet.h5md", random_walk(3, 5), compression="gzip", max_error=0.01)
+        write(tmp_path / "quiet.h5md", random_walk(3, 5), compression="gzip")
+    # what is asked for, and a loss all the same
+    with pytest.warns(kn.Note, match=r"positions are rounded, none by more than 0\.01 angstrom") as noted:
+        write(tmp_path / "rounded.h5md", random_walk(3, 5), compression="gzip", max_error=0.01)
+    assert len(noted) == 1

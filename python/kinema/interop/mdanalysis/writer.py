@@ -19,7 +19,7 @@ from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
-from kinema.writing.writer import Writer, format_of, options_of
+from kinema.writing.writer import Writer, format_of, is_variant, options_of
 
 __all__ = ["KinemaWriter"]
 
@@ -155,7 +155,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         # of TRR each frame decides
         stated = None if self._format == "TRR" else held
         options = self._options
-        if "atoms" in options_of(self._format):
+        if "atoms" in options_of(self._format, variants=is_variant(self.filename, self._format, options)):
             options = {"atoms": Atoms.from_mdanalysis(atoms), **options}
         self._writer = Writer(self.filename, self.n_atoms, fields=stated, **options)
         self._pending = _PendingFrames(self.n_atoms, held, (), series=False)

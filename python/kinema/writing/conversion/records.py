@@ -86,7 +86,7 @@ def write_records(
 def encoder_of(source: SourceFrames, format: str, options: Mapping[str, Any]) -> _core.Encoder:
     """The encoder of these frames, with the options of the format; raises for what it cannot hold."""
     # a format whose records name the atoms has a writer that takes them
-    table = source.atoms_table if "atoms" in options_of(format) else None
+    table = source.atoms_table if "atoms" in options_of(format, variants=False) else None
     return _core.Encoder(
         source.trajectory.core,
         source.frames,
