@@ -262,6 +262,15 @@ def test_units_that_files_say(tmp_path):
     np.testing.assert_array_equal(found["positions"], positions * np.float32(5))
     np.testing.assert_allclose(found["cells"][0], np.diag([5.0, 6, 7]), atol=1e-14)
     np.testing.assert_allclose(found["times"], [0, 0.001])
+    # a negative factor, as classic files have it
+    with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
+        for name in ("coordinates", "cell_lengths"):
+            file[name].set_auto_scale(False)
+            file[name].scale_factor = -2.0
+        file["cell_lengths"][:] = [[-2.5, -3, -3.5]] * 2
+    found = opened(tmp_path / "a.nc").read(fields=["positions"])
+    np.testing.assert_array_equal(found["positions"], positions * np.float32(-20))
+    np.testing.assert_allclose(found["cells"][0], np.diag([5.0, 6, 7]), atol=1e-14)
 
 
 @pytest.mark.parametrize(

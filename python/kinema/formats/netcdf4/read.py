@@ -267,9 +267,11 @@ def _cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int)
         else:
             n_rows = min(n_rows, lengths.shape[0], angles.shape[0])
             both = [_rows(lengths, n_rows), _rows(angles, n_rows)]
-        both[1] = both[1] * _degrees(opened, angles)
+        # a scale factor may be negative, and the numbers with it
+        scale = _length_scale(opened, lengths)
+        both = [both[0] * np.sign(scale), both[1] * _degrees(opened, angles)]
         try:
-            cells = _core.cells_of_lengths(np.concatenate(both, axis=1)) * _length_scale(opened, lengths)
+            cells = _core.cells_of_lengths(np.concatenate(both, axis=1)) * abs(scale)
         except Error as error:
             raise opened.corrupt(str(error)) from None
     return cells if cells.any() else None
