@@ -242,7 +242,7 @@ def open(
                 f"{names[0]}: reader_options is for files that are read through MDAnalysis, and this is {core.format}"
             )
     if core.format in DLPOLY and known is None:
-        known = Topology(DlpolyAtoms(names[0]))
+        known = Topology(DlpolyAtoms(names[0], core.n_atoms))
     if core.format == "NetCDF" and (given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS)):
         raise ArgumentError(f"{names[0]}: {given} is for H5MD files, and this is {core.format}")
     if not core.hdf5:

@@ -461,3 +461,13 @@ def test_analyses_without_a_topology(tmp_path: Path, runner: str) -> None:
     expected = kn.analysis.RMSD(same, "name H*", weights="mass").run().results.rmsd
     np.testing.assert_array_equal(found[:, 2], expected[:, 2])
     assert table.columns == ("names", "masses", "charges")
+
+
+def test_a_file_that_was_cut_in_its_first_frame_has_no_frames(tmp_path):
+    write_history(tmp_path / "whole", random_walk(2, 12).astype(np.float32))
+    (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[:1000])
+    with collected() as notes:
+        trajectory = kn.open(tmp_path / "cut", stored=False)
+        assert (trajectory.n_frames, trajectory.n_atoms, trajectory.atoms.n_atoms) == (0, 12, 12)
+        assert trajectory.atoms.get("names") is None
+    assert "the file ends early, expected 2 frames, found 0" in " ".join(notes)

@@ -24,6 +24,8 @@ class DlpolyAtoms:
     """Names, and of HISTORY files masses and charges, of the atoms of a file; read when they are first needed."""
 
     path: str
+    n_atoms: int = 0
+    """Number of atoms, for a HISTORY file without a whole frame, whose atoms have no names yet."""
 
     @property
     def name(self) -> str:
@@ -33,6 +35,8 @@ class DlpolyAtoms:
     def read_atoms(self) -> Atoms:
         """The table; errors of reading the file."""
         found = _core.dlpoly_atoms(self.path)
+        if not found["names"]:
+            return Atoms(self.n_atoms, name=self.path)
         columns = {name: np.asarray(values) for name, values in found.items() if values is not None}
         return Atoms(len(found["names"]), name=self.path, **columns)
 
