@@ -88,7 +88,7 @@ fn values(trajectory: &Trajectory, fields: Fields, format: &dyn Format) -> Resul
     block.reset(0..n_frames, atoms.len(), fields);
     let frames = block.frames.clone();
     let units = Units::Of(format.info().scales);
-    Reader::new(trajectory, fields, atoms, units)?.read(&frames, &mut block.as_mut())?;
+    Reader::new(trajectory, fields, atoms, units)?.with_absent_marked().read(&frames, &mut block.as_mut())?;
     Ok(block)
 }
 

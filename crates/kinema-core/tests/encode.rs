@@ -131,7 +131,11 @@ fn values(trajectory: &Trajectory, atoms: &AtomSelection, format: &dyn Format) -
     block.reset(0..n_frames, atoms.len(), fields);
     let frames = block.frames.clone();
     let units = Units::Of(format.info().scales);
-    Reader::new(trajectory, fields, atoms.clone(), units).unwrap().read(&frames, &mut block.as_mut()).unwrap();
+    Reader::new(trajectory, fields, atoms.clone(), units)
+        .unwrap()
+        .with_absent_marked()
+        .read(&frames, &mut block.as_mut())
+        .unwrap();
     block
 }
 
