@@ -14,7 +14,7 @@ import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
 
-from kinema.testing import history_bytes, write_netcdf
+from kinema.testing import history_bytes, unformatted_bytes, write_netcdf
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPANDS = b"\xe0"
@@ -435,6 +435,19 @@ def classic_seeds():
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
 
 
+def unformatted_seeds():
+    """Unformatted HISTORY files: all layouts of records, with and without a cell; cut, of other numbers of atoms."""
+    vectors = [10.0**i * np.random.default_rng(i).normal(size=(3, 4, 3)) for i in range(3)]
+    cells = np.array([20 * np.eye(3)] * 3)
+    yield "plain", (plain := unformatted_bytes(vectors[:1]))
+    yield "forces_big", unformatted_bytes(vectors, cells=cells, byte_order=">")
+    yield "velocities_wide", unformatted_bytes(vectors[:2], cells=cells, imcon=6, marker="i8")
+    yield "wide_big", unformatted_bytes(vectors[:1], byte_order=">", marker="i8")
+    yield "cut", plain[:-20]
+    yield "other_atoms", plain.replace(np.float64(4).tobytes(), np.float64(5).tobytes(), 1)
+    yield "no_frame", unformatted_bytes([vectors[0][:0]])
+
+
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
@@ -456,6 +469,8 @@ def main():
         put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
     for name, data in classic_seeds():
         put(("scan_history", "decode_history"), f"classic_{name}", data)
+    for name, data in unformatted_seeds():
+        put(("scan_history", "decode_history"), f"unformatted_{name}", data)
     for name, data in text_seeds():
         put(("text_numbers",), name, data)
     for name, data in netcdf_seeds():

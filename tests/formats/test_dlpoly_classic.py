@@ -187,3 +187,26 @@ def test_what_contradicts_the_head_is_noted(name: str) -> None:
     found = trajectory.read(fields=["positions"], dtype=np.float64)
     np.testing.assert_array_equal(found["positions"], expected)
     assert found["cells"].any() == bool(cell_lines)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_frames_are_not_copied_and_the_reason_is_named(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "one.history"
+    path.write_bytes(classic_bytes([random_walk(3, 4)], end=end))
+    before = path.read_bytes()
+    actions = (
+        lambda: kn.salvage(path, tmp_path / "out.history"),
+        lambda: kn.split(path, tmp_path / "parts", frames_per_part=1),
+        lambda: kn.join([path, path], tmp_path / "out.history", overlap="all"),
+        lambda: kn.Writer(path, 4, mode="a"),
+    )
+    for action in actions:
+        with pytest.raises(kn.UnsupportedFormatError, match=r"any width; kinema convert"), collected():
+            action()
+    assert path.read_bytes() == before
+    assert not (tmp_path / "out.history").exists()
+    # what the message says can be done
+    with collected():
+        kn.convert(path, tmp_path / "whole.history")
+        parts = kn.split(tmp_path / "whole.history", tmp_path / "cut", frames_per_part=2)
+    assert [opened(part).n_frames for part in parts.paths] == [2, 1]

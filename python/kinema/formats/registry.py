@@ -127,8 +127,12 @@ others: their frames are found by a scan, whose index is stored. Which lines of 
 seen in the first frame; where keytrj or imcon say otherwise, a note names it. The time is that of the frame's head,
 or step times time step. Where indices of a frame are not distinct or missing, the file's order counts. Frames of
 another number of atoms, keytrj or with and without a cell in one file are refused by number and byte. Such files are
-not continued, and not copied record by record. Unformatted HISTORY files (Fortran records of DL_POLY 2 and Classic)
-are not read.""",
+not continued, and not copied record by record.
+
+Unformatted files of DL_POLY 2 and Classic (Fortran records of float64, as in the manual of DL_POLY_2) are read as well,
+of either byte order, with lengths of records in 4 or 8 bytes, to the last bit with `dtype="float64"`. Frames are
+computed from the size; the head of each is read for its step, and step times time step is the time. A frame with
+another number of atoms, keytrj or imcon is refused by number and byte. They are not written, continued or copied.""",
     "DL_POLY CONFIG": """\
 As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words, numbers
 with D or E. Where all atoms have an index, and no two the same, they are in the order of these, as MDAnalysis gives

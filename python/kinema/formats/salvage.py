@@ -108,6 +108,8 @@ def salvage(
     check_format(out, part.format)
     if part.format == "NetCDF":
         netcdf_header(name)  # refuses NetCDF-4
+    if part.format == "DL_POLY HISTORY":
+        history_header(name)  # refuses unformatted ones, and records of any width
     everything = FrameSelection(range(part.file_frames))
     limit = 0 if memory is None else parse_memory(memory)
     decoded = decode_frames(traj.core, everything, workers=workers, memory=limit, progress=progress)

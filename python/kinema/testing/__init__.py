@@ -3,7 +3,7 @@
 It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it.
 """
 
-from kinema.testing.dlpoly_files import history_bytes, write_history
+from kinema.testing.dlpoly_files import history_bytes, unformatted_bytes, write_history
 from kinema.testing.formats import FormatTests, Golden
 from kinema.testing.keepers import KeeperTests, rewrite_middle
 from kinema.testing.kernels import KernelTests
@@ -46,6 +46,7 @@ __all__ = [
     "rewrite_middle",
     "synthetic",
     "trajectories",
+    "unformatted_bytes",
     "write_dcd",
     "write_dl_poly_netcdf",
     "write_h5md",

@@ -1,4 +1,4 @@
-"""DL_POLY's HISTORY files, from their description: records of 72 characters and an end."""
+"""DL_POLY's HISTORY files, from their description: records of 72 characters and an end, or unformatted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinema.frame import VECTOR_FIELDS
 
-__all__ = ["general", "history_bytes", "write_history"]
+__all__ = ["general", "history_bytes", "unformatted_bytes", "write_history"]
 
 _RECORD, _SHORT = 72, 34
 
@@ -78,6 +78,52 @@ def history_bytes(
             lines.append(f"{name:8s}{atom + 1:10d}{mass:12.6f}{charge:12.6f}{0.0:12.6f}")
             lines += ["".join(general(float(value)) for value in one[i, atom]) for one in vectors]
     return b"".join(f"{line:{cut}.{cut}s}".encode("ascii") + end for line in lines)
+
+
+def unformatted_bytes(
+    vectors: Sequence[NDArray[np.floating]],
+    *,
+    cells: NDArray[np.floating] | None = None,
+    imcon: int = 3,
+    steps: Sequence[int] | NDArray[np.int64] | None = None,
+    time_step: float = 1.0,
+    names: Sequence[str] | None = None,
+    masses: Sequence[float] | None = None,
+    charges: Sequence[float] | None = None,
+    byte_order: str = "<",
+    marker: str = "i4",
+    title: str = "made by a test",
+) -> bytes:
+    """The bytes of an unformatted file as DL_POLY 2 writes it: Fortran records of float64.
+
+    `vectors`: positions in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2, (frames, atoms, 3) each;
+    cells (frames, 3, 3) or none, which is imcon 0. `marker`: the type of the lengths of records.
+    """
+    n_frames, n_atoms, _ = vectors[0].shape
+    steps = np.arange(n_frames) if steps is None else np.asarray(steps)
+    imcon = 0 if cells is None else imcon
+    result = bytearray()
+
+    def record(payload: bytes) -> None:
+        length = np.array(len(payload), byte_order + marker).tobytes()
+        result.extend(length + payload + length)
+
+    def numbers(values: object) -> None:
+        record(np.asarray(values, byte_order + "f8").tobytes())
+
+    record(f"{title:80.80s}".encode("ascii"))
+    numbers([n_atoms])
+    record("".join(f"{name:8.8s}" for name in names or [f"A{atom}" for atom in range(n_atoms)]).encode("ascii"))
+    numbers(np.ones(n_atoms) if masses is None else masses)
+    numbers(np.zeros(n_atoms) if charges is None else charges)
+    for i in range(n_frames):
+        numbers([steps[i], n_atoms, len(vectors) - 1, imcon, time_step])
+        if cells is not None:
+            numbers(cells[i].ravel())
+        for one in vectors:
+            for axis in range(3):
+                numbers(one[i, :, axis])
+    return bytes(result)
 
 
 def write_history(path: str | os.PathLike[str], positions: NDArray[np.floating], **how: object) -> None:

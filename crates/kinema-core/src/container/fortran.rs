@@ -39,6 +39,22 @@ impl Layout {
         }
     }
 
+    /// What the record at byte `at` of `bytes` holds, which are `payload` bytes.
+    ///
+    /// # Errors
+    /// The place in `bytes` of the length that is another, and that length, as [`Layout::marker`] gives it.
+    pub fn payload(self, bytes: &[u8], at: u64, payload: u64) -> Result<&[u8], (u64, Option<u64>)> {
+        let start = at.saturating_add(self.marker_len());
+        let end = start.saturating_add(payload);
+        for place in [at, end] {
+            let found = bytes.get(place as usize..).and_then(|bytes| self.marker(bytes));
+            if found != Some(payload) {
+                return Err((place, found));
+            }
+        }
+        Ok(&bytes[start as usize..end as usize])
+    }
+
     /// A 32-bit integer.
     pub fn int(self, bytes: [u8; 4]) -> i32 {
         if self.big_endian { i32::from_be_bytes(bytes) } else { i32::from_le_bytes(bytes) }

@@ -11,6 +11,7 @@ pub mod h5md;
 mod lines;
 pub mod netcdf;
 mod numbers;
+mod planes;
 mod scan;
 mod strided;
 pub mod trr;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
+use super::planes::{PlaneRuns, gather_run, interleave};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
-use crate::source::{Extent, MAX_GAP, Source};
+use crate::source::{Extent, Source};
 
 static INFO: FormatInfo = FormatInfo {
     name: "DCD",
@@ -35,9 +36,6 @@ static INFO: FormatInfo = FormatInfo {
     scales: Scales { length: 1.0, velocity: 1.0 / header::AKMA_PS, force: 1.0, time: 1.0 },
     reference: "CHARMM source, dynio; NAMD dcdlib",
 };
-
-/// Frames up to this size are read whole: skipping inside them would save no time.
-const WHOLE_FRAME_BYTES: u64 = 4 * MAX_GAP;
 
 /// What a segment holds.
 mod part {
@@ -138,8 +136,7 @@ impl Decoder for DcdDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let n_atoms = self.dcd.n_atoms;
         let wants_planes = request.fields.contains(self.field());
-        let runs = request.atoms.runs((MAX_GAP / 4) as u32);
-        let covered: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+        let runs = PlaneRuns::of(&request.atoms, 4);
         let marker = self.dcd.layout.marker_len();
         let plane = self.dcd.layout.record_len(4 * u64::from(n_atoms));
         for (i, one) in wanted.iter().enumerate() {
@@ -158,18 +155,15 @@ impl Decoder for DcdDecoder {
                 push(part::HEAD, 0..0, head);
                 continue;
             }
-            // most of the frame is needed anyway, or it is small, or atoms are not where their numbers say
-            if frame.len <= WHOLE_FRAME_BYTES || 4 * covered > 3 * u64::from(n_atoms) || self.fixed.is_some() {
+            // or atoms are not where their numbers say
+            if runs.need_whole(frame.len) || self.fixed.is_some() {
                 push(part::FRAME, 0..n_atoms, frame);
                 continue;
             }
             push(part::HEAD, 0..0, head);
             for axis in 0..3 {
-                let data = head.end() + u64::from(axis) * plane;
-                for run in &runs {
-                    let offset = data + 4 * u64::from(run.start);
-                    let len = 4 * u64::from(run.end - run.start);
-                    push(part::X + axis, run.clone(), Extent { offset, len });
+                for (run, extent) in runs.in_plane(head.end() + u64::from(axis) * plane) {
+                    push(part::X + axis, run, extent);
                 }
             }
         }
@@ -245,7 +239,8 @@ impl DcdDecoder {
         match *planes {
             Planes::Whole(planes, frame) => self.gather(planes, frame, request, values, scaled),
             Planes::Run(plane, axis, segment) => {
-                gather_run(self.dcd.layout, plane, axis, segment, request, values, scaled);
+                let number = |bytes| scaled(self.dcd.layout.float(bytes));
+                gather_run(plane, axis, segment, request, values, number);
             }
         }
         Ok(())
@@ -314,54 +309,6 @@ enum Planes<'a> {
 
 fn row_of<'b, R>(rows: &'b mut RowsMut<'_, R>, row: usize, len: usize) -> Result<&'b mut [[R; 3]]> {
     Ok(rows.row(row, len)?.as_chunks_mut::<3>().0)
-}
-
-/// Three planes into x, y, z, x, y, z, ...: all atoms, or those in `indices`.
-#[inline(always)]
-fn interleave<R>(
-    planes: [&[[u8; 4]]; 3],
-    indices: Option<&[u32]>,
-    values: &mut [[R; 3]],
-    float: impl Fn([u8; 4]) -> R,
-) {
-    let [x, y, z] = planes;
-    let out = values.iter_mut();
-    match indices {
-        None => {
-            for (((out, x), y), z) in out.zip(x).zip(y).zip(z) {
-                *out = [float(*x), float(*y), float(*z)];
-            }
-        }
-        Some(indices) => {
-            // one length for all three, so that one check serves three loads
-            let n = x.len().min(y.len()).min(z.len());
-            let (x, y, z) = (&x[..n], &y[..n], &z[..n]);
-            for (out, &atom) in out.zip(indices) {
-                let atom = atom as usize;
-                *out = [float(x[atom]), float(y[atom]), float(z[atom])];
-            }
-        }
-    }
-}
-
-/// One coordinate of the selected atoms in a run of one plane.
-#[inline(always)]
-fn gather_run<R>(
-    layout: Layout,
-    plane: &[[u8; 4]],
-    axis: usize,
-    segment: &Segment,
-    request: &Request,
-    values: &mut [[R; 3]],
-    scaled: impl Fn(f32) -> R,
-) {
-    let first = segment.atoms.start;
-    let indices = request.atoms.indices().unwrap_or_default();
-    let from = indices.partition_point(|&atom| atom < first);
-    let columns = values.iter_mut().zip(indices).skip(from);
-    for (out, &atom) in columns.take_while(|(_, atom)| **atom < segment.atoms.end) {
-        out[axis] = scaled(layout.float(plane[(atom - first) as usize]));
-    }
 }
 
 /// The bytes of a frame, or of its head, with their place.

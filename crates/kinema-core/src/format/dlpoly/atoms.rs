@@ -1,11 +1,11 @@
 //! What DL_POLY's files say of their atoms: names, and in HISTORY files masses and charges.
 
-use super::classic;
 use super::config::{self, ConfigHead};
 use super::free;
 use super::history::NAME;
 use super::layout::Layout;
 use super::records::{AtomBlock, column, real};
+use super::{classic, unformatted};
 use crate::error::Result;
 use crate::format::HEAD_BYTES;
 use crate::source::Source;
@@ -35,6 +35,9 @@ pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     if !Layout::sniff(&head) {
         if classic::sniff(&head) {
             return classic::read_atoms(source);
+        }
+        if unformatted::sniff(&head) {
+            return unformatted::read_atoms(source);
         }
         return config_atoms(source).map_err(|error| error.in_format(config::NAME).at_path(source.path()));
     }

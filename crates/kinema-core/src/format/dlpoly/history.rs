@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixed::{Fixed, LOOKED_AT};
 use super::layout::Layout;
-use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, warning_of};
+use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, unformatted, warning_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::strided::{Strided, read_strided};
 use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
@@ -21,7 +21,7 @@ static INFO: FormatInfo = FormatInfo {
     name: NAME,
     extensions: &["history"],
     file_names: &["HISTORY"],
-    description: "DL_POLY trajectory (text): positions, velocities, forces, cell, step, time; the origin is the cell's centre",
+    description: "DL_POLY trajectory (text; read also unformatted): positions, velocities, forces, cell, step, time; the origin is the cell's centre",
     reads: true,
     writes: true,
     encodes: true,
@@ -42,7 +42,7 @@ impl Format for History {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        Layout::sniff(head) || classic::sniff(head)
+        Layout::sniff(head) || classic::sniff(head) || unformatted::sniff(head)
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
@@ -52,6 +52,9 @@ impl Format for History {
         source.read_exact_at(0, &mut head)?;
         if !Layout::sniff(&head) && classic::sniff(&head) {
             return classic::open(source);
+        }
+        if unformatted::sniff(&head) {
+            return unformatted::open(source);
         }
         let layout = Layout::of(&head).map_err(place)?;
         Ok(Arc::new(HistoryDecoder::new(layout, source)?))
@@ -64,9 +67,23 @@ impl Format for History {
     fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         let mut head = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut head)?;
-        let layout = Layout::of(&head)?;
+        let layout = written_layout(&head)?;
         Ok(Box::new(encode_history::HistoryEncoder::resume(source, &layout, making)?))
     }
+}
+
+/// The layout of a file whose frames are copied or that is continued: one with records of one width.
+fn written_layout(head: &[u8]) -> Result<Layout> {
+    let records = match () {
+        () if unformatted::sniff(head) => "unformatted ones of DL_POLY 2 and Classic",
+        () if !Layout::sniff(head) && classic::sniff(head) => "any width",
+        () => return Layout::of(head),
+    };
+    let what = format!(
+        "HISTORY files of this layout are read alone, not cut, joined, salvaged or continued: expected records of 72 \
+         characters, found {records}; kinema convert makes a file with such records"
+    );
+    Err(Error::new(ErrorKind::Unsupported, what))
 }
 
 /// What code that copies records needs of a file's head.
@@ -88,7 +105,7 @@ impl Head {
     pub fn read(source: &dyn Source) -> Result<Self> {
         let mut data = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut data)?;
-        let layout = Layout::of(&data)?;
+        let layout = written_layout(&data)?;
         data.truncate(layout.head_len() as usize);
         let width = layout.block.lines.width() as u64;
         let counts = if layout.block.compressed { [14..24, 24..34] } else { [30..51, 51..72] };

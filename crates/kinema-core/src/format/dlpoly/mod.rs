@@ -1,4 +1,4 @@
-//! DL_POLY's text files: trajectories (HISTORY) and configurations (CONFIG, REVCON, CFGMIN).
+//! DL_POLY's files: trajectories (HISTORY, of text or unformatted) and configurations (CONFIG, REVCON, CFGMIN).
 //!
 //! The origin lies in the centre of the cell; positions are given as they are in the file.
 
@@ -13,6 +13,7 @@ mod free;
 mod history;
 mod layout;
 mod records;
+mod unformatted;
 
 pub use self::config::Config;
 pub use self::history::{Head, History};
