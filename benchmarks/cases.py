@@ -90,15 +90,6 @@ RMSD_CASES = (
     RmsdCase("111,815 atoms, spread", "large", "xtc", "spread", ("mdanalysis", "mdtraj", "molly")),
     RmsdCase("111,815 atoms, at the end", "large", "xtc", "end", ("mdanalysis", "mdtraj", "molly")),
     RmsdCase("111,815 atoms, first", "large", "dcd", "first", _READERS),
-    RmsdCase(
-        "111,815 atoms, first",
-        "large",
-        "nc",
-        "first",
-        _READERS,
-        Goal(10, at_least=True, source="step 9"),
-        "mdanalysis",
-    ),
     RmsdCase("111,815 atoms, spread", "large", "dcd", "spread", ("mdanalysis", "mdtraj")),
     RmsdCase("111,815 atoms, at the end", "large", "dcd", "end", ("mdanalysis", "mdtraj")),
 )

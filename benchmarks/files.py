@@ -30,7 +30,6 @@ _CONVERTED: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {
     ("small", "h5md"): (29_400, {"dialect": "mdanalysis"}),
     # text is 12 times as large; names of the atoms are not known
     ("small", "history"): (980, {"format": "history"}),
-    ("large", "nc"): (1_000, {}),
 }
 
 
