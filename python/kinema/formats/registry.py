@@ -112,6 +112,11 @@ def formats() -> tuple[FormatInfo, ...]:
 
 # what a user of a format must know of how it is read
 _REMARKS = {
+    "TRR": """\
+Each frame may have positions, velocities and forces or lack them. What a field gives in frames that lack it says
+`absent=` of `kinema.open`: an error that names the frame, NaN, or the values of the last frame before that has it.
+`Frame` and `Block` say what a frame has, and `kinema.convert` keeps that. `axis=` is refused: choose frames. Written
+are float32, and float64 with `dtype="float64"`.""",
     "DL_POLY HISTORY": """\
 Positions are given as they are in the file: the origin is the centre of the cell. Forces are in Da angstrom/ps^2
 there, 100 of which are a kJ/(mol angstrom). Atoms are in the order of their indices, which are 1 to the number of
