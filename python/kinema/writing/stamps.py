@@ -13,8 +13,8 @@ __all__ = ["LastStamps"]
 class LastStamps:
     """Steps and times of the last two frames of a file.
 
-    Frames without a step or time go on at the distance of these two; a step begins at 0 and goes on by 1, and a time that
-    nothing says is NaN.
+    Frames without a step or time go on at the distance of these two; a step begins at 0 and goes on by 1, and a time
+    that nothing says is NaN.
     """
 
     def __init__(self, steps: Sequence[int] = (), times: Sequence[float] = ()) -> None:

@@ -17,8 +17,8 @@ def check_order(format: str, strategy: str, order: str) -> None:
     """ArgumentError for order="given" where records do not say which atom is which, or ranks do not write their own."""
     if order == "given" and (format not in DLPOLY or strategy in ("serial", "gather")):
         raise ArgumentError(
-            f"order='given' is for {' and '.join(DLPOLY)} with 'direct', 'mpiio' and 'mpiio-collective', found {format} "
-            f"with {strategy!r}"
+            f"order='given' is for {' and '.join(DLPOLY)} with 'direct', 'mpiio' and 'mpiio-collective', found "
+            f"{format} with {strategy!r}"
         )
 
 

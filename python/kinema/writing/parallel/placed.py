@@ -74,6 +74,8 @@ class PlacedFile(RecordsFile):
         self._made: dict[tuple[str, ...], AtomRecordsLike] = {}
         self._wide: set[str] = set()
         self._buffers: list[NDArray[np.uint8]] = []
+        # what the second frame says of the steps and times of all, and where
+        self._times: tuple[int, bytes] | None = None
         # frames that are taken and not committed
         self._waiting: deque[tuple[FramePlace, AtomRows]] = deque()
         self._n_done = 0
@@ -87,35 +89,33 @@ class PlacedFile(RecordsFile):
         stamp = self.next_stamp(frame)
         fields = self._fields_of(frame, stamp.number)
         records = self._records(fields, frame, stamp)
-        offset = self.end if stamp.number else len(records.head)
-        place = FramePlace(stamp, records, records.frame(stamp.number, stamp.step, stamp.time, stamp.cell), offset)
+        place = self._placed(stamp, records)
         if self._room and len(self._waiting) >= self._room:
             self._write_waiting(self._room - 1)
-        error = self.announce(offset)
+        error = self.announce(place.offset)
         values = [frame.vectors[name] if name in fields else None for name in VECTOR_FIELDS]
         try:
-            if self.request.order == "given":
-                rows = self._as_given(frame, values, error)
-            else:
-                route = self._exchange.route(frame.ids, self._owners(place), error=error)
-                rows = self._in_hand(route, values) if self._room else None
+            route = self._exchange.route(frame.ids, self._owners(place), error=error)
         except ArgumentError:
             self.cut(self.end)
             raise
         except BaseException:
             self.break_off()
             raise
-        if rows is None:
-            self.check(self._stream(place, route, values))
-            self._commit([place])
-        elif self._room:
-            self._keep(place, rows)
+        if stamp.number < 2:
+            self._times = records.time_by(*self.first_stamps(stamp)) or self._times
+            place = self._placed(stamp, records)
+        if self.request.order == "sorted" and not self._room:
+            self._finish(place, self._stream(place, route, values))
         else:
-            self.check(self._write(place, rows))
-            self._commit([place])
+            rows = self._as_given(frame, values) if self.request.order == "given" else self._in_hand(route, values)
+            if self._room:
+                self._keep(place, rows)
+            else:
+                self._finish(place, self._write(place, rows))
         self._made.setdefault(fields, records)
         self._note_losses(fields, frame, records)
-        self.took(stamp, offset + place.layout.bytes, fields)
+        self.took(stamp, place.offset + place.layout.bytes, fields)
         self.note_stamp(self._stamp_losses(records), stamp)
 
     def flush_records(self) -> None:
@@ -167,7 +167,6 @@ class PlacedFile(RecordsFile):
             records = self.agreement.together(lambda: self._new_records(fields, frame, stamp))
         if stamp.number and not self._made:
             self._check_head(records)
-        records.time_by(*self.first_stamps(stamp))
         return records
 
     def _new_records(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
@@ -202,15 +201,15 @@ class PlacedFile(RecordsFile):
             byte = next(i for i, (a, b) in enumerate(zip(head, found, strict=False)) if a != b)
             path, strategy = self.request.path, self.request.strategy
             raise ArgumentError(
-                f"{path}: byte {byte} of the head is not what this writer makes: title, atoms, fields, cells or program "
-                f"differ; strategy='serial' goes on with any file, {strategy!r} with those that are begun alike",
+                f"{path}: byte {byte} of the head is not what this writer makes: title, atoms, fields, cells or the "
+                f"program differ; strategy='serial' goes on with any file, {strategy!r} with those begun alike",
                 path=path,
             )
 
     def _note_losses(self, fields: tuple[str, ...], frame: RankFrame, records: AtomRecordsLike) -> None:
         left_out = [name for name in VECTOR_FIELDS if name in frame.vectors and name not in fields]
         self.lose(f"{name} are not written: the file holds {', '.join(fields)}" for name in left_out)
-        if self.state.n_frames == 0 or not self._wide and self.opened.fields is not None:
+        if self.state.n_frames == 0:
             self.lose(records.losses)
         wide = {name for name in fields if frame.vectors[name].dtype == np.float64}
         if wide - self._wide and self.state.n_frames:
@@ -226,6 +225,9 @@ class PlacedFile(RecordsFile):
     def _owners(self, place: FramePlace) -> Owners:
         """Who writes which atoms of a frame."""
         n_atoms, size = self.state.n_atoms, self.agreement.size
+        if self.request.order == "given":
+            # who looks whether each atom is there
+            return even_owners(n_atoms, size, size)
         if self.request.strategy == "gather":
             ranks = even_owners(n_atoms=size, n_ranks=size, n_writers=self.n_writers).ranks
             writer = ranks[place.stamp.number % len(ranks)]
@@ -233,10 +235,17 @@ class PlacedFile(RecordsFile):
         most = max(1, place.layout.bytes // _LEAST_SHARE)
         return even_owners(n_atoms, size, self.request.hints.writers or min(size, most))
 
-    def _as_given(self, frame: RankFrame, values: list[NDArray[Any] | None], error: BaseException | None) -> AtomRows:
+    def _placed(self, stamp: Stamp, records: AtomRecordsLike) -> FramePlace:
+        offset = self.end if stamp.number else len(records.head)
+        return FramePlace(stamp, records, records.frame(stamp.number, stamp.step, stamp.time, stamp.cell), offset)
+
+    def _finish(self, place: FramePlace, error: BaseException | None) -> None:
+        """The frame is written, or has failed on this rank."""
+        self.check(error)
+        self._commit([place])
+
+    def _as_given(self, frame: RankFrame, values: list[NDArray[Any] | None]) -> AtomRows:
         """The atoms of this rank, as they are: behind those of the ranks before it."""
-        owners = even_owners(self.state.n_atoms, self.agreement.size, self.agreement.size)
-        self._exchange.route(frame.ids, owners, error=error)
         numbers = frame.ids.astype(np.uint32)
         if self._room:
             values = [None if one is None else one.copy() for one in values]
@@ -375,19 +384,13 @@ class PlacedFile(RecordsFile):
         if number == 0:
             placer.write_at(0, place.records.head)
         elif number == 1:
-            self._write_times(placer, place)
+            # what it says of the steps and times of all; the count is among these bytes in some formats
+            for one in (self._times, place.records.marker(self.state.n_flushed)):
+                if self._times is not None and one is not None:
+                    placer.write_at(*one)
         for offset, piece in reversed(place.layout.pieces):
             placer.write_at(place.offset + offset, piece)
             self.wrote(number, place.offset + offset, piece)
-
-    def _write_times(self, placer: FilePlacer, place: FramePlace) -> None:
-        """What the second frame says of the steps and times of all."""
-        steps, times = self.first_stamps(place.stamp)
-        again = place.records.time_by(steps, times)
-        marker = place.records.marker(self.state.n_flushed)
-        for one in (again, marker):
-            if again is not None and one is not None:
-                placer.write_at(*one)
 
 
 def _usual(format: str, given: list[str]) -> list[str]:

@@ -133,7 +133,7 @@ class MpiPlacer:
         written = status.Get_count(MPI.BYTE)
         if len(view) and written not in (len(view), MPI.UNDEFINED):
             raise FileIOError(
-                f"{self.name}: byte {offset}: cannot write the file, expected {len(view)} bytes, found {written} written",
+                f"{self.name}: byte {offset}: cannot write the file, {len(view)} bytes expected, {written} written",
                 path=self.name,
                 offset=offset,
             )

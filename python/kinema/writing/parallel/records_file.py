@@ -1,4 +1,4 @@
-"""`RecordsFile`: a file of records that ranks write together; what its strategies share: places, commits, names, notes."""
+"""`RecordsFile`: a file of records that ranks write together: what its strategies share, from places to names."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from kinema.writing.stamps import LastStamps
 __all__ = ["UNFINISHED", "RecordsFile", "Stamp"]
 
 UNFINISHED = b"KINE"
-"""What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a run
-that was killed meanwhile readers leave this record out, and what lies behind it."""
+"""What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a
+run that was killed meanwhile readers leave this record out, and what lies behind it."""
 # formats whose readers count by the size of the file, or go from record to record; others have a count that comes last
 _MARKED = ("DCD", "TRR", "XTC")
 
@@ -321,4 +321,5 @@ class RecordsFile(RankFile):
 
     @property
     def _written_path(self) -> str:
-        return self.opened.written_path
+        path: str = self.opened.written_path
+        return path

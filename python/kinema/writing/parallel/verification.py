@@ -109,7 +109,7 @@ class Verification:
 
 
 def _distance(nodes: NDArray[np.str_]) -> int:
-    """The distance to the rank that each rank reads after, with which most are of another node; the shortest of these."""
+    """How far the rank is whose bytes each rank reads: the shortest way to another node for most of them."""
     distances = range(1, max(2, len(nodes)))
     return max(distances, key=lambda distance: np.count_nonzero(nodes != np.roll(nodes, -distance))) % len(nodes)
 
