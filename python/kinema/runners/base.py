@@ -19,12 +19,15 @@ from kinema.runners.serialization import serialize
 from kinema.selection.frames import FrameSelection
 from kinema.timings import PassTimings
 
-__all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
+__all__ = ["CallValues", "Job", "PassRequest", "PassResult", "Receive", "Rows", "Runner"]
 
 T = TypeVar("T")
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
+
+# takes the value of a computation of `Runner.map`, with its number
+Receive = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,7 @@ class Runner(ABC):
         *,
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
+        receive: Receive | None = None,
     ) -> list[Any]:
         """`function` of each computation, in their order; both are pickled where workers are other processes.
 
@@ -183,17 +187,58 @@ class Runner(ABC):
 
         `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
         the function ends the call and is raised, with a note that names the computation.
+
+        `receive` is called with number and value of each computation as it comes, in any order, from the calling
+        thread; values are then not collected, and the list is empty. A worker that has a value which was not received
+        yet computes one more, and then waits. What `receive` raises ends the call.
         """
         self.concurrency(workers)
         packed = serialize(function) if len(computations) > 1 else None
-        values = []
+        values = CallValues(len(computations), progress, receive)
         for number, one in enumerate(computations):
             try:
                 called = function if packed is None else pickle.loads(packed)
-                values.append(called(one))
+                value = called(one)
             except Exception as error:
                 error.add_note(f"part {number + 1} of {len(computations)}")
                 raise
-            if progress is not None:
-                progress(number)
-        return values
+            values.take(number, value)
+        return values.in_order()
+
+
+class CallValues:
+    """The values of the computations of one `Runner.map`, as they come.
+
+    Parameters
+    ----------
+    total : int
+        Number of computations.
+    progress, receive : function, optional
+        As of `Runner.map`.
+    """
+
+    def __init__(self, total: int, progress: Callable[[int], None] | None, receive: Receive | None) -> None:
+        self.total = total
+        self.done = 0
+        self._progress = progress
+        self._receive = receive
+        self._values: dict[int, Any] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all have come."""
+        return self.done == self.total
+
+    def take(self, number: int, value: Any) -> None:
+        """Takes the value of a computation, and reports that it is done."""
+        self.done += 1
+        if self._receive is None:
+            self._values[number] = value
+        else:
+            self._receive(number, value)
+        if self._progress is not None:
+            self._progress(number)
+
+    def in_order(self) -> list[Any]:
+        """The values in the order of their computations; none where `receive` has got them."""
+        return [self._values[number] for number in sorted(self._values)]

@@ -19,7 +19,7 @@ from kinema import _core
 from kinema.errors import ArgumentError, missing_package
 from kinema.progress import Report, report_slowest
 from kinema.resources import LEAST_MEMORY, worker_count
-from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_leaves, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
@@ -203,11 +203,12 @@ class Dask(Runner):
         *,
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
+        receive: Receive | None = None,
     ) -> list[Any]:
         """See `Runner.map`; a computation of a lost worker is done again."""
         wanted = None if workers is None else worker_count(workers)
         packed = [serialize(item) for item in computations]
-        results: dict[int, Any] = {}
+        values = CallValues(len(packed), progress, receive)
         with (
             self._connected(wanted) as dask_workers,
             TaskSubmitter(
@@ -220,16 +221,14 @@ class Dask(Runner):
             ) as submitter,
         ):
             waiting = iter(enumerate(packed))
-            while len(results) < len(packed):
+            while not values.complete:
                 while len(submitter) < dask_workers.size * _AHEAD and (following := next(waiting, None)) is not None:
                     submitter.submit(following, f"part {following[0] + 1} of {len(packed)}")
                 for (number, _), result in submitter.completed(_TICK):
                     if isinstance(result, TaskFailure):
                         raise task_error(result, f"part {number + 1} of {len(packed)}")
-                    results[number] = pickle.loads(result)
-                    if progress is not None:
-                        progress(number)
-        return [results[number] for number in range(len(packed))]
+                    values.take(number, pickle.loads(result))
+        return values.in_order()
 
     @contextlib.contextmanager
     def _connected(self, wanted: int | None) -> Iterator[DaskWorkers]:

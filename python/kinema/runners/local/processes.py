@@ -18,7 +18,7 @@ from kinema import _core
 from kinema.errors import says_enough
 from kinema.progress import Report, report_slowest
 from kinema.resources import default_memory, worker_count
-from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
 from kinema.runners.local.worker import (
     Calls,
     Done,
@@ -146,12 +146,13 @@ class ProcessesRunner(Runner):
         *,
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
+        receive: Receive | None = None,
     ) -> list[Any]:
         """See `Runner.map`; results come back pickled."""
         if not computations:
             return []
         used = min(worker_count(workers), len(computations))
-        mapping = _MapCalls(len(computations), progress)
+        mapping = _MapCalls(CallValues(len(computations), progress, receive))
         with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
             Calls(serialize(function), [serialize(one) for one in computations], self._threads).store(
                 used_workers.folder
@@ -177,26 +178,24 @@ def _note_silence(workers: Sequence[WorkerHandle], polled: float, *, if_stopped:
 class _MapCalls:
     """Assigns the arguments of a function to workers, one at a time."""
 
-    def __init__(self, total: int, progress: Callable[[int], None] | None) -> None:
-        self._total = total
-        self._progress = progress
+    def __init__(self, values: CallValues) -> None:
+        self._values = values
         self._next = 0
-        self._values: dict[int, Any] = {}
 
     def describe(self, numbers: Leaves) -> str:
         """What a worker has, for errors."""
-        return f"part {numbers[0] + 1} of {self._total}"
+        return f"part {numbers[0] + 1} of {self._values.total}"
 
     def run(self, handles: list[WorkerHandle]) -> list[Any]:
         """What the function returned, in the order of its arguments."""
         workers = {worker.connection: worker for worker in handles}
         polled = time.monotonic()
-        while len(self._values) < self._total:
+        while not self._values.complete:
             for connection in wait(list(workers), timeout=_TICK):
                 assert isinstance(connection, Connection)  # wait returns some of its arguments
                 self._take(workers[connection])
             polled = _note_silence(handles, polled, if_stopped=True)
-        return [self._values[number] for number in range(self._total)]
+        return self._values.in_order()
 
     def _take(self, worker: WorkerHandle) -> None:
         match worker.receive():
@@ -206,9 +205,7 @@ class _MapCalls:
             case Returned([value]):
                 number, _ = worker.pieces.popleft()
                 self._order(worker)
-                self._values[number] = pickle.loads(value)
-                if self._progress is not None:
-                    self._progress(number)
+                self._values.take(number, pickle.loads(value))
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
                 part = f", {self.describe(worker.pieces[0])}" if worker.pieces else ""
@@ -216,7 +213,7 @@ class _MapCalls:
                 raise error
 
     def _order(self, worker: WorkerHandle) -> None:
-        if self._next < self._total:
+        if self._next < self._values.total:
             self._next += 1
             worker.order((self._next - 1, self._next))
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mpi4py import MPI
 
+from kinema.runners.base import CallValues
 from kinema.runners.local.worker import call
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 
@@ -21,6 +22,8 @@ __all__ = ["RemoteCall", "call_on_ranks", "serve_call"]
 _TAG = 32_001
 # seconds between two polls for messages
 _TICK = 0.001
+# values of a rank that rank 0 has not received; with so many it waits
+_UNRECEIVED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +38,31 @@ class RemoteCall:
 
 def serve_call(ranks: Ranks, command: RemoteCall) -> None:
     """Takes part on a rank other than 0, until no argument is left."""
-    pending: list[Any] = []
+    pending: list[MPI.Request] = []
     while ranks.rank < command.workers and (number := _next(ranks, command)) is not None:
         answer = _called(ranks, command, number)
-        # not awaited: rank 0 may be computing
-        pending.append(ranks.comm.isend((number, answer), 0, _TAG))
-    pending.append(ranks.comm.isend(None, 0, _TAG))
-    for request in pending:
-        while not request.test()[0]:
-            time.sleep(_TICK)
+        # rank 0 may be computing; synchronous sends are complete when it has begun to receive them
+        pending.append(ranks.comm.issend((number, answer), 0, _TAG))
+        del answer
+        _await(pending, _UNRECEIVED)
+    pending.append(ranks.comm.issend(None, 0, _TAG))
+    _await(pending, 1)
 
 
-def call_on_ranks(ranks: Ranks, command: RemoteCall, progress: Callable[[int], None] | None) -> list[Any]:
+def _await(pending: list[MPI.Request], fewer_than: int) -> None:
+    """Waits until fewer requests than that are pending, and removes those that are done."""
+    while True:
+        pending[:] = [request for request in pending if not request.test()[0]]
+        if len(pending) < fewer_than:
+            return
+        time.sleep(_TICK)
+
+
+def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> list[Any]:
     """On rank 0: the values of the function, in the order of its arguments."""
     ranks.counter.reset()
     ranks.broadcast(command)
-    root = _CallRoot(ranks, command, progress)
+    root = _CallRoot(ranks, command, values)
     try:
         with ranks.counter.serving():
             return root.run()
@@ -63,11 +75,10 @@ def call_on_ranks(ranks: Ranks, command: RemoteCall, progress: Callable[[int], N
 class _CallRoot:
     """Rank 0: it computes as the others do, and receives their values."""
 
-    def __init__(self, ranks: Ranks, command: RemoteCall, progress: Callable[[int], None] | None) -> None:
+    def __init__(self, ranks: Ranks, command: RemoteCall, values: CallValues) -> None:
         self._ranks = ranks
         self._command = command
-        self._progress = progress
-        self._values: dict[int, Any] = {}
+        self._values = values
         self._working = ranks.size - 1
 
     def run(self) -> list[Any]:
@@ -77,7 +88,7 @@ class _CallRoot:
         while self._working:
             self._receive()
             time.sleep(_TICK)
-        return [self._values[number] for number in range(len(self._command.arguments))]
+        return self._values.in_order()
 
     def end(self) -> None:
         """Stops the others and receives what they have sent."""
@@ -106,9 +117,7 @@ class _CallRoot:
             error = answer.unwrap()
             error.add_note(f"part {number + 1} of {len(self._command.arguments)}")
             raise error
-        self._values[number] = pickle.loads(answer)
-        if self._progress is not None:
-            self._progress(number)
+        self._values.take(number, pickle.loads(answer))
 
 
 def _next(ranks: Ranks, command: RemoteCall) -> int | None:

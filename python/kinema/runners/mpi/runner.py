@@ -23,7 +23,7 @@ from kinema.errors import ArgumentError, InternalError, MissingPackageError
 from kinema.opening import open
 from kinema.resources import default_memory, worker_count
 from kinema.runners.access import access_method
-from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
 from kinema.runners.local.interpreter import JOB_SIGNALS
 from kinema.runners.scheduler import SchedulePolicy
 from kinema.runners.serialization import serialize
@@ -383,6 +383,7 @@ class MPIRunner(Runner):
         *,
         workers: int | None = None,
         progress: Callable[[int], None] | None = None,
+        receive: Receive | None = None,
     ) -> list[Any]:
         """See `Runner.map`; called on rank 0 alone, where `map_reduce` is."""
         ranks = self._ranks
@@ -391,7 +392,7 @@ class MPIRunner(Runner):
         command = RemoteCall(
             serialize(function), [serialize(one) for one in computations], self.concurrency(workers), self._threads
         )
-        return call_on_ranks(ranks, command, progress)
+        return call_on_ranks(ranks, command, CallValues(len(computations), progress, receive))
 
     def _in_words(self, ranks: MPISession, setup: PassSetup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
