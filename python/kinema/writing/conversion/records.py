@@ -60,7 +60,8 @@ def write_records(
         losses = tuple(f"{name}: {loss}" for loss in (*encoder.losses, *source.observables_lost))
         emit(losses)
         began = time.perf_counter()
-        with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
+        shown = reporting(progress, f"writing {os.path.basename(name)}", len(source), launched=on.runner.launched)
+        with shown as report:
             how: Callable[..., _core.Written]
             if on.in_this_process:
                 how = partial(encoder.write, workers=on.threads, memory=memory)
