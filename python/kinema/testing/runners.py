@@ -362,6 +362,46 @@ class RunnerTests:
             assert content is not None
             assert content.passes[0].nodes
 
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def test_values_are_received_as_they_come(self, tmp_path: Path) -> None:
+        runner = self.make()
+        if (workers := _callers(runner)) is None:
+            with pytest.raises(kn.ArgumentError, match="cannot compute parts"):
+                runner.map(abs, [-1], receive=lambda _number, _value: None)
+            return
+        received: list[int] = []
+        done: list[int] = []
+
+        def receive(number: int, value: bytes) -> None:
+            assert value == bytes([number]) * 500_000
+            assert done == received, "progress is reported after the value was received"
+            # workers go on meanwhile, with a bounded number of values that nobody has received
+            time.sleep(0.02 if number < 10 else 0.0)
+            begun = len(list(tmp_path.iterdir()))
+            received.append(number)
+            assert begun - len(received) <= 3 * workers, "values pile up"
+
+        assert runner.map(Large(tmp_path), range(60), receive=receive, progress=done.append) == []
+        assert sorted(received) == list(range(60))
+        assert done == received
+        assert runner.map(abs, [], receive=receive) == []
+
+    def test_what_receives_values_may_end_the_call(self, tmp_path: Path) -> None:
+        runner = self.make()
+        if _callers(runner) is None:
+            return
+
+        def receive(_number: int, _value: bytes) -> None:
+            raise Stop("enough")
+
+        with pytest.raises(Stop, match="enough"):
+            runner.map(Large(tmp_path), range(40), receive=receive)
+        # and nothing is left of it that would disturb the next call
+        values = dict.fromkeys(range(8))
+        assert runner.map(abs, [-number for number in values], receive=values.__setitem__) == []
+        assert values == {number: number for number in range(8)}
+
     def _stop_after(self, frames: int, path: Path, analyses: list[Analysis], **options: Any) -> None:
         """Runs until that many frames are done, with a checkpoint at every look."""
         with pytest.raises(Stop) as caught:
@@ -425,6 +465,26 @@ def with_another_thread() -> Callable[[Any], float]:
         return 1.0
 
     return alone_never
+
+
+class Large:
+    """A function whose values are 500,000 bytes; it leaves a file of each call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, number: int) -> bytes:
+        """So many times the byte of that number."""
+        (self._folder / str(number)).touch()
+        return bytes([number]) * 500_000
+
+
+def _callers(runner: Runner) -> int | None:
+    """How many workers call functions; None where the runner refuses to."""
+    try:
+        return runner.concurrency(None)
+    except kn.ArgumentError:
+        return None
 
 
 class Sealed:
