@@ -492,6 +492,34 @@ class AtomRecords:
     ) -> None:
         """Encodes atoms start to stop of the arrays, in angstrom and ps, one behind the other as they are given."""
 
+def partition_atoms(
+    ids: NDArray[np.uint32] | NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint64],  # (atoms,), in any order
+    bounds: Sequence[int],  # from 0 to the number of all atoms: range i is bounds[i] to bounds[i + 1]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32] | None]:
+    """Rows in the order of the ranges that their atoms lie in, those of a range as they were given: the number of rows of
+    each range, their ids, and their rows; no rows where they are in order already.
+
+    ArgumentError with row and id for what is no atom."""
+
+def take_atoms(
+    values: NDArray[Any],  # (atoms, 3), float32 or float64
+    order: NDArray[np.uint32],  # (rows,)
+    out: NDArray[Any],  # (rows, 3), of the same type
+) -> None:
+    """Puts row `order[i]` of `values` into row `i` of `out`."""
+
+def scatter_atoms(
+    ids: NDArray[np.uint32],  # (rows,), all of the range
+    first: int,  # of the range
+    values: Sequence[NDArray[Any]],  # (rows, 3) each, float32 or float64
+    out: Sequence[NDArray[Any]],  # (atoms of the range, 3) each, of the types of values
+    seen: NDArray[np.uint8],  # (atoms of the range,): 0 before the first call for a frame, then kept
+) -> tuple[int, int | None, int, int | None]:
+    """Puts row `i` of `values` into the row of atom `ids[i]` of the range. Returns how many rows are of an atom that had
+    been there before, the first such row, how many atoms of the range are still missing, and the id of the first.
+
+    ArgumentError, before anything is put, for atoms of other ranges."""
+
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.
 
