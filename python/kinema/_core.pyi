@@ -380,6 +380,7 @@ class RecordFile:
         trajectory: Trajectory,
         path: str,
         *,
+        n_frames: int | None = None,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
         dtype: str | None = None,
@@ -387,7 +388,8 @@ class RecordFile:
         labels: AtomLabels | None = None,
         workers: int = 0,
     ) -> RecordFile:
-        """Goes on behind the last whole frame of the one file of a trajectory; what lies behind it is cut off."""
+        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; what
+        lies behind is cut off: first the count in the header is that of the frames that stay and is synced."""
 
     @property
     def fields(self) -> list[str] | None:
@@ -459,6 +461,46 @@ class AtomRecords:
         kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
         codes: NDArray[np.uint32] | None = None,
     ) -> None: ...
+    @staticmethod
+    def resume(
+        trajectory: Trajectory,
+        *,
+        n_frames: int | None = None,
+        fields: Sequence[str] | None = None,
+        wide: Sequence[str] | None = None,
+        title: str | None = None,
+        dtype: str | None = None,
+        kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
+        codes: NDArray[np.uint32] | None = None,
+    ) -> AtomRecords | None:
+        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; None
+        where it has none. It only reads: see `cut`.
+
+        Fields, cells, names, masses and charges, and spacing of times are the file's: ArgumentError where `fields` are
+        others, UnsupportedFormatError for layouts that are read but not written. With `kinds` and `codes`, as another
+        rank got them, those in the file are not read."""
+
+    def cut(self, path: str) -> None:
+        """Cuts off what lies behind the frames that stay, of the file that `resume` goes on with: the count in the header
+        is put right and synced first. One rank calls it, when all have called `resume`; on a new file it does nothing."""
+
+    @property
+    def n_atoms(self) -> int: ...
+    @property
+    def n_frames(self) -> int:
+        """Frames that the file has, of those that stay; 0 of a new file. What is written next has this number."""
+    @property
+    def end(self) -> int:
+        """The byte behind them, where the next record begins; of a new file the length of `head`."""
+    @property
+    def first(self) -> list[tuple[int, float]]:
+        """Step and time (ps) of the first two of them: of one frame, what `time_by` needs beside those of the second."""
+    @property
+    def kinds(self) -> tuple[list[str] | None, list[float] | None, list[float] | None] | None:
+        """Names, masses and charges of a HISTORY file, one a kind."""
+    @property
+    def codes(self) -> NDArray[np.uint32] | None:
+        """The kind of each atom of a HISTORY file."""
     @property
     def format(self) -> str: ...
     @property
