@@ -153,9 +153,9 @@ def test_a_file_is_gone_on_with(
     before = path.read_bytes()
     records = resumed(path, n_frames=n_kept)
     assert (records.n_frames, records.fields, records.n_atoms) == (n_kept, list(fields), N_ATOMS)
-    assert records.first == [
-        (one["step"] if name != "NetCDF" else i, one["time"]) for i, one in enumerate(frames[: min(n_kept, 2)])
-    ]
+    steps, times = zip(*records.first, strict=True)
+    assert list(steps) == [0 if name == "NetCDF" else one["step"] for one in frames[: min(n_kept, 2)]]
+    np.testing.assert_allclose(times, [one["time"] for one in frames[: len(times)]], rtol=1e-6)
     assert path.read_bytes() == before
     others = resumed(path, n_frames=n_kept, kinds=records.kinds, codes=records.codes)
     records.cut(str(path))
@@ -166,11 +166,11 @@ def test_a_file_is_gone_on_with(
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFormatError, match="no fixed places.* expected .*TRR.*DCD") as raised:
+    with pytest.raises(UnsupportedFormatError, match="no fixed places") as raised:
         _core.AtomRecords("XTC", N_ATOMS, fields=["positions"])
     assert all(one["name"] in str(raised.value) for one in _core.formats() if one["places_atoms"])
+    codes = np.array([0, 1, 0, 1, 2], np.uint32)
     with pytest.raises(ArgumentError, match="kind of atom 4, expected less than 2, found 2"):
-        codes = np.array([0, 1, 0, 1, 2], np.uint32)
         _core.AtomRecords("DL_POLY CONFIG", 5, fields=["positions"], kinds=(["A", "B"], None, None), codes=codes)
     with pytest.raises(ArgumentError, match="given together"):
         _core.AtomRecords("DL_POLY CONFIG", 5, fields=["positions"], codes=codes)
@@ -182,7 +182,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         "the frame lacks positions": ([None, None, None], 0, 2, None, 0, out),
         "values of positions, expected 9 or more, found 6": (values, 1, 3, None, 0, out),
         "bytes of 1 atoms in a plane, expected 12, found 24": (values, 0, 1, None, 0, out),
-        "arrays of bytes, expected 1, one a plane, found 2": (values, 0, 2, None, 0, out * 2),
+        "arrays of bytes, expected 1, one a plane, found 2": (values, 0, 2, None, 0, [out[0], out[0].copy()]),
     }.items():
         with pytest.raises(ArgumentError, match=message):
             records.encode(*arguments)  # type: ignore[arg-type]
