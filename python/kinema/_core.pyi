@@ -437,6 +437,22 @@ class RecordFile:
         """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; what
         lies behind is cut off: first the count in the header is that of the frames that stay and is synced."""
 
+    @staticmethod
+    def encoded(
+        format: str,
+        n_atoms: int,
+        frame: int,
+        vectors: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (atoms, 3), angstrom and ps
+        cell: NDArray[np.float64],  # (3, 3)
+        step: int,
+        time: float,  # ps; nan where there is none
+        *,
+        fields: Sequence[str] | None = None,
+        precision: float | None = None,
+    ) -> tuple[bytes, list[str], list[str]]:
+        """The record of a frame alone, of a format whose records lie one behind the other; what is lost of frames, and
+        what of this one's step, time and cell."""
+
     @property
     def fields(self) -> list[str] | None:
         """Known from the first frame on."""
