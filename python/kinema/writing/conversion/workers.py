@@ -11,20 +11,25 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, from_os
+from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError
 from kinema.progress import Report
 from kinema.resources import LEAST_MEMORY, default_memory
 from kinema.runners import Runner
 from kinema.snapshot import TrajectorySnapshot
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.output_file import machine
+from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
 from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["EncoderRecipe", "WorkersOfCall", "write_on_workers"]
 
@@ -132,19 +137,22 @@ class _SharedFile:
     def write_at(self, offset: int, data: Any) -> None:
         """Writes all of the bytes from `offset` on."""
         self.check()
-        view = memoryview(data).cast("B")
+        placer = FilePlacer(self.path, self.name)
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            placer.write_at(offset, data)
+            if self.is_far:
+                placer.sync()
+        finally:
+            placer.close()
+
+    def sync_far(self) -> None:
+        """Brings to the storage what was written here by whatever means, where this process does not lead."""
+        if self.is_far:
+            placer = FilePlacer(self.path, self.name)
             try:
-                while view:
-                    written = os.pwrite(handle, view, offset)
-                    view, offset = view[written:], offset + written
-                if self.is_far:
-                    os.fdatasync(handle)
+                placer.sync()
             finally:
-                os.close(handle)
-        except OSError as error:
-            raise from_os(f"byte {offset}: cannot write the file", error, path=self.name) from None
+                placer.close()
 
 
 class _Runs:
@@ -193,6 +201,47 @@ class _EncodeRuns(_Runs):
         self._file.write_at(offset, data)
 
 
+class _EncodeThroughMpi(_EncodeRuns):
+    """The same, placed through MPI-IO on the ranks of the MPI runner."""
+
+    def __init__(
+        self,
+        recipe: EncoderRecipe,
+        file: _SharedFile,
+        memory: int,
+        threads: int,
+        *,
+        is_collective: bool = False,
+        info: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(recipe, file, memory, threads)
+        self.is_collective, self._info = is_collective, info
+        self._placer: MpiPlacer | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), is_collective=self.is_collective, info=self._info), self._content
+
+    def open(self, comm: MPI.Intracomm) -> None:
+        """Opens the file; collective."""
+        self._file.check()
+        file = self._file
+        self._placer = MpiPlacer(comm, file.path, file.name, collective=self.is_collective, hints=self._info)
+
+    def place(self, offset: int, data: Any) -> None:
+        """See `InOrder`."""
+        assert self._placer is not None
+        self._placer.write_at(offset, data)
+        self._file.sync_far()
+
+    def close(self) -> None:
+        """Brings all to the storage, and closes the file; collective."""
+        assert self._placer is not None
+        try:
+            self._placer.sync()
+        finally:
+            self._placer.close()
+
+
 def write_on_workers(
     encoder: _core.Encoder,
     recipe: EncoderRecipe,
@@ -220,8 +269,12 @@ def write_on_workers(
         taken.record = encoder.record_bytes
         on.runner.map(_WriteRuns(*share), runs, workers=limits.workers, receive=taken.written)
     else:
+        encode = _EncodeRuns(*share)
+        if uses_mpiio(strategy):
+            together = strategy == "mpiio-collective"
+            encode = _EncodeThroughMpi(*share, is_collective=together, info=hints.info)
         on.runner.write_in_order(
-            _EncodeRuns(*share),
+            encode,
             runs,
             offset=offset,
             ahead=limits.ahead,

@@ -1,0 +1,56 @@
+"""`WriteBehind`: work on files that goes on in a thread while the program computes."""
+
+from __future__ import annotations
+
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+__all__ = ["WriteBehind"]
+
+
+class WriteBehind:
+    """Does pieces of work one after the other in a thread, of which up to `most` are taken and not done.
+
+    What one of them raises is raised by the next call; those behind it are then left out. No work calls MPI.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._thread = ThreadPoolExecutor(1, "kinema-writing")
+        self._waiting: deque[Future[None]] = deque()
+        self._failed = False
+        self._n_done = 0
+
+    @property
+    def n_done(self) -> int:
+        """How many pieces of work were done without an error, of all that were taken."""
+        return self._n_done
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Takes work; waits until there is room for it."""
+        self.wait(self._most - 1)
+        context = contextvars.copy_context()
+        self._waiting.append(self._thread.submit(context.run, self._unless_failed, work))
+
+    def wait(self, most_left: int = 0) -> None:
+        """Returns when not more than so many pieces of work are left."""
+        while len(self._waiting) > most_left:
+            self._waiting.popleft().result()
+
+    def close(self) -> None:
+        """Ends the thread after the work that it is at; the rest is left out."""
+        self._failed = True
+        self._waiting.clear()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _unless_failed(self, work: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            work()
+            self._n_done += 1
+        except BaseException:
+            self._failed = True
+            raise
