@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -333,18 +334,22 @@ def _limits(encoder: _core.Encoder, on: WorkersOfCall, memory: int, *, direct: b
     wanted = on.runner.concurrency(on.workers)
     least, record = encoder.least_memory(), encoder.most_bytes
     total = memory or max(default_memory(), LEAST_MEMORY * wanted)
-    for workers in range(wanted, 0, -1):
-        # each has one record under way at the least
-        window = 0 if direct else max(min(_WINDOW, total // 4), workers * record)
-        share = (total - window) // workers
-        if share >= least:
-            break
-    else:
-        fits = least if direct else max(least + record, min(-(-4 * least // 3), least + _WINDOW))
+
+    def window(total: int, workers: int) -> int:
+        """Bytes that are under way of so many workers: each has one record at the least."""
+        return 0 if direct else max(min(_WINDOW, total // 4), workers * record)
+
+    def share(total: int, workers: int) -> int:
+        return (total - window(total, workers)) // workers
+
+    workers = next((number for number in range(wanted, 0, -1) if share(total, number) >= least), 0)
+    if not workers:
+        most = 2 * least + 2 * record
+        fits = least + bisect_left(range(least, most), least, key=lambda limit: share(limit, 1))
         raise MemoryLimitError(
             f"the memory limit is too small for one frame, expected at least {fits} bytes, found {total}"
         )
     if direct:
-        return _Limits(workers, share, _WINDOW, workers)
-    piece = max(record, window // (2 * workers))
-    return _Limits(workers, share, piece, max(workers, window // piece))
+        return _Limits(workers, share(total, workers), _WINDOW, workers)
+    piece = max(record, window(total, workers) // (2 * workers))
+    return _Limits(workers, share(total, workers), piece, max(workers, window(total, workers) // piece))
