@@ -171,11 +171,23 @@ def history_header(path: str) -> HistoryHeader:
     return HistoryHeader(path, _core.history_header(path))
 
 
-def write_frames(path: str, header: bytes, ranges: Sequence[FrameRange], advance: Callable[[int], None]) -> None:
-    """Makes the file at `path`, whole or not at all: the header and all ranges, one behind the other."""
+def write_frames(
+    path: str,
+    header: bytes,
+    ranges: Sequence[FrameRange],
+    advance: Callable[[int], None],
+    copy: Callable[[Sequence[FrameRange], IO[bytes]], None] | None = None,
+) -> None:
+    """Makes the file at `path`, whole or not at all: the header and all ranges, one behind the other.
+
+    `copy` puts the ranges behind what is in the file, where others than this process do that.
+    """
 
     def write(file: IO[bytes]) -> None:
         file.write(header)
+        if copy is not None:
+            copy(ranges, file)
+            return
         for one in ranges:
             _copy(one, file, advance)
 

@@ -321,7 +321,7 @@ class _Call:
                     f"{name}: all of {source.trajectory.paths[0]} is repacked, which has no checkpoint; leave out "
                     "checkpoint=, or write with fields= what is read of it"
                 )
-            return write_repacked(source, name, self.options, workers=self.on.threads, **shared)
+            return write_repacked(source, name, self.options, on=self.on, **shared)
         if self.format in TEXTS:
             return write_text(source, name, self.format, self.options, workers=self.on.threads, **shared)
         if in_blocks(name, self.format, self.options):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
+from kinema.cli.analysis_options import FileWorkers, Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -17,6 +17,7 @@ def join(
     named: TrajectoryFiles,
     output: Annotated[Path, typer.Option("-o", "--output", help="File to make.", show_default=False)],
     opened: Opened,
+    workers: FileWorkers,
     copy: Annotated[
         bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to those of the parts.")
     ] = False,
@@ -24,8 +25,6 @@ def join(
     on_truncated: options.OnTruncated = "drop",
     verify: options.Verify = True,
     force: options.Force = False,
-    workers: options.Workers = None,
-    memory: options.Memory = None,
 ) -> None:
     """Make one trajectory file of several; of H5MD files a small one that refers to them, unless --copy is given."""
     import kinema as kn
@@ -40,8 +39,9 @@ def join(
         on_truncated=on_truncated,
         overwrite=force,
         verify=verify,
-        workers=workers,
-        memory=memory or "512 MiB",
+        runner=workers.chosen(command),
+        workers=workers.workers,
+        memory=workers.memory or "512 MiB",
         progress=False if command.quiet else None,
     )
     command.print_result(lambda: asdict(done), lambda: done)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import Stated, takes_groups
+from kinema.cli.analysis_options import FileWorkers, Stated, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -17,6 +17,7 @@ def repack(
     source: Annotated[Path, typer.Argument(metavar="IN", help="H5MD file.", show_default=False)],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to make.", show_default=False)],
     files: Stated,
+    workers: FileWorkers,
     layout: Annotated[
         str,
         typer.Option(
@@ -48,8 +49,6 @@ def repack(
     ] = None,
     verify: options.Verify = True,
     force: options.Force = False,
-    workers: options.Workers = None,
-    memory: options.Memory = None,
 ) -> None:
     """Store the frames of an H5MD file in another layout, compressed, rounded or of fewer atoms; keep all else."""
     import kinema as kn
@@ -72,8 +71,9 @@ def repack(
         align=align,
         overwrite=force,
         verify=verify,
-        workers=workers,
-        memory=memory or "512 MiB",
+        runner=workers.chosen(command),
+        workers=workers.workers,
+        memory=workers.memory or "512 MiB",
         progress=False if command.quiet else None,
     )
     command.print_result(lambda: asdict(done), lambda: done)

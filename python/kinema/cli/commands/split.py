@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import numbers, options
-from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
+from kinema.cli.analysis_options import FileWorkers, Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -16,6 +16,7 @@ def split(
     context: typer.Context,
     named: TrajectoryFiles,
     opened: Opened,
+    workers: FileWorkers,
     parts: Annotated[
         int | None, typer.Option("--parts", **numbers.COUNT, help="How many files to make.", show_default=False)
     ] = None,
@@ -32,8 +33,6 @@ def split(
     on_truncated: options.OnTruncated = "drop",
     verify: options.Verify = True,
     force: options.Force = False,
-    workers: options.Workers = None,
-    memory: options.Memory = None,
 ) -> None:
     """Cut a trajectory between frames into several files: XTC, TRR, NetCDF, DCD, HISTORY as they are, H5MD by step."""
     import kinema as kn
@@ -48,8 +47,9 @@ def split(
         on_truncated=on_truncated,
         overwrite=force,
         verify=verify,
-        workers=workers,
-        memory=memory or "512 MiB",
+        runner=workers.chosen(command),
+        workers=workers.workers,
+        memory=workers.memory or "512 MiB",
         progress=False if command.quiet else None,
     )
     command.print_result(lambda: asdict(done), lambda: done)

@@ -15,6 +15,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.conversion.workers import WorkersOfCall
 
 __all__ = ["is_whole_file", "write_repacked"]
 
@@ -47,7 +48,7 @@ def write_repacked(
     options: Mapping[str, Any],
     *,
     verify: Verification,
-    workers: int,
+    on: WorkersOfCall,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
@@ -61,7 +62,8 @@ def write_repacked(
         **options,
         overwrite=True,
         verify=bool(verify),
-        workers=workers,
+        runner=on.runner,
+        workers=on.workers,
         memory=memory or _MEMORY,
         progress=progress,
     )
@@ -74,7 +76,7 @@ def write_repacked(
         fields=tuple(field for field in VECTOR_FIELDS if field in trajectory.fields),
         size=os.path.getsize(name),
         seconds=time.perf_counter() - began,
-        workers=workers,
+        workers=on.threads,
         timings={},
         compared=len(source) if done.verified else 0,
         losses=losses,

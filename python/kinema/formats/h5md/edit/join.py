@@ -21,6 +21,7 @@ from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.repack import repack_with
 from kinema.formats.h5md.edit.rewrite import counting, write
 from kinema.formats.h5md.edit.window import FrameWindow
+from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import opened
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.storage import Layout
@@ -35,8 +36,9 @@ from kinema.formats.whole_frames import (
 from kinema.frame import Part
 from kinema.notes import emit, returns_notes
 from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import parse_memory, worker_count
+from kinema.progress import ProgressChoice
+from kinema.resources import parse_memory
+from kinema.runners import Runner, ThreadsRunner
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 from kinema.writing.output_file import temporary_folder
 
@@ -86,6 +88,7 @@ def join(
     stored: bool = True,
     overwrite: bool = False,
     verify: bool = True,
+    runner: str | Runner | None = None,
     workers: int | None = None,
     memory: int | str = "512 MiB",
     progress: ProgressChoice = False,
@@ -107,7 +110,7 @@ def join(
         Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
         each frame: where the steps go on from part to part, or the headers say no time step.
     particles, root, units, on_truncated, stored : as `kinema.open`
-    overwrite, verify, workers, memory : as `repack`
+    overwrite, verify, runner, workers, memory : as `repack`
 
     Raises
     ------
@@ -116,37 +119,42 @@ def join(
         NetCDF files whose headers differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
-    out = os.fspath(target)
-    names = file_names(parts)
-    threads, limit = worker_count(workers), parse_memory(memory)
-    check_not_input(out, *names)
-    check_target(out, overwrite=overwrite)
-    stated: dict[str, Any] = {"particles": particles, "root": root, "units": units}
-    traj = opening.open(names, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
-    kinds = sorted({part.format for part in traj.parts})
-    if len(kinds) > 1:
-        raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
-    check_format(out, kinds[0])
-    if kinds[0] in COPIED_FORMATS:
-        _join_bytes(traj, out, progress)
+    on = EditWorkers.of(runner, workers)
+
+    def whole_call() -> Joined:
+        out = os.fspath(target)
+        names = file_names(parts)
+        limit = parse_memory(memory)
+        check_not_input(out, *names)
+        check_target(out, overwrite=overwrite)
+        stated: dict[str, Any] = {"particles": particles, "root": root, "units": units}
+        traj = opening.open(names, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
+        kinds = sorted({part.format for part in traj.parts})
+        if len(kinds) > 1:
+            raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
+        check_format(out, kinds[0])
+        if kinds[0] in COPIED_FORMATS:
+            _join_bytes(traj, out, on, progress)
+            return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
+        options = h5md.H5mdOptions(particles=particles, root=root, units=units)
+        if not copy:
+            refers_to = _refer(traj, out, options, overwrite=overwrite)
+            return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out), refers_to)
+        stem, suffix = os.path.splitext(os.path.abspath(out))
+        with temporary_folder(f"{stem}.virtual{suffix}") as folder:
+            virtual = os.path.join(folder, os.path.basename(out))
+            _refer(traj, virtual, options, overwrite=False)
+            layout = Layout("frames", _compression_of(names[0], options))
+            repack_with(
+                virtual, out, layout, options, overwrite=overwrite, verify=verify, on=on, memory=limit,
+                progress=progress,
+            )  # fmt: skip
         return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
-    options = h5md.H5mdOptions(particles=particles, root=root, units=units)
-    if not copy:
-        refers_to = _refer(traj, out, options, overwrite=overwrite)
-        return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out), refers_to)
-    stem, suffix = os.path.splitext(os.path.abspath(out))
-    with temporary_folder(f"{stem}.virtual{suffix}") as folder:
-        virtual = os.path.join(folder, os.path.basename(out))
-        _refer(traj, virtual, options, overwrite=False)
-        layout = Layout("frames", _compression_of(names[0], options))
-        repack_with(
-            virtual, out, layout, options, overwrite=overwrite, verify=verify, workers=threads, memory=limit,
-            progress=progress,
-        )  # fmt: skip
-    return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
+
+    return on.lead(whole_call)
 
 
-def _join_bytes(traj: trajectory.Trajectory, out: str, progress: ProgressChoice) -> None:
+def _join_bytes(traj: trajectory.Trajectory, out: str, on: EditWorkers, progress: ProgressChoice) -> None:
     ranges, header = [], b""
     for number, part in enumerate(traj.parts):
         if part.format == "DCD":
@@ -160,8 +168,9 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, progress: ProgressChoice)
         if start < stop:
             ranges.append(FrameRange(part.path, int(offsets[start]), int(offsets[stop - 1] + lengths[stop - 1])))
     total = sum(one.stop - one.start for one in ranges)
-    with reporting(progress, f"joining {os.path.basename(out)}", total, "bytes") as report:
-        write_frames(out, header, ranges, counting(report, total))
+    with on.reporting(progress, f"joining {os.path.basename(out)}", total) as report:
+        advance = counting(report, total)
+        write_frames(out, header, ranges, advance, on.copy(out, advance))
 
 
 def _common_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
@@ -240,7 +249,8 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             joined.append(JoinedPart(source, contents, window, number == 0, number + 1 == len(described)))
         tasks = join_tasks(joined, os.path.dirname(os.path.abspath(out)))
         write(
-            joined[0].opened, tasks, out, overwrite=overwrite, verify=True, workers=1, memory=1 << 26,
+            joined[0].opened, tasks, out, overwrite=overwrite, verify=True, on=EditWorkers(ThreadsRunner(), 1),
+            memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip
     whole = opening.open(out, particles=options.particles, root=options.root, units=options.units, stored=False)

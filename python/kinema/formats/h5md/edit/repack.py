@@ -18,6 +18,7 @@ from kinema.formats.h5md.edit.atom_subset import check_columns, reduce_to, write
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup, contents_of, group_of
 from kinema.formats.h5md.edit.rewrite import Finish, counting, total_bytes, write
 from kinema.formats.h5md.edit.tasks import Changes, plan
+from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.formats.h5md.write.options import whole_number
@@ -28,8 +29,9 @@ from kinema.formats.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
 from kinema.formats.hdf5.text import text_attribute
 from kinema.notes import returns_notes
 from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import parse_memory, worker_count
+from kinema.progress import ProgressChoice
+from kinema.resources import parse_memory
+from kinema.runners import Runner
 from kinema.selection.atoms import AtomChoice
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 
@@ -96,6 +98,7 @@ def repack(
     align: int | None = None,
     overwrite: bool = False,
     verify: bool = True,
+    runner: str | Runner | None = None,
     workers: int | None = None,
     memory: int | str = "512 MiB",
     progress: ProgressChoice = False,
@@ -137,8 +140,11 @@ def repack(
         Replace an existing target.
     verify : bool
         Read everything back from the new file, before it gets its name, and compare.
+    runner : str or Runner, optional
+        Who reads, encodes and decodes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner; where
+        all MPI ranks call this with "mpi", rank 0 leads and all get the result.
     workers : int
-        Threads that read, encode and decode; by default as many as the process may use.
+        By default as many as there are.
     memory : int or str
         What is held at a time. Chunks of layout "atoms" become shorter where it is small.
 
@@ -155,11 +161,18 @@ def repack(
         _angstrom(*rounding)
     elif unit is not None:
         raise ArgumentError("unit= is that of max_error; give both, or none")
-    return repack_with(
-        path, out, wanted, options, rounding=rounding, select=select, topology=topology, overwrite=overwrite,
-        verify=verify, workers=worker_count(workers), memory=parse_memory(memory), progress=progress,
-        align=None if align is None else whole_number("align", align),
-    )  # fmt: skip
+    on = EditWorkers.of(runner, workers)
+    how: dict[str, Any] = {
+        "rounding": rounding,
+        "select": select,
+        "topology": topology,
+        "overwrite": overwrite,
+        "verify": verify,
+        "memory": parse_memory(memory),
+        "progress": progress,
+        "align": None if align is None else whole_number("align", align),
+    }
+    return on.lead(lambda: repack_with(path, out, wanted, options, on=on, **how))
 
 
 def repack_with(
@@ -173,7 +186,7 @@ def repack_with(
     topology: Any = None,
     overwrite: bool,
     verify: bool,
-    workers: int,
+    on: EditWorkers,
     memory: int,
     progress: ProgressChoice,
     align: int | None = None,
@@ -203,9 +216,9 @@ def repack_with(
             if one.path in columns:
                 reduce_to(source, contents, one, columns[one.path], tasks)
         total = total_bytes(tasks, verify=verify)
-        with reporting(progress, f"repacking {os.path.basename(path)}", total, "bytes") as report:
+        with on.reporting(progress, f"repacking {os.path.basename(path)}", total) as report:
             done = write(
-                source, tasks, out, overwrite=overwrite, verify=verify, workers=workers, memory=memory,
+                source, tasks, out, overwrite=overwrite, verify=verify, on=on, memory=memory,
                 advance=counting(report, total), align=align, finish=finish,
             )  # fmt: skip
         first = chosen[0]

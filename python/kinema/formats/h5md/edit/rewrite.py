@@ -17,6 +17,7 @@ from kinema.errors import CorruptFileError
 from kinema.formats.h5md.edit.tasks import CreateDataset, MoveDataset, Tasks, WriteDataset
 from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
+from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.hdf5.copying import DROPPED, copy_attributes, copy_structure
 from kinema.formats.hdf5.file import object_key, open_hdf5, reading
@@ -57,7 +58,7 @@ def write(
     *,
     overwrite: bool,
     verify: bool,
-    workers: int,
+    on: EditWorkers,
     memory: int,
     advance: Callable[[int], None],
     align: int | None = None,
@@ -67,7 +68,7 @@ def write(
     check_not_input(path, opened.path)
     new = NewFile(path, overwrite=overwrite, align=align, libver=_LIBVER)
     try:
-        job = _Rewriter(opened, tasks, workers, memory, advance)
+        job = _Rewriter(opened, tasks, on, memory, advance)
         with hdf5_errors(path):
             copy_structure(opened.file, new.h5, job.make, tasks.followed)
             if finish is not None:
@@ -87,9 +88,9 @@ class _Rewriter:
     """Carries out the tasks of one file, and remembers what is to be compared."""
 
     def __init__(
-        self, opened: H5mdFile, tasks: Tasks, workers: int, memory: int, advance: Callable[[int], None]
+        self, opened: H5mdFile, tasks: Tasks, on: EditWorkers, memory: int, advance: Callable[[int], None]
     ) -> None:
-        self.opened, self.tasks, self.workers, self.memory, self.advance = opened, tasks, workers, memory, advance
+        self.opened, self.tasks, self.on, self.memory, self.advance = opened, tasks, on, memory, advance
         self.moved: list[tuple[MovedDataset, MoveDataset]] = []
         self.written: list[tuple[str, WriteDataset]] = []
         self.copied: list[tuple[str, str]] = []
@@ -134,7 +135,7 @@ class _Rewriter:
             task.storage,
             rounding=task.rounding,
             memory=self.memory,
-            workers=self.workers,
+            on=self.on,
             advance=self.advance,
         )
         self.moved.append((moved, task))
@@ -142,13 +143,14 @@ class _Rewriter:
         return made
 
     def _values(self, dataset: Any, path: str) -> Values:
-        return Values(dataset, path, workers=self.workers, memory=self.memory // 4)
+        return Values(dataset, path, workers=self.on.threads, memory=self.memory // 4)
 
     def compare(self, temporary: str, path: str) -> None:
         """Reads everything back from the finished file, under its temporary name."""
         with reading(path), open_hdf5(temporary) as file:
             for moved, _ in self.moved:
-                read_back(self._values(file[moved.path], temporary), moved, path, advance=self.advance)
+                values = self._values(file[moved.path], temporary)
+                read_back(values, moved, path, on=self.on, memory=self.memory, advance=self.advance)
             for name, task in self.written:
                 if not _same(file[name][()], task.values):
                     raise _differs(path, name)

@@ -18,6 +18,7 @@ from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.rewrite import counting, total_bytes, write
 from kinema.formats.h5md.edit.tasks import Changes, Tasks, plan
 from kinema.formats.h5md.edit.window import FrameWindow
+from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.hdf5.storage import KEEP, Layout
@@ -31,8 +32,9 @@ from kinema.formats.whole_frames import (
 )
 from kinema.notes import returns_notes
 from kinema.printable import printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import parse_memory, worker_count
+from kinema.progress import ProgressChoice
+from kinema.resources import parse_memory
+from kinema.runners import Runner
 from kinema.writing.output_checks import check_not_input
 from kinema.writing.output_file import temporary_folder
 
@@ -80,6 +82,7 @@ def split(
     stored: bool = True,
     overwrite: bool = False,
     verify: bool = True,
+    runner: str | Runner | None = None,
     workers: int | None = None,
     memory: int | str = "512 MiB",
     progress: ProgressChoice = False,
@@ -109,7 +112,7 @@ def split(
         Replace files of these names that are there.
     verify : bool
         H5MD: read everything back and compare.
-    workers, memory : as `repack`
+    runner, workers, memory : as `repack`
 
     Raises
     ------
@@ -117,26 +120,31 @@ def split(
     UnsupportedFormatError
         For DCD files with fixed atoms, and NetCDF restarts.
     """
-    path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
-    threads, limit = worker_count(workers), max(_LEAST_MEMORY, parse_memory(memory))
-    traj = opening.open(
-        path, particles=particles, axis=axis, root=root, units=units, on_truncated=on_truncated, stored=stored
-    )
-    runs = _runs(traj.n_frames, parts, frames_per_part)
-    names = _names(path, traj.format, len(runs))
-    for name in names:
-        check_not_input(os.path.join(out, name), path)
-    with _folder(out, names, overwrite=overwrite) as temporary:
-        targets = [os.path.join(temporary, name) for name in names]
-        if traj.format in COPIED_FORMATS:
-            _copy_frames(traj, runs, targets, progress)
-            notes: tuple[str, ...] = ()
-        else:
-            quantity = cast("h5md.Quantity | None", axis)
-            options = h5md.H5mdOptions(particles=particles, axis=quantity, root=root, units=units)
-            check_columns(h5md.describe(path, options).positions, path)
-            notes = _cut_h5md(path, options, traj.n_frames, runs, targets, verify, threads, limit, progress)
-    return Split(tuple(os.path.join(out, name) for name in names), runs, notes)
+    on = EditWorkers.of(runner, workers)
+
+    def whole_call() -> Split:
+        path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
+        limit = max(_LEAST_MEMORY, parse_memory(memory))
+        traj = opening.open(
+            path, particles=particles, axis=axis, root=root, units=units, on_truncated=on_truncated, stored=stored
+        )
+        runs = _runs(traj.n_frames, parts, frames_per_part)
+        names = _names(path, traj.format, len(runs))
+        for name in names:
+            check_not_input(os.path.join(out, name), path)
+        with _folder(out, names, overwrite=overwrite) as temporary:
+            targets = [os.path.join(temporary, name) for name in names]
+            if traj.format in COPIED_FORMATS:
+                _copy_frames(traj, runs, targets, on, progress)
+                notes: tuple[str, ...] = ()
+            else:
+                quantity = cast("h5md.Quantity | None", axis)
+                options = h5md.H5mdOptions(particles=particles, axis=quantity, root=root, units=units)
+                check_columns(h5md.describe(path, options).positions, path)
+                notes = _cut_h5md(path, options, traj.n_frames, runs, targets, verify, on, limit, progress)
+        return Split(tuple(os.path.join(out, name) for name in names), runs, notes)
+
+    return on.lead(whole_call)
 
 
 def _runs(n_frames: int, parts: int | None, frames_per_part: int | None) -> tuple[tuple[int, int], ...]:
@@ -187,17 +195,21 @@ def _folder(path: str, names: list[str], *, overwrite: bool) -> Iterator[str]:
 
 
 def _copy_frames(
-    traj: trajectory.Trajectory, runs: tuple[tuple[int, int], ...], targets: list[str], progress: ProgressChoice
+    traj: trajectory.Trajectory,
+    runs: tuple[tuple[int, int], ...],
+    targets: list[str],
+    on: EditWorkers,
+    progress: ProgressChoice,
 ) -> None:
     path = traj.paths[0]
     head_of = _headers_of_frames(traj)
     offsets, lengths = (values.tolist() for values in traj.core.extents(0))
     total = offsets[-1] + lengths[-1] - offsets[0]
-    with reporting(progress, f"splitting {os.path.basename(path)}", total, "bytes") as report:
+    with on.reporting(progress, f"splitting {os.path.basename(path)}", total) as report:
         advance = counting(report, total)
         for (first, stop), target in zip(runs, targets, strict=True):
             bytes_of_run = FrameRange(path, offsets[first], offsets[stop - 1] + lengths[stop - 1])
-            write_frames(target, head_of(first, stop), [bytes_of_run], advance)
+            write_frames(target, head_of(first, stop), [bytes_of_run], advance, on.copy(target, advance))
 
 
 def _headers_of_frames(traj: trajectory.Trajectory) -> Callable[[int, int], bytes]:
@@ -221,7 +233,7 @@ def _cut_h5md(
     runs: tuple[tuple[int, int], ...],
     targets: list[str],
     verify: bool,
-    workers: int,
+    on: EditWorkers,
     memory: int,
     progress: ProgressChoice,
 ) -> tuple[str, ...]:
@@ -234,7 +246,7 @@ def _cut_h5md(
             window = FrameWindow(axis, first, stop, n_frames)
             planned.append(plan(whole, contents, Changes(Layout(KEEP), window=window, memory=memory)))
         total = sum(total_bytes(tasks, verify=verify) for tasks in planned)
-        with reporting(progress, f"splitting {os.path.basename(path)}", total, "bytes") as report:
+        with on.reporting(progress, f"splitting {os.path.basename(path)}", total) as report:
             advance = counting(report, total)
             for tasks, target in zip(planned, targets, strict=True):
                 done = write(
@@ -243,7 +255,7 @@ def _cut_h5md(
                     target,
                     overwrite=False,
                     verify=verify,
-                    workers=workers,
+                    on=on,
                     memory=memory,
                     advance=advance,
                 )

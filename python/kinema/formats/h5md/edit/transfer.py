@@ -19,18 +19,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
 from kinema.errors import CorruptFileError
 from kinema.formats.h5md.edit.values import Values
+from kinema.formats.h5md.edit.workers import EditWorkers, EncodedTile, Tile, TileReader, encode_tile, read_tile, rounded
 from kinema.formats.hdf5.filters import encoded_by_core, filters_of
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.hdf5.storage import Storage
 from kinema.prefetch import prefetched
 
-__all__ = ["TILES_IN_MEMORY", "MovedDataset", "Tile", "move", "read_back"]
+__all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
 
-# rows [start, stop), columns [first, last), which are (0, 1) where rows are single numbers
-Tile = tuple[int, int, int, int]
 Advance = Callable[[int], None]
 
 # two tiles, encoded chunks, what the reader works with
@@ -57,7 +55,7 @@ def move(
     *,
     rounding: Rounding | None = None,
     memory: int,
-    workers: int,
+    on: EditWorkers,
     advance: Advance,
 ) -> MovedDataset:
     """Writes rows from `first_row` on, of the given columns (None: all), into all of `target`.
@@ -70,51 +68,88 @@ def move(
         return result
     filters = filters_of(target)
     tiles = list(_tiles(storage, memory // TILES_IN_MEMORY, values.dataset.chunks))
-    parts = prefetched(functools.partial(_read, values, first_row, columns), tiles)
+    if len(tiles) > 1 and not on.in_this_process:
+        share = memory // (2 * on.tiles)
+        reader = TileReader(
+            values.dataset.file.filename,
+            values.dataset.name,
+            first_row=first_row,
+            columns=columns,
+            rounding=rounding,
+            chunks=storage.chunks if _is_encoded(target, storage) else None,
+            filters=filters,
+            memory=share,
+            threads=on.runner.threads_per_worker,
+        )
+        tiles = list(_tiles(storage, share, values.dataset.chunks))
+        _move_on_workers(result, reader, tiles, target, on, advance)
+        return result
+    parts = prefetched(functools.partial(read_tile, values, first_row, columns), tiles)
     with closing(parts):
         for tile, part in zip(tiles, parts, strict=True):
             if rounding is not None:
-                part, change = _rounded(part, rounding)
+                part, change = rounded(part, rounding)
                 result.largest_change = max(result.largest_change, change)
             result.checksums.append((tile, zlib.crc32(part.data)))
-            _store(part, tile, target, storage, filters, workers)
+            _store(part, tile, target, storage, filters, on.threads)
             advance(part.nbytes)
     return result
 
 
-def read_back(values: Values, moved: MovedDataset, path: str, *, advance: Advance) -> None:
+def _move_on_workers(
+    result: MovedDataset, reader: TileReader, tiles: list[Tile], target: Any, on: EditWorkers, advance: Advance
+) -> None:
+    """Workers read, round and encode; this process writes what comes, as libhdf5 has one writer."""
+    checksums: dict[int, int] = {}
+
+    def receive(number: int, made: EncodedTile) -> None:
+        if made.values is not None:
+            _store_values(made.values, tiles[number], target)
+        corner = _corner(tiles[number], len(target.shape))
+        for offset, encoded in made.chunks:
+            target.id.write_direct_chunk(tuple(a + b for a, b in zip(corner, offset, strict=True)), encoded)
+        checksums[number] = made.checksum
+        result.largest_change = max(result.largest_change, made.change)
+        advance(made.size)
+
+    on.runner.map(reader, tiles, workers=on.workers, receive=receive)
+    result.checksums += [(tile, checksums[number]) for number, tile in enumerate(tiles)]
+
+
+def read_back(
+    values: Values, moved: MovedDataset, path: str, *, on: EditWorkers, memory: int, advance: Advance
+) -> None:
     """Compares a data set with what was moved into it. Raises CorruptFileError where they differ."""
-    for tile, expected in moved.checksums:
-        part = _read(values, 0, None, tile)
-        if zlib.crc32(part.data) != expected:
-            start, stop, *_ = tile
+
+    def compare(number: int, checksum: int, size: int) -> None:
+        (start, stop, *_), expected = moved.checksums[number]
+        if checksum != expected:
             raise CorruptFileError(
                 f"{path}: {moved.path} does not hold what was written, rows {start} to {stop - 1}; "
                 "the disk or the memory of this machine may be faulty",
                 path=path,
                 format="H5MD",
             )
-        advance(part.nbytes)
+        advance(size)
 
+    tiles = [tile for tile, _ in moved.checksums]
+    if len(tiles) > 1 and not on.in_this_process:
+        reader = TileReader(
+            values.dataset.file.filename,
+            values.dataset.name,
+            memory=memory // (2 * on.tiles),
+            threads=on.runner.threads_per_worker,
+            checksums_alone=True,
+        )
 
-def _read(values: Values, first_row: int, columns: NDArray[np.int64] | None, tile: Tile) -> NDArray[Any]:
-    """The values of a tile, contiguous."""
-    start, stop, first, last = tile
-    n_columns = len(columns) if columns is not None else values.item[0] if values.item else 1
-    chosen = columns
-    if (first, last) != (0, n_columns):
-        chosen = np.arange(first, last) if columns is None else columns[first:last]
-    return np.ascontiguousarray(values.rows(first_row + start, first_row + stop, chosen))
+        def receive(number: int, found: EncodedTile) -> None:
+            compare(number, found.checksum, found.size)
 
-
-def _rounded(part: NDArray[Any], rounding: Rounding) -> tuple[NDArray[Any], float]:
-    """The values rounded, in the file's byte order, and how far one has moved at most."""
-    rounded = part.astype(part.dtype.newbyteorder("="), copy=True)
-    rounding.apply(rounded)
-    with np.errstate(invalid="ignore"):
-        change = np.abs(rounded - part)
-    largest = float(np.fmax.reduce(change, axis=None, initial=0.0))
-    return rounded.astype(part.dtype, copy=False), largest
+        on.runner.map(reader, tiles, workers=on.workers, receive=receive)
+        return
+    for number, tile in enumerate(tiles):
+        part = read_tile(values, 0, None, tile)
+        compare(number, zlib.crc32(part.data), part.nbytes)
 
 
 def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) -> Iterator[Tile]:
@@ -142,11 +177,12 @@ def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) 
 
 
 def _store(part: NDArray[Any], tile: Tile, target: Any, storage: Storage, filters: Any, workers: int) -> None:
-    start, stop, first, last = tile
-    if storage.chunks is None or not _as_in_memory(target) or not encoded_by_core(target):
-        target.write_direct(part, dest_sel=np.s_[start:stop, first:last] if part.ndim > 1 else np.s_[start:stop])
+    start = tile[0]
+    if not _is_encoded(target, storage):
+        _store_values(part, tile, target)
         return
-    corner = (start, first, *(0,) * (len(storage.shape) - 2))[: len(storage.shape)]
+    assert storage.chunks is not None
+    corner = _corner(tile, len(storage.shape))
     if not filters and storage.chunks[1:] == part.shape[1:]:
         # chunks of whole rows are there already
         k = storage.chunks[0]
@@ -156,9 +192,25 @@ def _store(part: NDArray[Any], tile: Tile, target: Any, storage: Storage, filter
         part, corner = part[whole:], (start + whole, *corner[1:])
         if not len(part):
             return
-    for offset, encoded in _core.encode_chunks(part, storage.chunks, filters, workers):
+    for offset, encoded in encode_tile(part, storage.chunks, filters, workers):
         place = tuple(a + b for a, b in zip(corner, offset, strict=True))
         target.id.write_direct_chunk(place, encoded)
+
+
+def _corner(tile: Tile, n_axes: int) -> tuple[int, ...]:
+    """Where a tile begins."""
+    return (tile[0], tile[2], *(0,) * (n_axes - 2))[:n_axes]
+
+
+def _store_values(part: NDArray[Any], tile: Tile, target: Any) -> None:
+    """Has libhdf5 encode and store a tile."""
+    start, stop, first, last = tile
+    target.write_direct(part, dest_sel=np.s_[start:stop, first:last] if part.ndim > 1 else np.s_[start:stop])
+
+
+def _is_encoded(target: Any, storage: Storage) -> bool:
+    """Whether Rust encodes the chunks of a data set; libhdf5 does otherwise."""
+    return storage.chunks is not None and _as_in_memory(target) and encoded_by_core(target)
 
 
 def _as_in_memory(target: Any) -> bool:
