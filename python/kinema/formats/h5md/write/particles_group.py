@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
 from kinema.formats.h5md.write.options import Bound, FileOptions
-from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 from kinema.writing.frames import FrameArrays, check_rising
@@ -118,7 +119,8 @@ class TrajectoryGroup:
             if name not in self.fields:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
-            self.fields[name].preparation.check(values)
+            if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
+                self.fields[name].preparation.check(values)
         self._check_cells(frames.cells)
         if frames.times is not None and not self.axis.with_times:
             raise ArgumentError("time is given, but the file has none: the first frame had none")
