@@ -37,6 +37,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     ("trajectory",),
     ("opening", "selection.time_range"),
+    # who computes
+    ("runners",),
+    ("runners.local",),
+    ("runners.dask", "runners.mpi"),
+    ("runners.__init__",),
     ("checking",),
     # files from which an interrupted call goes on; what identifies a run knows analyses, and comes later
     ("execution.checkpoint",),
@@ -47,13 +52,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # of any format to any format; whole H5MD files by repacking them
     ("writing.conversion",),
     ("writing.convert",),
-    # who computes, and what a run is
-    ("runners",),
-    ("runners.local",),
-    ("runners.dask", "runners.mpi"),
     # many ranks, one file; what its strategies are called is known below
     ("writing.parallel",),
-    ("runners.__init__",),
+    # what a run is
     ("execution.computation",),
     ("execution.checkpoint.run_identity",),
     ("execution",),

@@ -358,6 +358,48 @@ class Encoder:
         """Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
         earlier call has committed, it goes on behind them."""
 
+    @property
+    def record_bytes(self) -> int | None:
+        """Of each record, where all have as many."""
+
+    def least_memory(self) -> int:
+        """The smallest limit, in bytes, with which one worker encodes."""
+
+    def pieces(self, first: int, bytes: int) -> list[tuple[int, int]]:
+        """Runs of positions (first, behind the last) from `first` on, whose records have `bytes` at the most, or of one
+        frame."""
+
+    def begin(
+        self, path: str, name: str, *, commits: Commits, resumed: tuple[int, int] | None = None
+    ) -> FileOfRuns:
+        """Begins a file that is there, whose records are then written by any processes; as `write`."""
+
+    def write_run(
+        self, path: str, name: str, start: int, stop: int, *, workers: int = 1, memory: int = 0, sync: bool = False
+    ) -> dict[str, float]:
+        """Writes the records of positions `start` to `stop` where they belong in the file, in a format whose records have
+        one size; neither head nor count. Returns seconds of phases. `sync`: they are on the storage then."""
+
+    def encode_run(self, name: str, start: int, stop: int, *, workers: int = 1, memory: int = 0) -> EncodedRun:
+        """The records of positions `start` to `stop` as bytes; messages call the file `name`."""
+
+RunIndex = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.float64]]
+
+class EncodedRun(TypedDict):
+    bytes: NDArray[np.uint8]
+    phases: dict[str, float]  # seconds, as of `Written`
+    index: RunIndex | None  # lengths, steps and times (in the unit of the file), where frames differ in size
+
+class FileOfRuns:
+    """A file whose records several processes write, begun by `Encoder.begin`."""
+
+    def add(self, start: int, stop: int, n_bytes: int, index: RunIndex | None = None) -> None:
+        """A run is in the file; in formats whose frames differ in size runs are added in their order, with their index."""
+
+    def finish(self) -> tuple[int, WrittenIndex | None]:
+        """When all runs are in it and on the storage of whoever wrote them: syncs it, writes the count of frames, and syncs
+        that. Returns its bytes, and its index where frames differ in size."""
+
 class RecordFile:
     """A file of records (XTC, DCD) that frames are added to, in their order; messages call it `name`."""
 

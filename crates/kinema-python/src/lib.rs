@@ -109,6 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<encode::PyEncoder>()?;
     module.add_class::<encode::PyCommits>()?;
+    module.add_class::<encode::PyFileOfRuns>()?;
     module.add_class::<encode::PyWrittenIndex>()?;
     module.add_class::<record_file::PyRecordFile>()?;
     module.add_class::<atom_records::PyAtomRecords>()?;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,20 +13,17 @@ from kinema.errors import ArgumentError
 from kinema.progress import Report
 from kinema.resources import worker_count
 from kinema.runners.access import access_method
+from kinema.runners.calls import CalledFunction, CallValues, InOrder, PlacedInOrder, Receive, Received
 from kinema.runners.reduction import Reduction
-from kinema.runners.serialization import serialize
 from kinema.selection.frames import FrameSelection
 from kinema.timings import PassTimings
 
-__all__ = ["CallValues", "Job", "PassRequest", "PassResult", "Receive", "Rows", "Runner"]
+__all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 
 T = TypeVar("T")
 
 # a kernel with the transforms that each of its frames goes through
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
-
-# takes the value of a computation of `Runner.map`, with its number
-Receive = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
@@ -182,8 +178,9 @@ class Runner(ABC):
     ) -> list[Any]:
         """`function` of each computation, in their order; both are pickled where workers are other processes.
 
-        Each call has a copy of the function as it is now: a call does not see what another has changed in it. By
-        default the calls are made one after the other in this process.
+        Each call has a copy of the function as it is now: a call does not see what another has changed in it. A
+        function that says `unpickled_once = True` is copied once for each worker, whose threads may call it at a time.
+        By default the calls are made one after the other in this process.
 
         `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
         the function ends the call and is raised, with a note that names the computation.
@@ -192,53 +189,72 @@ class Runner(ABC):
         thread; values are then not collected, and the list is empty. A worker that has a value which was not received
         yet computes one more, and then waits. What `receive` raises ends the call.
         """
-        self.concurrency(workers)
-        packed = serialize(function) if len(computations) > 1 else None
         values = CallValues(len(computations), progress, receive)
+        self.call_each(function, computations, values, workers=workers)
+        return values.in_order()
+
+    def call_each(
+        self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
+    ) -> None:
+        """Gives `values` those of the function, as they come, and begins none that it does not allow yet.
+
+        What a runner has of its own of `map`.
+        """
+        self.concurrency(workers)
+        called = CalledFunction.of(function) if len(computations) > 1 else None
         for number, one in enumerate(computations):
             try:
-                called = function if packed is None else pickle.loads(packed)
-                value = called(one)
+                value = (function if called is None else called.get())(one)
             except Exception as error:
                 error.add_note(f"part {number + 1} of {len(computations)}")
                 raise
             values.take(number, value)
-        return values.in_order()
 
+    def write_in_order(
+        self,
+        function: InOrder,
+        computations: Sequence[Any],
+        *,
+        offset: int,
+        ahead: int,
+        received: Received,
+        gathered: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        """Writes bytes of unknown size, which workers make, one behind the other in a file.
 
-class CallValues:
-    """The values of the computations of one `Runner.map`, as they come.
+        `function` gives the bytes of each computation, with a note; `function.place` puts them into the file, on the
+        worker that has them where the runner can do that without a copy (MPI, Dask), else in this process, which leads.
 
-    Parameters
-    ----------
-    total : int
-        Number of computations.
-    progress, receive : function, optional
-        As of `Runner.map`.
-    """
+        Parameters
+        ----------
+        function : InOrder
+            Sent to each worker once.
+        computations : sequence
+        offset : int
+            Where the bytes of the first are placed.
+        ahead : int
+            So many computations at the most are begun and not placed: what bounds the memory.
+        received : function of (number, size, note)
+            Called in the order of the computations, from the calling thread, when their bytes are in the file. What it
+            raises ends the call.
+        gathered : bool
+            All bytes come to this process, which places them.
+        workers : int, optional
 
-    def __init__(self, total: int, progress: Callable[[int], None] | None, receive: Receive | None) -> None:
-        self.total = total
-        self.done = 0
-        self._progress = progress
-        self._receive = receive
-        self._values: dict[int, Any] = {}
+        Raises
+        ------
+        As `map`.
+        """
+        placed = PlacedInOrder(function, offset, received)
+        values = CallValues(len(computations), None, placed.receive, ahead)
+        self.call_each(function, computations, values, workers=workers)
 
     @property
-    def complete(self) -> bool:
-        """Whether all have come."""
-        return self.done == self.total
+    def threads_per_worker(self) -> int:
+        """Threads that a function which `map` calls may have."""
+        return 1
 
-    def take(self, number: int, value: Any) -> None:
-        """Takes the value of a computation, and reports that it is done."""
-        self.done += 1
-        if self._receive is None:
-            self._values[number] = value
-        else:
-            self._receive(number, value)
-        if self._progress is not None:
-            self._progress(number)
-
-    def in_order(self) -> list[Any]:
-        """The values in the order of their computations; none where `receive` has got them."""
-        return [self._values[number] for number in sorted(self._values)]
+    def on_root_for_all(self, work: Callable[[], T]) -> T:
+        """As `on_root`, and every process gets a copy of the value."""
+        return work()

@@ -140,36 +140,150 @@ pub fn encode(
     commits: &Commits,
     progress: &Progress,
 ) -> Result<Encoded> {
-    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-    request.frames.check(scanned.concatenation.n_frames)?;
-    let fields = encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME;
-    let sizes = Sizes::new(scanned, request, fields, encoder)?;
+    let plan = RecordsPlan::new(trajectory, request, encoder, request.frames.len())?;
     let (begun, index) = begin(request, encoder, sink)?;
     commits.begin(begun);
     progress.done.store(begun.frames, Ordering::Relaxed);
-    let tasks = tasks(scanned, &request.frames, begun.frames, fields, sizes.rows);
+    let tasks = tasks(plan.scanned, &request.frames, begun.frames..request.frames.len(), plan.fields, plan.sizes.rows);
     let pool = Pool::new(tasks, progress);
     let start = Instant::now();
     let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
-    let window = Window::new(sink, commits, index, &index_records, sizes.window);
+    let window = Window::new(sink, commits, index, &index_records, plan.sizes.window);
+    let fields = plan.fields;
     let call = Call { trajectory, request, format, encoder, fields, start, pool: &pool, sink, window, commits, begun };
-    let workers = pool.run(&trajectory.threads, sizes.workers, |_| call.work())?;
+    let workers = pool.run(&trajectory.threads, plan.sizes.workers, |_| call.work())?;
     let done = commits.committed();
     if done.frames != request.frames.len() {
         return Err(Error::new(ErrorKind::Internal, "not all records were written"));
     }
-    if let Some(marker) = encoder.marker(done.frames) {
-        // no count before what it counts
-        sink.sync()?;
-        sink.write_at(marker.offset, &marker.bytes)?;
-    }
-    sink.sync()?;
+    finish(encoder, sink, done.frames)?;
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
 }
 
+/// A run of the frames of a request, by their positions in it, and the byte of the sink where their records begin.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Positions in [`EncodeRequest::frames`].
+    pub frames: Range<u64>,
+    /// Where the first record is put.
+    pub at: u64,
+}
+
+/// Writes the records of a run alone, for one of several processes that write a file: neither [`begin`] nor [`finish`], and
+/// nothing is synced. Bytes and index are those of the run; offsets of the index are those of the sink.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_run(
+    trajectory: &Trajectory,
+    request: &EncodeRequest,
+    run: Run,
+    format: &dyn Format,
+    encoder: &dyn Encoder,
+    sink: &dyn Sink,
+    progress: &Progress,
+) -> Result<Encoded> {
+    let end = run.frames.end;
+    if run.frames.start > end || end > request.frames.len() {
+        let what = format!("positions {:?} are not among the {} frames", run.frames, request.frames.len());
+        return Err(Error::new(ErrorKind::OutOfRange, what));
+    }
+    let plan = RecordsPlan::new(trajectory, request, encoder, end - run.frames.start)?;
+    let begun = Committed { frames: run.frames.start, bytes: run.at };
+    let commits = Commits::default();
+    commits.begin(begun);
+    let pool = Pool::new(tasks(plan.scanned, &request.frames, run.frames, plan.fields, plan.sizes.rows), progress);
+    let start = Instant::now();
+    let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
+    let window = Window::new(sink, &commits, TableBuilder::new(run.at), &index_records, plan.sizes.window);
+    let (fields, pool, commits) = (plan.fields, &pool, &commits);
+    let call = Call { trajectory, request, format, encoder, fields, start, pool, sink, window, commits, begun };
+    let workers = pool.run(&trajectory.threads, plan.sizes.workers, |_| call.work())?;
+    let done = commits.committed();
+    if done.frames != end {
+        return Err(Error::new(ErrorKind::Internal, "not all records were encoded"));
+    }
+    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
+    Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
+}
+
+/// Where the record of a position begins in the file, where all records have one size.
+pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
+    match encoder.placing() {
+        Placing::Uniform(record) => Some(encoder.head().len() as u64 + position * record),
+        Placing::Ordered => None,
+    }
+}
+
+/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame; they
+/// end where chunks of the source do, if one does on the way.
+///
+/// # Errors
+/// `OutOfRange` for frames that are not there.
+pub fn pieces(
+    trajectory: &Trajectory,
+    request: &EncodeRequest,
+    encoder: &dyn Encoder,
+    first: u64,
+    bytes: u64,
+) -> Result<Vec<Range<u64>>> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    request.frames.check(scanned.concatenation.n_frames)?;
+    let fields = needed(encoder);
+    let frame = encoder.most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
+    Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, (bytes / frame).max(1)))
+}
+
+/// The smallest memory limit with which one worker writes these frames.
+///
+/// # Errors
+/// `InvalidArgument` for a trajectory that was not scanned.
+pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &dyn Encoder) -> Result<u64> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    let [reading, frame] = Sizes::of_worker(scanned, request, needed(encoder), encoder);
+    Ok(Sizes::least(reading.saturating_add(frame), encoder))
+}
+
+/// What is read of each frame.
+fn needed(encoder: &dyn Encoder) -> Fields {
+    encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME
+}
+
+/// What is known before the first record is made.
+struct RecordsPlan<'a> {
+    scanned: &'a Scanned,
+    fields: Fields,
+    sizes: Sizes,
+}
+
+impl<'a> RecordsPlan<'a> {
+    fn new(trajectory: &'a Trajectory, request: &EncodeRequest, encoder: &dyn Encoder, n_frames: u64) -> Result<Self> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        request.frames.check(scanned.concatenation.n_frames)?;
+        let fields = needed(encoder);
+        Ok(Self { scanned, fields, sizes: Sizes::new(scanned, request, fields, encoder, n_frames)? })
+    }
+}
+
+/// When all records are in the sink: syncs them, and writes the count of them.
+///
+/// # Errors
+/// Those of the sink.
+pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()> {
+    if let Some(marker) = encoder.marker(frames) {
+        // no count before what it counts
+        sink.sync()?;
+        sink.write_at(marker.offset, &marker.bytes)?;
+    }
+    sink.sync()
+}
+
 /// Writes the head, and says where records begin that are not in the sink; with the index of those that are.
-fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<(Committed, TableBuilder)> {
+///
+/// # Errors
+/// `InvalidArgument` where `request.resumed` does not fit the encoder; those of the sink.
+pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<(Committed, TableBuilder)> {
     let head = encoder.head();
     // of a file that was whole, the count in it as well
     sink.write_at(0, &head)?;
@@ -189,11 +303,11 @@ fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Res
     Ok((resumed.committed, resumed.index.clone()))
 }
 
-/// Runs of frames from a position in the selection on.
-fn tasks(scanned: &Scanned, frames: &FrameSelection, mut first: u64, fields: Fields, rows: u64) -> Vec<Range<u64>> {
-    let mut tasks = Vec::new();
-    while first < frames.len() {
-        let most = frames.len().min(first + rows);
+/// Runs of frames, by their positions in the selection.
+fn tasks(scanned: &Scanned, frames: &FrameSelection, run: Range<u64>, fields: Fields, rows: u64) -> Vec<Range<u64>> {
+    let (mut first, mut tasks) = (run.start, Vec::new());
+    while first < run.end {
+        let most = run.end.min(first.saturating_add(rows));
         let end = task_end(scanned, frames, fields, first as usize, most as usize) as u64;
         tasks.push(first..end);
         first = end;
@@ -212,24 +326,26 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> Result<Self> {
+    fn new(
+        scanned: &Scanned,
+        request: &EncodeRequest,
+        fields: Fields,
+        encoder: &dyn Encoder,
+        n_frames: u64,
+    ) -> Result<Self> {
         let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
-        let (largest, coupling) = trajectory_coupling(scanned, fields);
-        let row = row_bytes(request.atoms.n_requested(), fields);
-        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
-        let reading = 2 * largest.max(BATCH_BYTES);
+        let (_, coupling) = trajectory_coupling(scanned, fields);
+        let [reading, frame] = Self::of_worker(scanned, request, fields, encoder);
         let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
         let each = reading.saturating_add(frame);
         let fit = (memory - window) / each;
         if fit == 0 {
-            let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
-            let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
-            let least = if window == 0 { each } else { (near - 1..).find(fits).unwrap_or(u64::MAX) };
+            let least = Self::least(each, encoder);
             let what = "the memory limit is too small for one frame";
             let what = format!("{what}, expected at least {least} bytes, found {memory}");
             return Err(Error::new(ErrorKind::MemoryLimit, what));
         }
-        let n_frames = request.frames.len().max(1);
+        let n_frames = n_frames.max(1);
         let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
         let workers = wanted.min(fit).min(n_frames);
         let most = ((memory - window) / workers - reading) / frame;
@@ -237,6 +353,23 @@ impl Sizes {
         let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
         let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
         Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
+    }
+
+    /// Bytes that a worker needs for reading, and for a frame.
+    fn of_worker(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> [u64; 2] {
+        let row = row_bytes(request.atoms.n_requested(), fields);
+        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
+        [2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES), frame]
+    }
+
+    /// The smallest memory in which a worker that needs `each` has its place, beside the window.
+    fn least(each: u64, encoder: &dyn Encoder) -> u64 {
+        if encoder.placing() != Placing::Ordered {
+            return each;
+        }
+        let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
+        let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
+        (near - 1..).find(fits).unwrap_or(u64::MAX)
     }
 }
 

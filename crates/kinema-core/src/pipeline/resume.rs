@@ -38,12 +38,12 @@ impl Commits {
     }
 
     /// Begins behind these frames.
-    pub(super) fn begin(&self, committed: Committed) {
+    pub fn begin(&self, committed: Committed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, ahead: BTreeMap::new() };
     }
 
     /// The records of so many frames from `first` on were written.
-    pub(super) fn add(&self, first: u64, frames: u64, bytes: u64) {
+    pub fn add(&self, first: u64, frames: u64, bytes: u64) {
         let State { committed, ahead } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ahead.insert(first, Committed { frames, bytes });
         while let Some(run) = ahead.remove(&committed.frames) {

@@ -23,6 +23,11 @@ impl MemorySink {
     pub fn bytes(&self) -> Vec<u8> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// What has been written, without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// As `pwrite` does it.

@@ -19,7 +19,8 @@ from kinema import _core
 from kinema.errors import ArgumentError, missing_package
 from kinema.progress import Report, report_slowest
 from kinema.resources import LEAST_MEMORY, worker_count
-from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_leaves, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
@@ -35,6 +36,7 @@ except ImportError as missing:
 
 from kinema.runners.dask.client import DaskWorkers, check_running, connection, current_client, find_workers
 from kinema.runners.dask.cluster import OwnCluster
+from kinema.runners.dask.ordered import OrderedTasks, make_bytes
 from kinema.runners.dask.progress import FramesInProgress
 from kinema.runners.dask.scheduler_plugin import Recording, transitions_since
 from kinema.runners.dask.task_submitter import SharedResult, TaskSubmitter
@@ -196,39 +198,67 @@ class Dask(Runner):
         with self._connected(wanted) as dask_workers:
             return dask_workers.size
 
-    def map(
+    @property
+    def threads_per_worker(self) -> int:
+        """See `Runner.threads_per_worker`."""
+        return self._threads
+
+    def call_each(
+        self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
+    ) -> None:
+        """See `Runner.call_each`; a computation of a lost worker is done again."""
+        packed = [serialize(item) for item in computations]
+        with self._calling(call_function, function, workers) as (dask_workers, submitter):
+            following = 0
+            while not values.complete:
+                while len(submitter) < dask_workers.size * _AHEAD and values.may_begin(following):
+                    submitter.submit((following, packed[following]), f"part {following + 1} of {len(packed)}")
+                    following += 1
+                for (number, _), result in submitter.completed(_TICK):
+                    if isinstance(result, TaskFailure):
+                        raise task_error(result, f"part {number + 1} of {len(packed)}")
+                    values.take(number, pickle.loads(result))
+
+    def write_in_order(
         self,
-        function: Callable[[Any], Any],
+        function: InOrder,
         computations: Sequence[Any],
         *,
+        offset: int,
+        ahead: int,
+        received: Received,
+        gathered: bool = False,
         workers: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        receive: Receive | None = None,
-    ) -> list[Any]:
-        """See `Runner.map`; a computation of a lost worker is done again."""
-        wanted = None if workers is None else worker_count(workers)
+    ) -> None:
+        """See `Runner.write_in_order`: bytes stay on the worker that has made them, which writes them as well."""
+        if gathered:
+            super().write_in_order(
+                function, computations, offset=offset, ahead=ahead, received=received, workers=workers
+            )
+            return
         packed = [serialize(item) for item in computations]
-        values = CallValues(len(packed), progress, receive)
+        with self._calling(make_bytes, function, workers) as (dask_workers, submitter):
+            most = min(ahead, dask_workers.size * _AHEAD)
+            OrderedTasks(submitter, packed, offset=offset, most=max(1, most), received=received).run()
+
+    @contextlib.contextmanager
+    def _calling(
+        self, task: Callable[..., Any], function: Callable[[Any], Any], workers: int | None
+    ) -> Iterator[tuple[DaskWorkers, TaskSubmitter]]:
+        """The workers, and what submits tasks that share the function."""
+        wanted = None if workers is None else worker_count(workers)
         with (
             self._connected(wanted) as dask_workers,
             TaskSubmitter(
                 dask_workers.client,
                 f"kinema-{uuid.uuid4().hex}",
-                call_function,
-                (serialize(function), self._threads),
+                task,
+                CalledFunction.of(function, self._threads),
                 dask_workers.addresses,
                 self._patience,
             ) as submitter,
         ):
-            waiting = iter(enumerate(packed))
-            while not values.complete:
-                while len(submitter) < dask_workers.size * _AHEAD and (following := next(waiting, None)) is not None:
-                    submitter.submit(following, f"part {following[0] + 1} of {len(packed)}")
-                for (number, _), result in submitter.completed(_TICK):
-                    if isinstance(result, TaskFailure):
-                        raise task_error(result, f"part {number + 1} of {len(packed)}")
-                    values.take(number, pickle.loads(result))
-        return values.in_order()
+            yield dask_workers, submitter
 
     @contextlib.contextmanager
     def _connected(self, wanted: int | None) -> Iterator[DaskWorkers]:

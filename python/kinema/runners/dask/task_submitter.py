@@ -130,27 +130,49 @@ class TaskSubmitter:
         """Keys of the tasks that are submitted and not completed."""
         return set(self._pending)
 
-    def submit(self, argument: Any, description: str, addresses: list[str] | None = None) -> None:
-        """Submits a task, to workers with these addresses if there are any; `description` is for error messages."""
-        if addresses is None:
-            addresses = self._addresses
+    def submit(
+        self,
+        argument: Any,
+        description: str,
+        addresses: list[str] | None = None,
+        *,
+        function: Callable[..., Any] | None = None,
+        inputs: Sequence[Future] = (),
+    ) -> None:
+        """Submits a task, to workers with these addresses if there are any; `description` is for error messages.
+
+        With another `function` it takes results of `keep` as well, behind its argument, and comes before other tasks.
+        """
+        future = self._submitted_task(argument, addresses, function or self._function, inputs)
+        key = future.key
+        self._pending[key] = _Task(future, argument, description)
+        asyncio.run_coroutine_threadsafe(self._fetch(key, future), self._client.loop.asyncio_loop)
+
+    def keep(self, argument: Any) -> Future:
+        """Submits a task whose result stays on its worker, until the future is released."""
+        return self._submitted_task(argument, None, self._function, ())
+
+    def _submitted_task(
+        self, argument: Any, addresses: list[str] | None, function: Callable[..., Any], inputs: Sequence[Future]
+    ) -> Future:
+        addresses = self._addresses if addresses is None else addresses
         self._submitted += 1
-        key = f"{self._prefix}-{self._submitted}"
         try:
-            future = self._client.submit(
-                self._function,
+            return self._client.submit(
+                function,
                 *(one.future_for(self._client) for one in self._shared),
                 argument,
-                key=key,
+                *inputs,
+                # tasks of one group are expected to take equally long
+                key=f"{self._prefix}{function.__name__ if inputs else ''}-{self._submitted}",
                 pure=False,
                 workers=addresses,
                 # those that are named may be lost
                 allow_other_workers=addresses is not None,
+                priority=1 if inputs else 0,
             )
         except OSError:
             raise self._connection_lost() from None
-        self._pending[key] = _Task(future, argument, description)
-        asyncio.run_coroutine_threadsafe(self._fetch(key, future), self._client.loop.asyncio_loop)
 
     async def _fetch(self, key: str, future: Future) -> None:
         try:

@@ -29,8 +29,9 @@ from kinema.errors import (
     says_enough,
 )
 from kinema.runners.base import Job
+from kinema.runners.calls import CalledFunction
 from kinema.runners.dask.progress import reporting_frames
-from kinema.runners.local.worker import WorkerSetup, call
+from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.serialization import serialize_error
 
@@ -44,6 +45,7 @@ __all__ = [
     "run_piece",
     "slots_of",
     "task_error",
+    "task_failure",
 ]
 
 
@@ -218,15 +220,12 @@ def other_version(whose: str, host: str, expected: str, found: str) -> str:
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
-def call_function(function: tuple[bytes, int], numbered: tuple[int, bytes]) -> bytes | TaskFailure:
-    """Task of `Dask.map`: `function` is pickled, with its number of threads; `numbered` a number and an argument."""
-    from distributed import get_worker
-
+def call_function(function: CalledFunction, numbered: tuple[int, bytes]) -> bytes | TaskFailure:
+    """Task of `Dask.map`: `numbered` is a number and a pickled argument."""
     try:
-        return call(function[0], numbered[1], function[1])
+        return function(numbered[1])
     except BaseException as error:
-        # see `run_piece`
-        return _task_failure(error, get_worker().address)
+        return task_failure(error)
 
 
 def _not_visible(error: Error, address: str) -> Error:
@@ -254,6 +253,13 @@ def _check_cancelled(worker: Any, report: Callable[[int], None] | None) -> Calla
             raise CancelledError("the client has cancelled this task")
 
     return check
+
+
+def task_failure(error: BaseException) -> TaskFailure:
+    """The error of a task of this worker; all are returned, see `run_piece`."""
+    from distributed import get_worker
+
+    return _task_failure(error, get_worker().address)
 
 
 def _task_failure(error: BaseException, address: str) -> TaskFailure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from multiprocessing.connection import Connection, wait
@@ -18,7 +19,8 @@ from kinema import _core
 from kinema.errors import says_enough
 from kinema.progress import Report, report_slowest
 from kinema.resources import default_memory, worker_count
-from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.calls import CalledFunction, CallValues
 from kinema.runners.local.worker import (
     Calls,
     Done,
@@ -139,26 +141,25 @@ class ProcessesRunner(Runner):
         """See `Runner.concurrency`: as many as this process may run at once, or as asked for."""
         return worker_count(workers)
 
-    def map(
-        self,
-        function: Callable[[Any], Any],
-        computations: Sequence[Any],
-        *,
-        workers: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        receive: Receive | None = None,
-    ) -> list[Any]:
-        """See `Runner.map`; results come back pickled."""
+    @property
+    def threads_per_worker(self) -> int:
+        """See `Runner.threads_per_worker`."""
+        return self._threads
+
+    def call_each(
+        self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
+    ) -> None:
+        """See `Runner.call_each`; values come back pickled."""
         if not computations:
-            return []
-        used = min(worker_count(workers), len(computations))
-        mapping = _MapCalls(CallValues(len(computations), progress, receive))
+            return
+        used = min(self._wanted(workers), len(computations))
+        mapping = _MapCalls(values)
         with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
-            Calls(serialize(function), [serialize(one) for one in computations], self._threads).store(
+            Calls(CalledFunction.of(function, self._threads), [serialize(one) for one in computations]).store(
                 used_workers.folder
             )
             used_workers.begin()
-            return mapping.run(used_workers.workers)
+            mapping.run(used_workers.workers)
 
 
 def _describe(work_plan: WorkPlan) -> str:
@@ -181,13 +182,14 @@ class _MapCalls:
     def __init__(self, values: CallValues) -> None:
         self._values = values
         self._next = 0
+        self._idle: deque[WorkerHandle] = deque()
 
     def describe(self, numbers: Leaves) -> str:
         """What a worker has, for errors."""
         return f"part {numbers[0] + 1} of {self._values.total}"
 
-    def run(self, handles: list[WorkerHandle]) -> list[Any]:
-        """What the function returned, in the order of its arguments."""
+    def run(self, handles: list[WorkerHandle]) -> None:
+        """Gives what the function returns to the values, as it comes."""
         workers = {worker.connection: worker for worker in handles}
         polled = time.monotonic()
         while not self._values.complete:
@@ -195,27 +197,31 @@ class _MapCalls:
                 assert isinstance(connection, Connection)  # wait returns some of its arguments
                 self._take(workers[connection])
             polled = _note_silence(handles, polled, if_stopped=True)
-        return self._values.in_order()
 
     def _take(self, worker: WorkerHandle) -> None:
         match worker.receive():
             case Ready() as ready:
                 if worker.matches_pass(ready):
-                    self._order(worker)
+                    self._idle.append(worker)
+                    self._order()
             case Returned([value]):
                 number, _ = worker.pieces.popleft()
-                self._order(worker)
+                # first, so that the worker goes on meanwhile
+                self._idle.append(worker)
+                self._order()
                 self._values.take(number, pickle.loads(value))
+                self._order()
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
                 part = f", {self.describe(worker.pieces[0])}" if worker.pieces else ""
                 error.add_note(f"on {worker}{part}:\n{text}")
                 raise error
 
-    def _order(self, worker: WorkerHandle) -> None:
-        if self._next < self._values.total:
+    def _order(self) -> None:
+        """Gives each idle worker a computation, as long as one may begin."""
+        while self._idle and self._values.may_begin(self._next):
             self._next += 1
-            worker.order((self._next - 1, self._next))
+            self._idle.popleft().order((self._next - 1, self._next))
 
 
 class _ProcessesPass:

@@ -19,12 +19,12 @@ from queue import SimpleQueue
 
 from kinema import _core
 from kinema.errors import InternalError, from_os
-from kinema.resources import share_of_machine
 from kinema.runners.base import Job
+from kinema.runners.calls import CalledFunction
 from kinema.runners.local.interpreter import ignore_job_signals
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.scheduler import WorkPlan
-from kinema.runners.serialization import serialize, serialize_error
+from kinema.runners.serialization import serialize_error
 from kinema.snapshot import TrajectorySnapshot
 from kinema.timings import block_column
 
@@ -39,7 +39,6 @@ __all__ = [
     "Returned",
     "WorkerFailure",
     "WorkerSetup",
-    "call",
     "main",
     "store_files",
 ]
@@ -72,11 +71,10 @@ class WorkerSetup:
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The same for workers that call a function, as in `Runner.map`: pickled, with its arguments."""
+    """The same for workers that call a function, as in `Runner.map`, with its pickled arguments."""
 
-    function: bytes
+    function: CalledFunction
     arguments: Sequence[bytes]
-    threads: int = 1
 
     def store(self, folder: str) -> None:
         """Writes it into the folder of a pass; FileIOError where the disk is full."""
@@ -265,19 +263,8 @@ class _Caller:
     def run(self, start: int, stop: int) -> None:
         """Calls it with the arguments `start` to `stop` and sends what it returned."""
         calls = self._calls
-        values = [call(calls.function, packed, calls.threads) for packed in calls.arguments[start:stop]]
+        values = [calls.function(packed) for packed in calls.arguments[start:stop]]
         self._connection.send(Returned(values))
-
-
-def call(function: bytes, argument: bytes, threads: int) -> bytes:
-    """The pickled value of a pickled function for a pickled argument, in one of many processes of a machine.
-
-    The function is unpickled for each call: it may hold state, such as an analysis with results or a
-    reader that stands at a frame, and which calls a worker gets depends on timing. Thread pools of libraries have
-    `threads` threads meanwhile.
-    """
-    with share_of_machine(threads):
-        return serialize(pickle.loads(function)(pickle.loads(argument)))
 
 
 def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:

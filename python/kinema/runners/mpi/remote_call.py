@@ -1,25 +1,35 @@
-"""Remote calls: any function of many arguments on all ranks; each takes the next argument when it is free.
+"""Remote calls: any function of many arguments on all ranks.
 
-It serves `MPIRunner.map`; functions may be those of other libraries.
+For `MPIRunner.map` each rank takes the next argument when it is free; functions may be those of other libraries. For
+`MPIRunner.write_in_order` a window has an argument for each rank, and the places of the bytes that they make are an
+exclusive scan of their sizes. There all ranks go through the same windows, and agree in each whether one has failed:
+then all end.
 """
 
 from __future__ import annotations
 
 import pickle
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Literal
 
+import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
-from kinema.runners.base import CallValues
-from kinema.runners.local.worker import call
-from kinema.runners.mpi.communicator import Ranks, RemoteError
+from kinema.runners.calls import CalledFunction, CallValues, Received
+from kinema.runners.mpi.communicator import Ranks, RemoteError, note_rank, sleep_between
 
-__all__ = ["RemoteCall", "call_on_ranks", "serve_call"]
+__all__ = ["OrderedWriting", "RemoteCall", "call_on_ranks", "serve_call", "serve_writing", "write_on_ranks"]
 
-_TAG = 32_001
+_TAG, _SIZES, _BYTES = 32_001, 32_002, 32_003
+# bytes of a message at the most: MPI counts them in 31 bits
+_LARGEST_MESSAGE = 1 << 30
 # seconds between two polls for messages
 _TICK = 0.001
 # values of a rank that rank 0 has not received; with so many it waits
@@ -28,12 +38,11 @@ _UNRECEIVED = 2
 
 @dataclass(frozen=True, eq=False)
 class RemoteCall:
-    """Message of rank 0: a pickled function and its arguments, how many ranks take part, threads of each."""
+    """Message of rank 0: a function and its pickled arguments, how many ranks take part."""
 
-    function: bytes
+    function: CalledFunction
     arguments: Sequence[bytes]
     workers: int
-    threads: int
 
 
 def serve_call(ranks: Ranks, command: RemoteCall) -> None:
@@ -58,14 +67,14 @@ def _await(pending: list[MPI.Request], fewer_than: int) -> None:
         time.sleep(_TICK)
 
 
-def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> list[Any]:
-    """On rank 0: the values of the function, in the order of its arguments."""
+def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> None:
+    """On rank 0: gives the values of the function, as they come."""
     ranks.counter.reset()
     ranks.broadcast(command)
     root = _CallRoot(ranks, command, values)
     try:
         with ranks.counter.serving():
-            return root.run()
+            root.run()
     except BaseException:
         # the others end after their current argument
         root.end()
@@ -81,14 +90,13 @@ class _CallRoot:
         self._values = values
         self._working = ranks.size - 1
 
-    def run(self) -> list[Any]:
+    def run(self) -> None:
         while (number := _next(self._ranks, self._command)) is not None:
             self._take(number, _called(self._ranks, self._command, number))
             self._receive()
         while self._working:
             self._receive()
             time.sleep(_TICK)
-        return self._values.in_order()
 
     def end(self) -> None:
         """Stops the others and receives what they have sent."""
@@ -129,7 +137,7 @@ def _next(ranks: Ranks, command: RemoteCall) -> int | None:
 def _called(ranks: Ranks, command: RemoteCall, number: int) -> bytes | RemoteError:
     """The pickled value, or the error; after an error the counter is exhausted, so that all ranks stop."""
     try:
-        return call(command.function, command.arguments[number], command.threads)
+        return command.function(command.arguments[number])
     except Exception as error:
         _exhaust(ranks, command)
         return RemoteError.of(error, ranks.rank)
@@ -138,3 +146,185 @@ def _called(ranks: Ranks, command: RemoteCall, number: int) -> bytes | RemoteErr
 def _exhaust(ranks: Ranks, command: RemoteCall) -> None:
     for _ in command.arguments:
         ranks.counter.next()
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedWriting:
+    """Message of rank 0: a function as of `Runner.write_in_order`, its pickled arguments, how many ranks take part, the
+    byte where the first result begins, and whether rank 0 places all.
+    """
+
+    function: CalledFunction
+    arguments: Sequence[bytes]
+    workers: int
+    offset: int
+    gathered: bool
+
+
+def serve_writing(ranks: Ranks, command: OrderedWriting) -> None:
+    """Takes part on a rank other than 0; what goes wrong here is raised on rank 0."""
+    _Writing(ranks, command, None).run()
+
+
+def write_on_ranks(ranks: Ranks, command: OrderedWriting, received: Received) -> None:
+    """On rank 0: returns when all is in the file; raises what goes wrong on any rank."""
+    ranks.broadcast(command)
+    with _signals_deferred() as raise_signal:
+        writing = _Writing(ranks, command, received, raise_signal)
+        writing.run()
+    if writing.own_error is not None:
+        if isinstance(writing.own_error, Exception) and not writing.taken and ranks.size > 1:
+            note_rank(writing.own_error, 0)
+        raise writing.own_error
+    for error in filter(None, writing.errors):
+        raise error.unwrap()
+    raise_signal()
+
+
+class _Writing:
+    """One rank in the windows of a call: a piece for each of the first `workers` ranks, in their order.
+
+    `raise_signal`, on rank 0, raises what a signal that came meanwhile raises.
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        command: OrderedWriting,
+        received: Received | None,
+        raise_signal: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._raise_signal = raise_signal
+        self._ranks, self._command, self._received = ranks, command, received
+        self._offset = command.offset
+        self._function: Any = None
+        self.own_error: BaseException | None = None
+        # whether `received` has raised it, which is not of this rank's work
+        self.taken = False
+        self.errors: list[RemoteError | None] = []
+
+    def run(self) -> None:
+        """All windows; afterwards rank 0 has the errors of all ranks."""
+        with self._noting_errors():
+            self._function = self._command.function.get()
+        workers = self._command.workers
+        for first in range(0, len(self._command.arguments), workers):
+            if not self._window(range(first, min(first + workers, len(self._command.arguments)))):
+                break
+        self._close()
+        own = None if self.own_error is None else RemoteError.of(self.own_error, self._ranks.rank)
+        self.errors = self._ranks.comm.gather(own) or []
+
+    def _close(self) -> None:
+        close = getattr(self._function, "close", None)
+        if close is not None:
+            with self._noting_errors():
+                close()
+
+    def _window(self, numbers: range) -> bool:
+        """Makes and places the pieces of these numbers; False where a rank has failed."""
+        ranks, mine = self._ranks, self._ranks.rank
+        data, note = np.empty(0, np.uint8), None
+        if mine < len(numbers) and self.own_error is None:
+            with self._noting_errors():
+                made, note = self._command.function.value(self._command.arguments[numbers[mine]])
+                data = np.frombuffer(made, np.uint8)
+        with self._noting_errors():
+            self._raise_signal()
+        size = np.array([data.nbytes, self.own_error is not None], np.int64)
+        before, total = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        sleep_between(ranks.comm.Iexscan(size, before, op=MPI.SUM))
+        sleep_between(ranks.comm.Iallreduce(size, total, op=MPI.SUM))
+        if total[1]:
+            return False
+        # the result of an exclusive scan is not defined on the first rank
+        began = self._offset
+        place = began + (int(before[0]) if mine else 0)
+        self._offset += int(total[0])
+        sent: list[MPI.Request] = []
+        if mine < len(numbers):
+            if not self._command.gathered:
+                with self._noting_errors():
+                    self._function.place(place, data)
+            if mine:
+                report = None if self.own_error is not None else (data.nbytes, note)
+                sent.append(ranks.comm.issend(report, 0, _SIZES))
+                if self._command.gathered:
+                    for start in range(0, data.nbytes, _LARGEST_MESSAGE):
+                        sent.append(ranks.comm.Issend(data[start : start + _LARGEST_MESSAGE], 0, _BYTES))
+        if self._received is not None:
+            self._take(numbers, began, (data, note))
+        for request in sent:
+            sleep_between(request)
+        return True
+
+    def _take(self, numbers: range, offset: int, own: tuple[NDArray[np.uint8], Any]) -> None:
+        """On rank 0: what became of each piece, in order; nothing behind one that is not in the file counts."""
+        well = True
+        for rank, number in enumerate(numbers):
+            report: tuple[int, Any] | None = (own[0].nbytes, own[1])
+            if rank:
+                report = self._message(rank)
+            if report is None:
+                well = False
+                continue
+            # also after an error: the rank waits until its bytes are received
+            data = own[0]
+            if self._command.gathered and rank:
+                data = self._bytes(rank, report[0])
+            if not well or self.own_error is not None:
+                continue
+            with self._noting_errors():
+                if self._command.gathered:
+                    self._function.place(offset, data)
+                offset += report[0]
+                self.taken = True
+                assert self._received is not None
+                self._received(number, *report)
+                self.taken = False
+
+    def _message(self, rank: int) -> Any:
+        while (message := self._ranks.comm.improbe(rank, _SIZES)) is None:
+            time.sleep(_TICK)
+        return message.recv()
+
+    def _bytes(self, rank: int, size: int) -> NDArray[np.uint8]:
+        data = np.empty(size, np.uint8)
+        for start in range(0, size, _LARGEST_MESSAGE):
+            sleep_between(self._ranks.comm.Irecv(data[start : start + _LARGEST_MESSAGE], rank, _BYTES))
+        return data
+
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        """An error of the block ends the call with the next window; the first one counts."""
+        try:
+            yield
+        except BaseException as error:
+            if self.own_error is None:
+                self.own_error = error
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[Any]:
+    """Signals that end the call are noted within the block: other ranks wait for this one in the middle of a window.
+
+    The function that it gives calls the handler of the one that came.
+    """
+    came: list[tuple[int, FrameType | None]] = []
+    before: dict[int, Any] = {}
+
+    def raise_signal() -> None:
+        while came:
+            number, frame = came.pop()
+            if callable(before[number]):
+                before[number](number, frame)
+
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGINT, signal.SIGTERM):
+            before[one] = signal.getsignal(one)
+            signal.signal(one, lambda *which: came.append(which))
+    try:
+        yield raise_signal
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -23,7 +23,8 @@ from kinema.errors import ArgumentError, InternalError, MissingPackageError
 from kinema.opening import open
 from kinema.resources import default_memory, worker_count
 from kinema.runners.access import access_method
-from kinema.runners.base import CallValues, PassRequest, PassResult, Receive, Runner
+from kinema.runners.base import PassRequest, PassResult, Runner
+from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
 from kinema.runners.local.interpreter import JOB_SIGNALS
 from kinema.runners.scheduler import SchedulePolicy
 from kinema.runners.serialization import serialize
@@ -45,7 +46,14 @@ from kinema.runners.mpi.opening import OpenedTrajectory, broadcast_opened, recei
 from kinema.runners.mpi.passes import PassSetup, WorkerRank
 from kinema.runners.mpi.reading import rank_reader, reading
 from kinema.runners.mpi.reduction import finish_pass
-from kinema.runners.mpi.remote_call import RemoteCall, call_on_ranks, serve_call
+from kinema.runners.mpi.remote_call import (
+    OrderedWriting,
+    RemoteCall,
+    call_on_ranks,
+    serve_call,
+    serve_writing,
+    write_on_ranks,
+)
 from kinema.runners.mpi.root import RootRank
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import MPISession, RunEnded, Shutdown
@@ -264,6 +272,8 @@ class MPIRunner(Runner):
                         search(ranks, command)
                     case RemoteCall() as command:
                         serve_call(ranks, command)
+                    case OrderedWriting() as command:
+                        serve_writing(ranks, command)
                     case OpenedTrajectory() as command:
                         self._opened = receive_opened(ranks, command)
                     case FreeRows() as command:
@@ -376,23 +386,54 @@ class MPIRunner(Runner):
             raise ArgumentError(f"there are {self.size} ranks, asked for {wanted} workers; start mpiexec with more")
         return wanted
 
-    def map(
+    @property
+    def threads_per_worker(self) -> int:
+        """See `Runner.threads_per_worker`."""
+        return self._threads
+
+    def call_each(
+        self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
+    ) -> None:
+        """See `Runner.call_each`; called on rank 0 alone, where `map_reduce` is."""
+        ranks = self._leading()
+        packed = [serialize(one) for one in computations]
+        called = CalledFunction.of(function, self._threads)
+        call_on_ranks(ranks, RemoteCall(called, packed, self.concurrency(workers)), values)
+
+    def write_in_order(
         self,
-        function: Callable[[Any], Any],
+        function: InOrder,
         computations: Sequence[Any],
         *,
+        offset: int,
+        ahead: int,
+        received: Received,
+        gathered: bool = False,
         workers: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        receive: Receive | None = None,
-    ) -> list[Any]:
-        """See `Runner.map`; called on rank 0 alone, where `map_reduce` is."""
-        ranks = self._ranks
-        if ranks is None or not ranks.is_root:
+    ) -> None:
+        """See `Runner.write_in_order`: each rank makes a piece of a window, their places are an exclusive scan of their
+        sizes, and each rank writes its own. Called on rank 0 alone, where `map_reduce` is.
+        """
+        ranks = self._leading()
+        packed = [serialize(one) for one in computations]
+        used = min(self.concurrency(workers), max(1, ahead))
+        called = CalledFunction.of(function, self._threads)
+        write_on_ranks(ranks, OrderedWriting(called, packed, used, offset, gathered), received)
+
+    def _leading(self) -> MPISession:
+        """The ranks that work for this one; ArgumentError where they do not."""
+        if self._ranks is None or not self._ranks.is_root:
             raise ArgumentError("the MPI runner computes for rank 0, within `with` or `on_root`")
-        command = RemoteCall(
-            serialize(function), [serialize(one) for one in computations], self.concurrency(workers), self._threads
-        )
-        return call_on_ranks(ranks, command, CallValues(len(computations), progress, receive))
+        return self._ranks
+
+    def on_root_for_all(self, work: Callable[[], T]) -> T:
+        """See `Runner.on_root_for_all`."""
+        before, self._results = self._results, "all"
+        try:
+            value = self._on_root(work, retains_rows=False)
+        finally:
+            self._results = before
+        return value  # type: ignore[return-value]  # all ranks have it
 
     def _in_words(self, ranks: MPISession, setup: PassSetup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"

@@ -1,0 +1,171 @@
+"""Calls of a function on workers: the function as they are sent it, its values as they come, and writing in order.
+
+`Runner.map` and `Runner.write_in_order` are made of these on every runner.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kinema.resources import share_of_machine
+from kinema.runners.serialization import serialize
+
+__all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received"]
+
+# takes the value of a computation of `Runner.map`, with its number
+Receive = Callable[[int, Any], None]
+# takes number, bytes and note of a computation of `Runner.write_in_order`
+Received = Callable[[int, int, Any], None]
+
+
+class InOrder(Protocol):
+    """What `Runner.write_in_order` calls on workers. Its attributes are sent to them once."""
+
+    def __call__(self, computation: Any) -> tuple[Any, Any]:
+        """Bytes (any buffer), and a small note on them for the process that leads."""
+
+    def place(self, offset: int, data: Any) -> None:
+        """Puts bytes into the file; safe to be called in several threads.
+
+        What was put is on the storage when it returns, where the process that leads cannot sync it.
+        """
+
+
+class CalledFunction:
+    """A pickled function as workers call it: a copy for each call, or one for all calls of a worker.
+
+    A function may hold state, such as an analysis with results or a reader that stands at a frame, and which calls a
+    worker gets depends on timing. One that says `unpickled_once = True` holds none that a call changes for others, and
+    is called by several threads of a worker at a time.
+
+    Parameters
+    ----------
+    packed : bytes
+    threads : int
+        Threads that pools of libraries have meanwhile.
+    once : bool
+    """
+
+    def __init__(self, packed: bytes, threads: int, once: bool) -> None:
+        self._packed, self._threads, self._once = packed, threads, once
+        self._lock = threading.Lock()
+        self._function: Any = None
+
+    @classmethod
+    def of(cls, function: Callable[[Any], Any], threads: int = 1) -> CalledFunction:
+        """To be sent to workers. Raises what pickling raises."""
+        return cls(serialize(function), threads, bool(getattr(function, "unpickled_once", False)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CalledFunction, (self._packed, self._threads, self._once)
+
+    def __sizeof__(self) -> int:
+        return len(self._packed)
+
+    def get(self) -> Any:
+        """The function for a call."""
+        if not self._once:
+            return pickle.loads(self._packed)
+        with self._lock:
+            if self._function is None:
+                self._function = pickle.loads(self._packed)
+            return self._function
+
+    def value(self, argument: bytes) -> Any:
+        """Its value for a pickled argument, in one of many processes of a machine."""
+        with share_of_machine(self._threads):
+            return self.get()(pickle.loads(argument))
+
+    def __call__(self, argument: bytes) -> bytes:
+        """The same, pickled."""
+        return serialize(self.value(argument))
+
+
+class CallValues:
+    """The values of the computations of one call, as they come.
+
+    Parameters
+    ----------
+    total : int
+        Number of computations.
+    progress, receive : function, optional
+        As of `Runner.map`.
+    ahead : int, optional
+        No computation begins that is so many or more behind the first whose value has not come; None: any may.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        progress: Callable[[int], None] | None = None,
+        receive: Receive | None = None,
+        ahead: int | None = None,
+    ) -> None:
+        self.total = total
+        self._progress = progress
+        self._receive = receive
+        self._ahead = total if ahead is None else ahead
+        self._values: dict[int, Any] = {}
+        # those that have come: all before the first that has not, and others
+        self._missing = 0
+        self._beyond: set[int] = set()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all have come."""
+        return self._missing == self.total
+
+    def may_begin(self, number: int) -> bool:
+        """Whether there is a computation of that number, and it may begin now."""
+        return number < min(self.total, self._missing + self._ahead)
+
+    def take(self, number: int, value: Any) -> None:
+        """Takes the value of a computation, and reports that it is done."""
+        if self._receive is None:
+            self._values[number] = value
+        else:
+            self._receive(number, value)
+        self._beyond.add(number)
+        while self._missing in self._beyond:
+            self._beyond.discard(self._missing)
+            self._missing += 1
+        if self._progress is not None:
+            self._progress(number)
+
+    def in_order(self) -> list[Any]:
+        """The values in the order of their computations; none where `receive` has got them."""
+        return [self._values[number] for number in sorted(self._values)]
+
+
+class PlacedInOrder:
+    """Values of `InOrder` functions that have come to one process, which places them one behind the other.
+
+    Parameters
+    ----------
+    function : InOrder
+    offset : int
+        Where the first is placed.
+    received : function
+        As of `Runner.write_in_order`.
+    """
+
+    def __init__(self, function: InOrder, offset: int, received: Received) -> None:
+        self._function = function
+        self._offset = offset
+        self._received = received
+        self._next = 0
+        self._waiting: dict[int, tuple[Any, Any]] = {}
+
+    def receive(self, number: int, value: tuple[Any, Any]) -> None:
+        """Places a value, and those that wait for it; or it waits for those before."""
+        self._waiting[number] = value
+        while (found := self._waiting.pop(self._next, None)) is not None:
+            data, note = found
+            size = memoryview(data).nbytes
+            self._function.place(self._offset, data)
+            self._offset += size
+            self._next += 1
+            self._received(self._next - 1, size, note)
