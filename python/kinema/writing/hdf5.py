@@ -6,14 +6,19 @@ When bytes are in a file, and what a killed process leaves, is decided here; wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinema.errors import ArgumentError, Error
+from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
-from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays
+from kinema.writing.base import Writer, not_finite_note
+from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
 
 __all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
 
@@ -56,6 +61,8 @@ class Hdf5Writer(Writer):
     # with mode="w" a file that grows under its temporary name, from the first `flush` on
     _new: NewFile | None = None
     _group: Any = None
+    # types of the values of which announced chunks were made
+    _announced: Mapping[str, np.dtype[Any]] = MappingProxyType({})
     # fields that were asked for
     _asked_fields: tuple[str, ...] | None = None
 
@@ -79,6 +86,39 @@ class Hdf5Writer(Writer):
         self._lose(self._group.losses_of(frames))
         with self._all_or_nothing():
             self._group.extend(frames)
+
+    def encoders(self, first: FrameArrays) -> Mapping[str, ChunkEncoder]:
+        """How chunks of each field are made, for processes that encode what `announce` takes.
+
+        Makes the data sets for frames such as `first`, which is not taken. Raises as `write`.
+        """
+        self._require_open()
+        self._begin(self._checked(first))
+        assert self._group is not None
+        return {name: series.encoder for name, series in self._group.fields.items()}
+
+    def announce(self, fields: Mapping[str, EncodedRows], not_finite: int | None = None) -> None:
+        """Takes chunks of all fields, which `write_announced` brings into the file; `not_finite` is the first of these
+        rows whose positions are no numbers."""
+        for name, rows in fields.items():
+            self._group.fields[name].announce(rows)
+            self._announced = {**self._announced, name: rows.dtype}
+            if not_finite is not None and not self._not_finite_noted:
+                self._not_finite_noted = True
+                self._note([not_finite_note(rows.first + not_finite)])
+
+    def write_announced(
+        self,
+        n_frames: int,
+        *,
+        cells: NDArray[Any] | None = None,
+        steps: NDArray[np.int64] | None = None,
+        times: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Takes the next frames of those that were announced. Raises as `write`."""
+        self._require_open()
+        fields: dict[str, Any] = {name: AnnouncedRows(n_frames, dtype) for name, dtype in self._announced.items()}
+        self._take(FrameArrays(fields, cells, steps, times))
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
+from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits

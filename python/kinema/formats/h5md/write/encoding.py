@@ -152,8 +152,9 @@ class ChunkEncoder:
         )
 
     def chunks(self, rows: NDArray[Any], *, workers: int = 1, raw: bool = False) -> Iterator[EncodedChunk]:
-        """Offset, bytes and filter mask of each chunk of prepared rows (n, ...), in the order of offsets; `raw`: without
-        filters. The last ones are padded with zeros.
+        """Offset, bytes and filter mask of each chunk of prepared rows (n, ...), in the order of offsets.
+
+        `raw`: without filters. The last ones are padded with zeros.
 
         libhdf5 keeps the mask of a chunk that is written again with as many bytes. So chunks of the size that they have
         without filters are stored without, as raw ones are.

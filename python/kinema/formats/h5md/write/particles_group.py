@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
-from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset

@@ -125,8 +125,10 @@ class Series:
                 self._store_whole_chunks()
 
     def announce(self, rows: EncodedRows) -> None:
-        """Takes rows of which another process has encoded the whole chunks; `extend` with `AnnouncedRows` says when each
-        is to be written. They go on behind those that were announced before."""
+        """Takes rows of which another process has encoded the whole chunks.
+
+        `extend` with `AnnouncedRows` says when each is to be written. They go on behind those announced before.
+        """
         if len(rows.head):
             self._plain[rows.first] = rows.head
         at = rows.first + len(rows.head)
