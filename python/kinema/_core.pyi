@@ -365,9 +365,13 @@ class Encoder:
     def least_memory(self) -> int:
         """The smallest limit, in bytes, with which one worker encodes."""
 
-    def pieces(self, first: int, bytes: int) -> list[tuple[int, int]]:
+    @property
+    def most_bytes(self) -> int:
+        """The most that a record has."""
+
+    def pieces(self, first: int, bytes: int, number: int) -> list[tuple[int, int]]:
         """Runs of positions (first, behind the last) from `first` on, whose records have `bytes` at the most, or of one
-        frame."""
+        frame; `number` of them where there are frames enough, or more."""
 
     def begin(
         self, path: str, name: str, *, commits: Commits, resumed: tuple[int, int] | None = None

@@ -162,9 +162,16 @@ impl PyEncoder {
         least_memory(&self.trajectory, &self.request(0, 0), &*self.encoder).map_err(|error| to_python(&error))
     }
 
-    /// Runs of positions from `first` on, whose records have `bytes` at the most, or which are of one frame.
-    fn pieces(&self, first: u64, bytes: u64) -> PyResult<Vec<(u64, u64)>> {
-        let found = pieces(&self.trajectory, &self.request(0, 0), &*self.encoder, first, bytes);
+    /// The most bytes that a record has.
+    #[getter]
+    fn most_bytes(&self) -> u64 {
+        self.encoder.most_bytes()
+    }
+
+    /// Runs of positions from `first` on, whose records have `bytes` at the most, or which are of one frame; `number` of them
+    /// or more.
+    fn pieces(&self, first: u64, bytes: u64, number: u64) -> PyResult<Vec<(u64, u64)>> {
+        let found = pieces(&self.trajectory, &self.request(0, 0), &*self.encoder, first, bytes, number);
         let found = found.map_err(|error| to_python(&error))?;
         Ok(found.into_iter().map(|piece| (piece.start, piece.end)).collect())
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kinema.runners import Runner, RunnerOptions
 
 __all__ = [
+    "FileWorkers",
     "FrameOptions",
     "Inputs",
     "Opened",
@@ -194,18 +195,19 @@ class FrameOptions:
 
 
 @dataclass(frozen=True)
-class Workers:
-    """Number and kind of the workers, the memory of all of them, how they read, and how work is scheduled."""
+class FileWorkers:
+    """Number and kind of the workers that make a file, and the memory of all of them."""
 
     workers: options.Workers = None
     runner: options.Runner = None
     memory: options.Memory = None
-    access: options.Access = "direct"
     threads_per_worker: options.ThreadsPerWorker = None
-    schedule: options.Schedule = None
-    oversubscribe: options.Oversubscribe = None
-    gather: options.Gather = None
     scheduler: options.Scheduler = None
+
+    @property
+    def scheduling(self) -> "RunnerOptions":
+        """Options of the runner besides."""
+        return {}
 
     def chosen(self, command: "Command") -> "Runner":
         """The runner; ArgumentError for an option that is none of its own.
@@ -222,12 +224,7 @@ class Workers:
                 name = options.RunnerName.dask
         if self.scheduler is not None and name is not options.RunnerName.dask:
             raise ArgumentError(f"--scheduler is for the runner dask, and this is {name.value}; leave it out")
-        given: RunnerOptions = {
-            "threads_per_worker": self.threads_per_worker,
-            "schedule": self.schedule,
-            "oversubscribe": self.oversubscribe,
-            "gather": self.gather,
-        }
+        given: RunnerOptions = {"threads_per_worker": self.threads_per_worker, **self.scheduling}
         checked = options_of(name.value, given, spell=lambda option: f"--{option.replace('_', '-')}")
         if name is options.RunnerName.mpi and command.ranks is not None:
             return command.ranks.configured(**checked)
@@ -237,6 +234,21 @@ class Workers:
             return Dask(self.scheduler, **checked)
         # MPI without a launcher: one rank alone
         return choose_runner(name.value, **given)
+
+
+@dataclass(frozen=True)
+class Workers(FileWorkers):
+    """The same for analyses: how they read, and how work is scheduled."""
+
+    access: options.Access = "direct"
+    schedule: options.Schedule = None
+    oversubscribe: options.Oversubscribe = None
+    gather: options.Gather = None
+
+    @property
+    def scheduling(self) -> "RunnerOptions":
+        """See `FileWorkers`."""
+        return {"schedule": self.schedule, "oversubscribe": self.oversubscribe, "gather": self.gather}
 
 
 def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = False) -> "Checkpoint | None":

@@ -210,6 +210,24 @@ Scheduler = Annotated[
         rich_help_panel=_READING,
     ),
 ]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        help="How workers write one file: auto, serial, direct, mpiio, mpiio-collective.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Hints = Annotated[
+    str | None,
+    typer.Option(
+        "--hints",
+        help="With ROMIO's names: cb_buffer_size=16777216,striping_factor=8.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
 Schedule = Annotated[
     str | None,
     typer.Option(

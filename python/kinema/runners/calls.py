@@ -24,7 +24,7 @@ Received = Callable[[int, int, Any], None]
 class InOrder(Protocol):
     """What `Runner.write_in_order` calls on workers. Its attributes are sent to them once."""
 
-    def __call__(self, computation: Any) -> tuple[Any, Any]:
+    def __call__(self, computation: Any, /) -> tuple[Any, Any]:
         """Bytes (any buffer), and a small note on them for the process that leads."""
 
     def place(self, offset: int, data: Any) -> None:

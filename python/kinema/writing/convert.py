@@ -24,7 +24,8 @@ from kinema.frame import VECTOR_FIELDS
 from kinema.notes import emit, returns_notes
 from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory, worker_count
+from kinema.resources import parse_memory
+from kinema.runners import Runner, choose_runner
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
@@ -37,6 +38,7 @@ from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
+from kinema.writing.conversion.workers import WorkersOfCall
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
 from kinema.writing.provenance import Input, Provenance
@@ -134,8 +136,10 @@ def convert(
     format: str | None = None,
     split: int | None = None,
     topology_out: str | os.PathLike[str] | None = None,
-    runner: str = "threads",
+    runner: str | Runner | None = None,
     workers: int | None = None,
+    strategy: str = "auto",
+    hints: Mapping[str, Any] | None = None,
     memory: int | str | None = None,
     overwrite: bool = False,
     verify: Verification = True,
@@ -152,7 +156,8 @@ def convert(
         kn.convert("md.xtc", "md.h5md", compression="zstd", max_error=0.01)
 
     Values between equal units are written bit for bit, others are multiplied and rounded once. A file appears under
-    its name when it is whole. It has the same bytes for any number of workers and any memory limit.
+    its name when it is whole. It has the same bytes on any runner, for any number of workers and any memory limit.
+    Where all MPI ranks call this with the runner "mpi", rank 0 leads, and all get what it returns.
 
     Parameters
     ----------
@@ -178,9 +183,17 @@ def convert(
     topology_out : path, optional
         A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame
         that is written. Needs a topology, and appears after the trajectory.
-    runner : {"threads"}
+    runner : str or Runner, optional
+        Who encodes and writes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. Workers must see
+        the inputs, and the folder of the output, under the same paths.
     workers : int, optional
-        Threads; by default as many as this process may use.
+        As many as there are by default.
+    strategy : str
+        How workers write one file: "auto" is "direct" where the format has it, each writes what it has encoded; with
+        "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through MPI-IO. See
+        docs/parallel-writing.md.
+    hints : mapping, optional
+        With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for MPI-IO.
     memory : int or str, optional
         Limit of working memory, "256 MiB".
     overwrite : bool
@@ -226,43 +239,48 @@ def convert(
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
         Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
     """
-    if runner != "threads":
-        raise ArgumentError(f"convert works on threads, found runner {runner!r}; other runners are not supported yet")
-    name, how = os.fspath(out), check_verification(verify)
-    target = target_format(out, format)
-    opened, made = _sorted(options, target, name)
-    saved = Checkpoint.of(checkpoint, checkpoint_interval)
-    check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
-    length = None if split is None else whole_number("split", split)
-    if saved is not None and (target in TEXTS or length is not None):
-        what = f"{target} files" if target in TEXTS else "several files"
-        raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
-    if saved is not None and target != "H5MD" and in_blocks(name, target, made):
-        raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
-    limit = 0 if memory is None else parse_memory(memory)
-    call = _Call(target, made, how, worker_count(workers), limit, saved, progress)
-    trajectory = _opened(source, topology, opened)
-    trajectory.scan(workers=call.workers, progress=progress, skip_damaged=skip_damaged)
-    chosen = _frames(trajectory, start, stop, step, frames, dump)
-    if skip_damaged:
-        decoded = decode_frames(trajectory.core, chosen, workers=call.workers, memory=limit, progress=progress)
-        emit(decoded.notes())
-        chosen = decoded.readable()
-    atoms = _atoms(trajectory, select, index_file, group)
-    whole = SourceFrames.of(trajectory, chosen, atoms, _fields(fields))
-    parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
-    names = [name] if length is None else numbered(name, len(parts))
-    inputs = [*trajectory.paths, trajectory.topology_name, index_file]
-    replaces = overwrite or is_published(name, saved)
-    _check_names(names, topology_out, inputs, overwrite=replaces)
-    provenance = _provenance(trajectory, select, index_file, group, made)
-    with ExitStack() as stack:
-        if topology_out is not None:
-            # published last
-            structure = check_structure(topology_out, whole, overwrite=overwrite)
-            write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
-        written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
-    return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
+    on = WorkersOfCall(choose_runner(runner), workers, strategy, hints)
+
+    def whole_call() -> Converted:
+        name, how = os.fspath(out), check_verification(verify)
+        target = target_format(out, format)
+        opened, made = _sorted(options, target, name)
+        saved = Checkpoint.of(checkpoint, checkpoint_interval)
+        check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
+        on.check("H5MD" if in_blocks(name, target, made) else target)
+        length = None if split is None else whole_number("split", split)
+        if saved is not None and (target in TEXTS or length is not None):
+            what = f"{target} files" if target in TEXTS else "several files"
+            raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
+        if saved is not None and target != "H5MD" and in_blocks(name, target, made):
+            raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
+        limit = 0 if memory is None else parse_memory(memory)
+        call = _Call(target, made, how, on, limit, saved, progress)
+        trajectory = _opened(source, topology, opened)
+        trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
+        chosen = _frames(trajectory, start, stop, step, frames, dump)
+        if skip_damaged:
+            decoded = decode_frames(trajectory.core, chosen, workers=on.threads, memory=limit, progress=progress)
+            emit(decoded.notes())
+            chosen = decoded.readable()
+        atoms = _atoms(trajectory, select, index_file, group)
+        whole = SourceFrames.of(trajectory, chosen, atoms, _fields(fields))
+        parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
+        names = [name] if length is None else numbered(name, len(parts))
+        inputs = [*trajectory.paths, trajectory.topology_name, index_file]
+        replaces = overwrite or is_published(name, saved)
+        _check_names(names, topology_out, inputs, overwrite=replaces)
+        provenance = _provenance(trajectory, select, index_file, group, made)
+        with ExitStack() as stack:
+            stack.enter_context(on.runner.session())
+            if topology_out is not None:
+                # published last
+                structure = check_structure(topology_out, whole, overwrite=overwrite)
+                write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
+            written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
+        return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
+
+    return on.runner.on_root_for_all(whole_call)
 
 
 def check_output(
@@ -285,7 +303,7 @@ class _Call:
     format: str
     options: Mapping[str, Any]
     verify: Verification
-    workers: int
+    on: WorkersOfCall
     memory: int
     checkpoint: Checkpoint | None
     progress: ProgressChoice
@@ -294,7 +312,6 @@ class _Call:
         """Makes one file, in the way of its format."""
         shared: dict[str, Any] = {
             "verify": self.verify,
-            "workers": self.workers,
             "memory": self.memory,
             "progress": self.progress,
         }
@@ -304,13 +321,15 @@ class _Call:
                     f"{name}: all of {source.trajectory.paths[0]} is repacked, which has no checkpoint; leave out "
                     "checkpoint=, or write with fields= what is read of it"
                 )
-            return write_repacked(source, name, self.options, **shared)
+            return write_repacked(source, name, self.options, workers=self.on.threads, **shared)
         if self.format in TEXTS:
-            return write_text(source, name, self.format, self.options, **shared)
+            return write_text(source, name, self.format, self.options, workers=self.on.threads, **shared)
         if in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
-            return write_blocks(source, name, self.format, self.options, made, checkpoint=self.checkpoint, **shared)
-        return write_records(source, name, self.format, options=self.options, checkpoint=self.checkpoint, **shared)
+            shared |= {"checkpoint": self.checkpoint, "workers": self.on.threads}
+            return write_blocks(source, name, self.format, self.options, made, **shared)
+        shared |= {"checkpoint": self.checkpoint, "on": self.on}
+        return write_records(source, name, self.format, options=self.options, **shared)
 
 
 def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -38,6 +38,7 @@ __all__ = [
     "OutputFile",
     "is_temporary_of",
     "lock_alone",
+    "machine",
     "publish",
     "remove_leftovers",
     "reservations",
@@ -275,7 +276,7 @@ class _Temporary:
     @property
     def is_near(self) -> bool:
         """Whether its process can be seen from here, if it is there."""
-        return (self.host, self.boot) == _machine() and self.boot != _UNKNOWN_BOOT
+        return (self.host, self.boot) == machine() and self.boot != _UNKNOWN_BOOT
 
     @property
     def is_alive(self) -> bool:
@@ -301,7 +302,7 @@ _UNKNOWN_BOOT = "0" * 8
 
 
 @cache
-def _machine() -> tuple[str, str]:
+def machine() -> tuple[str, str]:
     """HOST and BOOT of this process. Containers may share the name of their host, and have their own processes."""
     host = re.sub(r"[^\w.-]", "_", os.uname().nodename, flags=re.ASCII)[:_HOST_LENGTH] or "host"
     try:
@@ -345,7 +346,7 @@ def _stem_and_suffix(path: str) -> tuple[str, str]:
 
 def _temporary_name(path: str, number: int, *, protected: bool = False) -> str:
     stem, suffix = _stem_and_suffix(path)
-    host, boot = _machine()
+    host, boot = machine()
     count = f".{number}" if number > 1 else ""
     name = f"{stem}.part-{host}-{'k' if protected else ''}{boot}-{os.getpid()}{count}{suffix}"
     return os.path.join(os.path.dirname(path), name)

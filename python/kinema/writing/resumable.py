@@ -189,9 +189,12 @@ class RecordFile:
         self._name = name
         self._index: _core.WrittenIndex | None = None
 
-    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
-        """Writes all frames that are not there. Raises as `Encoder.write`."""
-        written = encoder.write(self.temporary, self._name, workers=workers, memory=memory, progress=progress)
+    def write(self, how: Callable[..., _core.Written], *, progress: Report | None) -> _core.Written:
+        """Writes all frames that are not there: `how` is called as `Encoder.write` without `workers` and `memory`.
+
+        Raises as that.
+        """
+        written = how(self.temporary, self._name, progress=progress)
         self._index = written["index"]
         return written
 
@@ -331,7 +334,7 @@ class _ResumableRecords(_ResumableFile, RecordFile):
         self._index = None
         self._commits = _core.Commits()
 
-    def write(self, encoder: _core.Encoder, *, workers: int, memory: int, progress: Report | None) -> _core.Written:
+    def write(self, how: Callable[..., _core.Written], *, progress: Report | None) -> _core.Written:
         """Goes on behind what was committed, and saves how far it is."""
         if self.temporary == self._name:
             assert self._restored is not None
@@ -344,15 +347,7 @@ class _ResumableRecords(_ResumableFile, RecordFile):
 
         resumed = None if self._restored is None else self._restored[:2]
         try:
-            written = encoder.write(
-                self.temporary,
-                self._name,
-                workers=workers,
-                memory=memory,
-                progress=report,
-                commits=self._commits,
-                resumed=resumed,
-            )
+            written = how(self.temporary, self._name, progress=report, commits=self._commits, resumed=resumed)
         except BaseException as error:
             self._manager.is_running = self._has_begun
             if self._has_begun:

@@ -216,8 +216,8 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     }
 }
 
-/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame; they
-/// end where chunks of the source do, if one does on the way.
+/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame, and of
+/// which there are `number` where there are frames enough; they end where chunks of the source do, if one does on the way.
 ///
 /// # Errors
 /// `OutOfRange` for frames that are not there.
@@ -227,12 +227,15 @@ pub fn pieces(
     encoder: &dyn Encoder,
     first: u64,
     bytes: u64,
+    number: u64,
 ) -> Result<Vec<Range<u64>>> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.concatenation.n_frames)?;
     let fields = needed(encoder);
     let frame = encoder.most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
-    Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, (bytes / frame).max(1)))
+    let left = request.frames.len().saturating_sub(first);
+    let rows = (bytes / frame).min(left.div_ceil(number.max(1))).max(1);
+    Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, rows))
 }
 
 /// The smallest memory limit with which one worker writes these frames.

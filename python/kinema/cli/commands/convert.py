@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, takes_groups
+from kinema.cli.analysis_options import FileWorkers, FrameOptions, Inputs, Opening, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -125,6 +125,7 @@ def convert(
     window: FrameOptions,
     stored: FormatOptions,
     several: Several,
+    workers: FileWorkers,
     dump: Annotated[
         float | None,
         typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps.", show_default=False),
@@ -150,9 +151,8 @@ def convert(
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
-    runner: options.Runner = None,
-    workers: options.Workers = None,
-    memory: options.Memory = None,
+    strategy: options.Strategy = None,
+    hints: options.Hints = None,
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
@@ -172,7 +172,13 @@ def convert(
         None if inputs.topology is None else str(inputs.topology),
         **opened.arguments,
     )
-    trajectory.scan(workers=workers, progress=progress, skip_damaged=opened.skip_damaged)
+    runner = workers.chosen(command)
+    trajectory.scan(
+        workers=runner.local_threads(workers.workers),
+        progress=progress,
+        search=runner.find_frames,
+        skip_damaged=opened.skip_damaged,
+    )
     done = kn.convert(
         trajectory,
         output,
@@ -183,9 +189,11 @@ def convert(
         index_file=inputs.index_file,
         group=inputs.group,
         fields=None if fields is None else [name.strip() for name in fields.split(",")],
-        runner="threads" if runner is None else runner.value,
-        workers=workers,
-        memory=memory,
+        runner=runner,
+        workers=workers.workers,
+        strategy="auto" if strategy is None else strategy,
+        hints=storage_options.hints(hints),
+        memory=workers.memory,
         overwrite=force,
         verify=False if no_verify else "all" if verify == "all" else True,
         checkpoint=saved,

@@ -1,10 +1,11 @@
-"""Files of records (XTC, DCD): frames are read, encoded and placed by `_core.Encoder`, on threads in Rust."""
+"""Files of records (XTC, DCD): frames are read, encoded and placed by `_core.Encoder`, here or on workers."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kinema import _core
@@ -17,6 +18,7 @@ from kinema.progress import ProgressChoice, reporting
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.conversion.workers import EncoderRecipe, WorkersOfCall, write_on_workers
 from kinema.writing.resumable import items_of_convert, record_file
 from kinema.writing.writer import options_of
 
@@ -31,7 +33,7 @@ def write_records(
     options: Mapping[str, Any],
     verify: Verification,
     checkpoint: Checkpoint | None,
-    workers: int,
+    on: WorkersOfCall,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
@@ -58,11 +60,18 @@ def write_records(
         losses = tuple(f"{name}: {loss}" for loss in (*encoder.losses, *source.observables_lost))
         emit(losses)
         began = time.perf_counter()
-        with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
-            written = output.write(encoder, workers=workers, memory=memory, progress=report)
+        shown = reporting(progress, f"writing {os.path.basename(name)}", len(source), launched=on.runner.launched)
+        with shown as report:
+            how: Callable[..., _core.Written]
+            if on.in_this_process:
+                how = partial(encoder.write, workers=on.threads, memory=memory)
+            else:
+                recipe = EncoderRecipe.of(source, encoder_arguments(source, format, options))
+                how = partial(write_on_workers, encoder, recipe, on, memory=memory)
+            written = output.write(how, progress=report)
         seconds = time.perf_counter() - began
         try:
-            compared = compare(copy, output.temporary, verify, workers=workers, memory=memory, progress=progress)
+            compared = compare(copy, output.temporary, verify, workers=on.threads, memory=memory, progress=progress)
         except CorruptFileError as error:
             if error.path == name:
                 output.reject()
@@ -85,16 +94,20 @@ def write_records(
 
 def encoder_of(source: SourceFrames, format: str, options: Mapping[str, Any]) -> _core.Encoder:
     """The encoder of these frames, with the options of the format; raises for what it cannot hold."""
+    return _core.Encoder(source.trajectory.core, **encoder_arguments(source, format, options))
+
+
+def encoder_arguments(source: SourceFrames, format: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `_core.Encoder` besides the trajectory."""
     # a format whose records name the atoms has a writer that takes them
     table = source.atoms_table if "atoms" in options_of(format, variants=False) else None
-    return _core.Encoder(
-        source.trajectory.core,
-        source.frames,
-        format,
-        steps=source.steps,
-        times=source.times,
-        atoms=source.atoms,
-        fields=source.fields,
-        labels=None if table is None else labels_of(table, of_source=source.has_own_atoms),
+    return {
+        "frames": source.frames,
+        "format": format,
+        "steps": source.steps,
+        "times": source.times,
+        "atoms": source.atoms,
+        "fields": source.fields,
+        "labels": None if table is None else labels_of(table, of_source=source.has_own_atoms),
         **options,
-    )
+    }

@@ -1,0 +1,297 @@
+"""Files of records that the workers of a runner make: runs of frames are encoded on them, and placed by a strategy.
+
+Records of one size are written by whoever has made them. Others follow each other in order (`Runner.write_in_order`).
+The process that leads writes head, count and checkpoint, and gives the file its name.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, from_os
+from kinema.progress import Report
+from kinema.resources import LEAST_MEMORY, default_memory
+from kinema.runners import Runner
+from kinema.snapshot import TrajectorySnapshot
+from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.output_file import machine
+from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
+
+__all__ = ["EncoderRecipe", "WorkersOfCall", "write_on_workers"]
+
+# encoded bytes that are under way at a time, of all workers
+_WINDOW = 64 << 20
+# pieces that a worker gets at the least, where there are frames enough
+_PIECES = 4
+
+# positions of the first frame, and behind the last
+Run = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class WorkersOfCall:
+    """Who encodes and writes the files of a call.
+
+    Attributes
+    ----------
+    runner : Runner
+    workers : int, optional
+        As many as there are by default.
+    strategy : str
+        As the caller has named it.
+    hints : mapping, optional
+    """
+
+    runner: Runner
+    workers: int | None = None
+    strategy: str = "auto"
+    hints: Mapping[str, Any] | None = None
+
+    @property
+    def in_this_process(self) -> bool:
+        """Whether threads of this process do all."""
+        return self.runner.name == "threads"
+
+    @property
+    def threads(self) -> int:
+        """Of this process, for what it does alone."""
+        return self.runner.local_threads(self.workers)
+
+    def check(self, format: str) -> None:
+        """Raises ArgumentError as `chosen`, and for a number of workers that the runner does not have."""
+        self.chosen(format)
+        if not self.in_this_process:
+            self.runner.concurrency(self.workers)
+
+    def chosen(self, format: str) -> tuple[str, Hints]:
+        """The strategy for a format, and the hints; ArgumentError for one that format or runner do not have."""
+        strategy = check_strategy(format, "frames", self.strategy)
+        hints = hints_of(self.hints, strategy)
+        name = self.runner.name
+        if uses_mpiio(strategy) and name != "mpi":
+            raise ArgumentError(
+                f"strategy {strategy!r} is for the ranks of runner='mpi', and this is {name!r}; leave it out"
+            )
+        if self.in_this_process and strategy != check_strategy(format, "frames", "auto"):
+            raise ArgumentError(
+                f"threads share one open file, which has no strategy {strategy!r}; leave it out, or name another runner"
+            )
+        return strategy, hints
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderRecipe:
+    """What makes the encoder of a file again on a worker: a snapshot of the source, arguments of `_core.Encoder`."""
+
+    snapshot: TrajectorySnapshot
+    data: NDArray[np.uint8]
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, source: SourceFrames, arguments: Mapping[str, Any]) -> EncoderRecipe:
+        """Of frames of a trajectory that is scanned."""
+        # workers may have working folders of their own
+        return cls(*TrajectorySnapshot.of(source.trajectory.core, absolute=True), arguments)
+
+    def encoder(self) -> _core.Encoder:
+        """Opens the trajectory without touching a file, and reads cells of three frames."""
+        return _core.Encoder(self.snapshot.open(self.data), **self.arguments)
+
+
+@dataclass(frozen=True)
+class _SharedFile:
+    """The file as workers see it: its whole path, its name in messages, host and boot of the process that leads."""
+
+    path: str
+    name: str
+    leader: tuple[str, str]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the process that leads cannot sync what is written here."""
+        return machine() != self.leader
+
+    def check(self) -> None:
+        """FileNotFound where this worker does not see it."""
+        if not os.path.exists(self.path):
+            raise FileNotFound(
+                f"{self.name}: a worker on {machine()[0]} does not see the file that is written, {self.path}; workers "
+                "must see the folder of the output under the same path",
+                path=self.name,
+            )
+
+    def write_at(self, offset: int, data: Any) -> None:
+        """Writes all of the bytes from `offset` on."""
+        self.check()
+        view = memoryview(data).cast("B")
+        try:
+            handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                while view:
+                    written = os.pwrite(handle, view, offset)
+                    view, offset = view[written:], offset + written
+                if self.is_far:
+                    os.fdatasync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise from_os(f"byte {offset}: cannot write the file", error, path=self.name) from None
+
+
+class _Runs:
+    """Runs of frames on a worker, which is sent this once and makes one encoder."""
+
+    unpickled_once = True
+
+    def __init__(self, recipe: EncoderRecipe, file: _SharedFile, memory: int, threads: int) -> None:
+        self._content = (recipe, file, memory, threads)
+        self._recipe, self._file = recipe, file
+        self._limits = {"workers": threads, "memory": memory}
+        self._lock = threading.Lock()
+        self._encoder: _core.Encoder | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._content
+
+    def encoder(self) -> _core.Encoder:
+        """Made by the first call."""
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = self._recipe.encoder()
+            return self._encoder
+
+
+class _WriteRuns(_Runs):
+    """Writes records of one size where they belong."""
+
+    def __call__(self, run: Run) -> dict[str, float]:
+        """Seconds of phases."""
+        self._file.check()
+        file = self._file
+        return self.encoder().write_run(file.path, file.name, *run, **self._limits, sync=file.is_far)
+
+
+class _EncodeRuns(_Runs):
+    """Gives the bytes of records, with what the index says of them and seconds of phases (`InOrder`)."""
+
+    def __call__(self, run: Run) -> tuple[NDArray[np.uint8], tuple[_core.RunIndex | None, dict[str, float]]]:
+        """Encodes a run."""
+        made = self.encoder().encode_run(self._file.name, *run, **self._limits)
+        return made["bytes"], (made["index"], made["phases"])
+
+    def place(self, offset: int, data: Any) -> None:
+        """See `InOrder`."""
+        self._file.write_at(offset, data)
+
+
+def write_on_workers(
+    encoder: _core.Encoder,
+    recipe: EncoderRecipe,
+    on: WorkersOfCall,
+    path: str,
+    name: str,
+    *,
+    memory: int,
+    progress: Report | None = None,
+    commits: _core.Commits | None = None,
+    resumed: tuple[int, int] | None = None,
+) -> _core.Written:
+    """As `Encoder.write`, on the workers of a runner. Raises as that, and as `Runner.map`."""
+    began = time.perf_counter()
+    strategy, hints = on.chosen(encoder.format)
+    limits = _limits(encoder, on, memory, direct=strategy == "direct" and encoder.record_bytes is not None)
+    shared = _SharedFile(os.path.abspath(path), name, machine())
+    commits = commits or _core.Commits()
+    file = encoder.begin(path, name, commits=commits, resumed=resumed)
+    done, offset = commits.committed()
+    runs = encoder.pieces(done, min(hints.batch_bytes, limits.piece), _PIECES * limits.workers)
+    taken = _TakenRuns(file, runs, len(recipe.arguments["frames"]), done, progress)
+    share: tuple[EncoderRecipe, _SharedFile, int, int] = (recipe, shared, limits.memory, on.runner.threads_per_worker)
+    if strategy == "direct" and encoder.record_bytes is not None:
+        taken.record = encoder.record_bytes
+        on.runner.map(_WriteRuns(*share), runs, workers=limits.workers, receive=taken.written)
+    else:
+        on.runner.write_in_order(
+            _EncodeRuns(*share),
+            runs,
+            offset=offset,
+            ahead=limits.ahead,
+            received=taken.placed,
+            gathered=strategy == "serial",
+            workers=limits.workers,
+        )
+    n_bytes, index = file.finish()
+    wall = time.perf_counter() - began
+    return {"bytes": n_bytes, "workers": limits.workers, "wall": wall, "phases": taken.phases, "index": index}
+
+
+class _TakenRuns:
+    """Runs that are in the file: counted, reported, and their times added up."""
+
+    def __init__(self, file: _core.FileOfRuns, runs: list[Run], total: int, done: int, progress: Report | None) -> None:
+        self._file, self._runs, self._total, self._done, self._progress = file, runs, total, done, progress
+        self.record = 0
+        self.phases: dict[str, float] = dict.fromkeys(("open", "io", "decode", "encode", "write", "wait"), 0.0)
+        self._report()
+
+    def written(self, number: int, phases: Mapping[str, float]) -> None:
+        """One of records of one size."""
+        start, stop = self._runs[number]
+        self._file.add(start, stop, (stop - start) * self.record)
+        self._count(number, phases)
+
+    def placed(self, number: int, size: int, note: tuple[_core.RunIndex | None, Mapping[str, float]]) -> None:
+        """The next one."""
+        self._file.add(*self._runs[number], size, note[0])
+        self._count(number, note[1])
+
+    def _count(self, number: int, phases: Mapping[str, float]) -> None:
+        for name, seconds in phases.items():
+            self.phases[name] += seconds
+        self._done += self._runs[number][1] - self._runs[number][0]
+        self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What memory allows: workers, bytes of each for encoding, bytes of a piece, pieces under way."""
+
+    workers: int
+    memory: int
+    piece: int
+    ahead: int
+
+
+def _limits(encoder: _core.Encoder, on: WorkersOfCall, memory: int, *, direct: bool) -> _Limits:
+    """Raises MemoryLimitError with the smallest limit that would do, and as `Runner.concurrency`."""
+    wanted = on.runner.concurrency(on.workers)
+    least, record = encoder.least_memory(), encoder.most_bytes
+    total = memory or max(default_memory(), LEAST_MEMORY * wanted)
+    for workers in range(wanted, 0, -1):
+        # each has one record under way at the least
+        window = 0 if direct else max(min(_WINDOW, total // 4), workers * record)
+        share = (total - window) // workers
+        if share >= least:
+            break
+    else:
+        fits = least if direct else max(least + record, min(-(-4 * least // 3), least + _WINDOW))
+        raise MemoryLimitError(
+            f"the memory limit is too small for one frame, expected at least {fits} bytes, found {total}"
+        )
+    if direct:
+        return _Limits(workers, share, _WINDOW, workers)
+    piece = max(record, window // (2 * workers))
+    return _Limits(workers, share, piece, max(workers, window // piece))
