@@ -33,6 +33,7 @@ from kinema.writing.conversion.content import FileContent, check_block, content_
 from kinema.writing.conversion.encoded_blocks import BlockWorkers, phase_seconds, read_block, write_from_workers
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.conversion.workers import WorkersOfCall
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.hdf5 import Hdf5Writer
 from kinema.writing.provenance import Provenance
@@ -57,16 +58,18 @@ def write_blocks(
     *,
     verify: Verification,
     checkpoint: Checkpoint | None,
-    workers: int,
+    on: WorkersOfCall,
     memory: int,
     progress: ProgressChoice,
-    by: BlockWorkers | None = None,
 ) -> WrittenFile:
     """Writes the frames as the file `name`, which appears when it is whole and, unless `verify` is False, compared.
 
-    `options` are those of the writer. `by`: who reads and encodes, instead of `workers` threads.
-    Losses are emitted before the first byte. Raises as `kinema.convert`.
+    `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
+    # of NetCDF files those that are stored in HDF5
+    strategy, _ = on.chosen("NetCDF-4" if format == "NetCDF" else format)
+    workers = on.threads
+    by = None if on.in_this_process else BlockWorkers(on.runner, on.workers, encode=strategy != "serial")
     stored = content_of(source, name, format, options)
     copy = _copy(source, name, format, stored, options)
     check_memory(copy, verify, memory)
