@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -281,6 +282,14 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         values, steps, times = self._observables[name].frame_arrays(value, step, time)
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
+
+    def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
+        """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
+        taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
+        self._options = replace(self._options, allocate_early=True)
+        self.encoders(first)
+        self.leave_fields()
+        return {name: int(rows.dataset.id.get_offset()) for name, rows in self._group.fields.items()}
 
     # how
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.h5md.write.series import CountedRows
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
 from kinema.writing.base import Writer, not_finite_note
 from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
@@ -61,8 +62,6 @@ class Hdf5Writer(Writer):
     # with mode="w" a file that grows under its temporary name, from the first `flush` on
     _new: NewFile | None = None
     _group: Any = None
-    # types of the values of which announced chunks were made
-    _announced: Mapping[str, np.dtype[Any]] = MappingProxyType({})
     # fields that were asked for
     _asked_fields: tuple[str, ...] | None = None
 
@@ -97,12 +96,40 @@ class Hdf5Writer(Writer):
         assert self._group is not None
         return {name: series.encoder for name, series in self._group.fields.items()}
 
+    def check_frames(self, frames: FrameArrays, *, ahead: int = 0) -> None:
+        """Raises as `write` would for frames of which there may be no values, behind `ahead` others."""
+        self._require_open()
+        self._group.check(self._checked(frames))
+        if not isinstance(self._file, GrowingFile):
+            self._check_announced(self.n_frames + ahead + len(frames), complete=False)
+
+    def leave_fields(self, finish: Callable[[str, int], None] | None = None) -> None:
+        """From here on rows of all fields are written by others, and counted here; `finish` is called with name and
+        number of rows of each when the file is finished."""
+        for name, series in self._group.fields.items():
+            self._group.fields[name] = CountedRows(series, None if finish is None else partial(finish, name))
+
+    def release(self) -> str:
+        """Closes the file, which was flushed, for others who write into it until `take_back`; returns where it is."""
+        assert isinstance(self._file, GrowingFile)
+        self._file.finish()
+        return self._file.path
+
+    def take_back(self) -> None:
+        """Goes on with the file that was released, of which others have closed all."""
+        assert isinstance(self._file, GrowingFile)
+        self._go_on_in(self._file.path)
+
+    @property
+    def written_path(self) -> str:
+        """Where the bytes are now."""
+        return self._file.path if isinstance(self._file, GrowingFile) else self._file.temporary
+
     def announce(self, fields: Mapping[str, EncodedRows], not_finite: int | None = None) -> None:
         """Takes chunks of all fields, which `write_announced` brings into the file; `not_finite` is the first of these
         rows whose positions are no numbers."""
         for name, rows in fields.items():
             self._group.fields[name].announce(rows)
-            self._announced = {**self._announced, name: rows.dtype}
             if not_finite is not None and not self._not_finite_noted:
                 self._not_finite_noted = True
                 self._note([not_finite_note(rows.first + not_finite)])
@@ -110,14 +137,16 @@ class Hdf5Writer(Writer):
     def write_announced(
         self,
         n_frames: int,
+        kinds: Mapping[str, np.dtype[Any]],
         *,
         cells: NDArray[Any] | None = None,
         steps: NDArray[np.int64] | None = None,
         times: NDArray[np.float64] | None = None,
     ) -> None:
-        """Takes the next frames of those that were announced. Raises as `write`."""
+        """Takes the next frames of those that were announced, or that others write; `kinds` are the types of the values
+        of which they were made. Raises as `write`."""
         self._require_open()
-        fields: dict[str, Any] = {name: AnnouncedRows(n_frames, dtype) for name, dtype in self._announced.items()}
+        fields: dict[str, Any] = {name: AnnouncedRows(n_frames, dtype) for name, dtype in kinds.items()}
         self._take(FrameArrays(fields, cells, steps, times))
 
     def flush(self) -> None:

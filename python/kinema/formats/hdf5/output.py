@@ -117,6 +117,7 @@ class OutputPartFile:
     def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
         """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
         self._part = part
+        self.temporary = part.temporary
         self.h5 = _new_hdf5(part.temporary, part.path, align)
 
     def finish(self) -> str:

@@ -269,6 +269,7 @@ class _Commits:
     _waiting: dict[int, MadeRun] = made_with(default_factory=dict)
     _next: int = 0
     _held: list[MadeRun] = made_with(default_factory=list)
+    _kinds: dict[str, np.dtype[Any]] = made_with(default_factory=dict)
 
     def receive(self, number: int, made: MadeRun) -> None:
         """Takes one, in any order."""
@@ -288,6 +289,7 @@ class _Commits:
             self._write_plain(made)
             return
         self.writer.announce(made.fields, made.not_finite)
+        self._kinds = {field: rows.dtype for field, rows in made.fields.items()}
         self._held.append(made)
         held = sum(one.n_frames for one in self._held)
         run = self.run or held
@@ -306,9 +308,8 @@ class _Commits:
         run = self.run or n_frames
         for at in range(0, n_frames, run):
             rows = slice(at, min(at + run, n_frames))
-            self.writer.write_announced(
-                rows.stop - at, **{name: None if values is None else values[rows] for name, values in joined.items()}
-            )
+            stamps = {name: None if values is None else values[rows] for name, values in joined.items()}
+            self.writer.write_announced(rows.stop - at, self._kinds, **stamps)
             self.taken()
         rest = {name: None if values is None else values[n_frames:] for name, values in joined.items()}
         left = MadeRun(total - n_frames, {}, rest["cells"], rest["steps"], rest["times"], None, {})

@@ -21,7 +21,7 @@ from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.series import Series
+from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import rounding_within
@@ -92,7 +92,7 @@ class ExistingFile:
         values = {name: element["value"] for name, element in self._elements.items()}
         moving = [*values.values(), *([self._edges["value"]] if isinstance(self._edges, h5py.Group) else [])]
         rows = min(len(dataset) for dataset in [step, *([] if time is None else [time]), *moving])
-        fields = {}
+        fields: dict[str, Series | CountedRows] = {}
         for name, dataset in values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
             preparation = Preparation(dataset.dtype, self.units.divisor(name), rounding)

@@ -18,7 +18,7 @@ from kinema import _core
 from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
 from kinema.writing.frames import AnnouncedRows, EncodedChunk, EncodedRows
 
-__all__ = ["Series", "buffered_rows"]
+__all__ = ["CountedRows", "Series", "buffered_rows"]
 
 # bytes of a file after which the kernel is to begin
 _WRITEBACK_BYTES = 8 << 20
@@ -226,3 +226,30 @@ class Series:
         """Writes chunks whose offsets count from row `first`."""
         for offset, stored, mask in chunks:
             self._id.write_direct_chunk((first + offset[0], *offset[1:]), stored, mask)
+
+
+class CountedRows:
+    """The rows of a data set that others write, in place of its `Series`."""
+
+    def __init__(self, series: Series | CountedRows, finish: Callable[[int], None] | None = None) -> None:
+        """`finish` is called with the number of rows when no more will come."""
+        self.encoder, self.dataset = series.encoder, series.dataset
+        self._finish = finish
+        self.rows = series.rows
+
+    @property
+    def preparation(self) -> Preparation:
+        """As of `Series`."""
+        return self.encoder.preparation
+
+    def extend(self, values: AnnouncedRows) -> None:
+        """Counts rows."""
+        self.rows += len(values)
+
+    def flush(self) -> None:
+        """Nothing: they are written by others."""
+
+    def finish(self) -> None:
+        """All rows are there."""
+        if self._finish is not None:
+            self._finish(self.rows)
