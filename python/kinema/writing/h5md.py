@@ -283,10 +283,14 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
+    def allocate_early(self) -> None:
+        """Data sets of fields that are made later have their space from the beginning: others write into it."""
+        self._options = replace(self._options, allocate_early=True)
+
     def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
         """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
         taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
-        self._options = replace(self._options, allocate_early=True)
+        self.allocate_early()
         self.encoders(first)
         self.leave_fields()
         return {name: int(rows.dataset.id.get_offset()) for name, rows in self._group.fields.items()}

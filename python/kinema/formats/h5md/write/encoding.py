@@ -5,6 +5,7 @@ So that one process can encode what another commits: an encoder can be pickled.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from kinema.formats.hdf5.storage import Storage, create_dataset
 from kinema.writing.frames import EncodedChunk, EncodedRows
 
 __all__ = ["ChunkEncoder", "Preparation"]
+
+# libhdf5 takes files in memory of one name for one
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ class ChunkEncoder:
     @cached_property
     def _scratch(self) -> Any:
         """A data set in memory with the type, chunks and filters of the other."""
-        file = h5py.File("encoder", "w", driver="core", backing_store=False)
+        file = h5py.File(f"encoder-{next(_NUMBERS)}", "w", driver="core", backing_store=False)
         given = encodable_again(self.storage.filters)
         dataset = create_dataset(
             file, "rows", Storage(self.storage.shape, self.storage.dtype, self.storage.chunks, given)

@@ -66,7 +66,7 @@ class FileOptions:
     workers: int
     grows: bool
     allocate_early: bool = False
-    """Whether fields without chunks have their space from the beginning, so that others can write into it."""
+    """Whether fields have their space from the beginning, so that others can write into it."""
 
     def __post_init__(self) -> None:
         """Raises ArgumentError where layout, number of frames and mode contradict each other."""
@@ -79,7 +79,7 @@ class FileOptions:
     def field_storage(self) -> Storage:
         """Storage of the data set of a field."""
         storage = self.layout.new_field(self.n_atoms, self.dtype, self.n_frames)
-        return replace(storage, early=self.allocate_early and storage.chunks is None)
+        return replace(storage, early=self.allocate_early)
 
     def check_announced(self, n_frames: int, *, complete: bool) -> None:
         """Raises ArgumentError for more frames than announced, or other than announced where they are `complete`."""

@@ -233,9 +233,10 @@ class CountedRows:
 
     def __init__(self, series: Series | CountedRows, finish: Callable[[int], None] | None = None) -> None:
         """`finish` is called with the number of rows when no more will come."""
-        self.encoder, self.dataset = series.encoder, series.dataset
+        self.encoder: ChunkEncoder = series.encoder
+        self.dataset: h5py.Dataset = series.dataset
         self._finish = finish
-        self.rows = series.rows
+        self.rows: int = series.rows
 
     @property
     def preparation(self) -> Preparation:

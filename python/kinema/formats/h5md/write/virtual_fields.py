@@ -1,4 +1,4 @@
-"""Fields of an H5MD file as virtual data sets over those of other files, of which each has some atoms or some frames."""
+"""Fields of an H5MD file as virtual data sets over those of other files, which have some atoms or frames each."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def make_fields_virtual(
     n_runs = sum(len(part.atoms) for part in parts)
     if n_runs > MOST_RUNS:
         raise ArgumentError(
-            f"{path}: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most {MOST_RUNS}; "
-            "give each rank atoms that lie together, or use strategy='gather'"
+            f"{path}: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most "
+            f"{MOST_RUNS}; give each rank atoms that lie together, or use strategy='gather'"
         )
     n_frames = max((part.first_frame + part.n_frames for part in parts), default=0)
     with h5py.File(path, "r+", libver=_LIBVER, locking=False) as h5:

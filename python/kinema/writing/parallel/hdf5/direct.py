@@ -1,4 +1,4 @@
-"""`DirectFields`: the strategy "direct" of layout "contiguous": the space of fields is made first, each rank fills its own.
+"""`DirectFields`: the strategy "direct" of layout "contiguous": ranks write their atoms into space made first.
 
 All else of the file (steps, times, cells, atoms) is written by rank 0.
 """

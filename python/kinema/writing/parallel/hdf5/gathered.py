@@ -121,7 +121,7 @@ class GatheredChunks(Hdf5File):
 
     @property
     def _most_rows(self) -> int:
-        """Rows of chunks that are gathered before they are encoded: one on each aggregator, or as `buffer_frames` says."""
+        """Rows of chunks that are gathered before they are encoded: one an aggregator, fewer by `buffer_frames`."""
         most = len(self._aggregators)
         if self._asked_buffer is not None:
             most = min(most, max(1, self._asked_buffer // self._chunk_rows))
@@ -148,7 +148,8 @@ class GatheredChunks(Hdf5File):
                 continue
             try:
                 with self.agreement.timings.of("write"):
-                    made: dict[str, EncodedRows] = pickle.loads(own[number] if buffer is None else buffer)
+                    content: Any = own[number] if buffer is None else buffer
+                    made: dict[str, EncodedRows] = pickle.loads(content)
                     self.writer.announce(made)
                     kinds = {name: one.dtype for name, one in made.items()}
                     self.writer.write_announced(row.n_frames, kinds, **self.stamps.taken(row.n_frames))

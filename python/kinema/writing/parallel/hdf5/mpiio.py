@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, MissingPackageError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.output import LIBVER, hdf5_errors
 from kinema.writing.frames import FrameArrays
 from kinema.writing.parallel.agreement import Agreement
@@ -32,8 +33,7 @@ class MpiioFields(Hdf5File):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         if not h5py.get_config().mpi:
             raise MissingPackageError(
-                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on a parallel HDF5, and that of this "
-                "environment is not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
+                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on parallel HDF5, and this one is not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
                 "strategies 'gather' and 'subfiles' need none"
             )
         if request.mode == "a":
@@ -54,7 +54,8 @@ class MpiioFields(Hdf5File):
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
-        made = super().begin(first)
+        self.writer.allocate_early()
+        super().begin(first)
         # a file that grows, with a row of steps for each frame
         self.writer.flush()
         made = super().begin(first)
@@ -117,6 +118,17 @@ class MpiioFields(Hdf5File):
 
         self._h5 = self.agreement.together(opened)
         self._datasets = {name: self._h5[place] for name, place in self._names.items()}
+        self.agreement.together(self._check_filters)
+
+    def _check_filters(self) -> None:
+        """Raises MissingPackageError on a rank that cannot write chunks, before others wait for it."""
+        for dataset in self._datasets.values():
+            missing = missing_filters(dataset)
+            if missing:
+                raise MissingPackageError(
+                    f"{self.request.path}: HDF5 lacks filter {missing[0]} on rank {self.agreement.rank}; install "
+                    "hdf5plugin, or choose compression='gzip'"
+                )
 
     def _close(self) -> None:
         if self._h5 is None:

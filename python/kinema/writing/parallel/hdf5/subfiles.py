@@ -43,9 +43,8 @@ class Subfiles(Hdf5File):
         super().__init__(request, agreement)
         self._folder = f"{os.path.basename(request.path)}.d"
         self._tag = agreement.on_root(lambda: secrets.token_hex(4))
-        # of this rank: what it has, its file, and its values' order in that
+        # of this rank: what it has, sorted, and its file
         self._ids: NDArray[np.int64] | None = None
-        self._order: NDArray[np.intp] | None = None
         self._part: Writer | None = None
         # of rank 0
         self._runs: list[list[tuple[int, int]]] = []
@@ -54,7 +53,7 @@ class Subfiles(Hdf5File):
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._ids is None:
-            self._begin_part(frame)
+            self._ids = self._begin_part(frame)
         ids, error = np.asarray(frame.ids, np.int64), None
         order = np.argsort(ids, kind="stable")
         if not np.array_equal(ids[order], self._ids):
@@ -134,8 +133,8 @@ class Subfiles(Hdf5File):
 
     # how
 
-    def _begin_part(self, frame: RankFrame) -> None:
-        """Looks whether each atom is given once, and makes the file of this rank; collective."""
+    def _begin_part(self, frame: RankFrame) -> NDArray[np.int64]:
+        """Looks whether each atom is given once, and makes the file of this rank; its atoms, sorted. Collective."""
         n_atoms, size = self.state.n_atoms, self.agreement.size
         Exchange(self.agreement, n_atoms).route(frame.ids, even_owners(n_atoms, size, size))
         ids = np.sort(np.asarray(frame.ids, np.int64))
@@ -156,7 +155,8 @@ class Subfiles(Hdf5File):
 
         self.on_root(make_folder)
         self._part = self.agreement.together(lambda: self._new_part(ids, tuple(frame.vectors)))
-        self._runs, self._ids = runs or [], ids
+        self._runs = runs or []
+        return ids
 
     def _new_part(self, ids: NDArray[np.int64], fields: tuple[str, ...]) -> Writer | None:
         if not len(ids):
