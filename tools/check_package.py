@@ -48,6 +48,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # files that are written
     ("writing",),
     ("formats",),
+    # many ranks, one file; what its strategies are called is known below
+    ("writing.parallel",),
     ("formats.h5md.edit",),
     # of any format to any format; whole H5MD files by repacking them
     ("writing.conversion",),

@@ -22,7 +22,11 @@ Received = Callable[[int, int, Any], None]
 
 
 class InOrder(Protocol):
-    """What `Runner.write_in_order` calls on workers. Its attributes are sent to them once."""
+    """What `Runner.write_in_order` calls on workers, to whom it is sent once.
+
+    With methods `open(comm)` and `close()`, which all MPI ranks call together, it is for the MPI runner alone; with
+    `is_collective` all ranks call `place` together, perhaps without bytes.
+    """
 
     def __call__(self, computation: Any, /) -> tuple[Any, Any]:
         """Bytes (any buffer), and a small note on them for the process that leads."""

@@ -108,6 +108,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     author, author_email, creator, creator_version : str
     provenance : str
         What made the file, as text: the data set `parameters/kinema/provenance`.
+    resume_from : int
+        With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there is none.
     dialect : {"h5md", "mdanalysis"}
         "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
         variable length. Also steps and boxes are then stored one by one where they could be stored once.
@@ -159,6 +161,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         creator_version: str = __version__,
         provenance: str | None = None,
         dialect: str = "h5md",
+        resume_from: int | None = None,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
         self._observables: dict[str, ObservableWriter] = {}
@@ -187,7 +190,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             if atoms is not None:
                 known = h5md.atoms_of(self.path, h5md.H5mdOptions(particles=particles))
                 check_atoms(self.path, known, atoms)
-            self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
+            self._open_existing(particles, given, None if cell is None else fixed_cell(cell), cut=resume_from)
             self._closed = False
             return
         if n_atoms is None:
@@ -298,14 +301,17 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     # how
 
     def _open_existing(
-        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None
+        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None,
+        cut: int | None = None,
     ) -> None:
-        """Opens the file behind its last whole frame; what was given must agree with it."""
+        """Opens the file behind its last whole frame, or cuts it behind step `cut`; what was given must agree with it."""
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
                 existing = ExistingFile(growing.h5, self.path, group, native=self._native)
                 existing.check(given)
+                if cut is not None:
+                    existing.cut(cut, lambda: growing.commit(shrinks=True))
                 self._group = existing.open_group(self._workers, growing.commit)
                 self._group.set_cell(cell)
         except BaseException:

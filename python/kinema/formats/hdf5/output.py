@@ -151,10 +151,10 @@ class GrowingFile:
             raise
         self._discard = weakref.finalize(self, _leave, self.h5, self._file)
 
-    def commit(self) -> None:
-        """Brings all that was written into the file."""
+    def commit(self, *, shrinks: bool = False) -> None:
+        """Brings all that was written into the file; `shrinks`: data sets have lost rows, and none has gained any."""
         self.h5.flush()
-        self._file.commit()
+        self._file.commit(shrinks=shrinks)
 
     def finish(self) -> None:
         """Commits, waits until the system has it on its storage, and closes."""

@@ -207,19 +207,26 @@ class _Writing:
         """All windows; afterwards rank 0 has the errors of all ranks."""
         with self._noting_errors():
             self._function = self._command.function.get()
-        workers = self._command.workers
-        for first in range(0, len(self._command.arguments), workers):
-            if not self._window(range(first, min(first + workers, len(self._command.arguments)))):
-                break
-        self._close()
+        opens = self._agreed() and hasattr(self._function, "open")
+        if opens:
+            with self._noting_errors():
+                self._function.open(self._ranks.comm)
+        if self._agreed():
+            workers = self._command.workers
+            for first in range(0, len(self._command.arguments), workers):
+                if not self._window(range(first, min(first + workers, len(self._command.arguments)))):
+                    break
+            if opens:
+                with self._noting_errors():
+                    self._function.close()
         own = None if self.own_error is None else RemoteError.of(self.own_error, self._ranks.rank)
         self.errors = self._ranks.comm.gather(own) or []
 
-    def _close(self) -> None:
-        close = getattr(self._function, "close", None)
-        if close is not None:
-            with self._noting_errors():
-                close()
+    def _agreed(self) -> bool:
+        """Whether no rank has failed until now; collective."""
+        failed = np.array([self.own_error is not None], np.int64)
+        sleep_between(self._ranks.comm.Iallreduce(MPI.IN_PLACE, failed, op=MPI.SUM))
+        return not failed[0]
 
     def _window(self, numbers: range) -> bool:
         """Makes and places the pieces of these numbers; False where a rank has failed."""
@@ -242,16 +249,16 @@ class _Writing:
         place = began + (int(before[0]) if mine else 0)
         self._offset += int(total[0])
         sent: list[MPI.Request] = []
-        if mine < len(numbers):
-            if not self._command.gathered:
-                with self._noting_errors():
-                    self._function.place(place, data)
-            if mine:
-                report = None if self.own_error is not None else (data.nbytes, note)
-                sent.append(ranks.comm.issend(report, 0, _SIZES))
-                if self._command.gathered:
-                    for start in range(0, data.nbytes, _LARGEST_MESSAGE):
-                        sent.append(ranks.comm.Issend(data[start : start + _LARGEST_MESSAGE], 0, _BYTES))
+        together = getattr(self._function, "is_collective", False)
+        if not self._command.gathered and (mine < len(numbers) or together):
+            with self._noting_errors():
+                self._function.place(place, data)
+        if 0 < mine < len(numbers):
+            report = None if self.own_error is not None else (data.nbytes, note)
+            sent.append(ranks.comm.issend(report, 0, _SIZES))
+            if self._command.gathered:
+                for start in range(0, data.nbytes, _LARGEST_MESSAGE):
+                    sent.append(ranks.comm.Issend(data[start : start + _LARGEST_MESSAGE], 0, _BYTES))
         if self._received is not None:
             self._take(numbers, began, (data, note))
         for request in sent:

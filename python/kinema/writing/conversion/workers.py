@@ -9,22 +9,28 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, from_os
+from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError
 from kinema.progress import Report
 from kinema.resources import LEAST_MEMORY, default_memory
 from kinema.runners import Runner
 from kinema.snapshot import TrajectorySnapshot
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.output_file import machine
+from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
 from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["EncoderRecipe", "WorkersOfCall", "write_on_workers"]
 
@@ -132,19 +138,22 @@ class _SharedFile:
     def write_at(self, offset: int, data: Any) -> None:
         """Writes all of the bytes from `offset` on."""
         self.check()
-        view = memoryview(data).cast("B")
+        placer = FilePlacer(self.path, self.name)
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            placer.write_at(offset, data)
+            if self.is_far:
+                placer.sync()
+        finally:
+            placer.close()
+
+    def sync_far(self) -> None:
+        """Brings to the storage what was written here by whatever means, where this process does not lead."""
+        if self.is_far:
+            placer = FilePlacer(self.path, self.name)
             try:
-                while view:
-                    written = os.pwrite(handle, view, offset)
-                    view, offset = view[written:], offset + written
-                if self.is_far:
-                    os.fdatasync(handle)
+                placer.sync()
             finally:
-                os.close(handle)
-        except OSError as error:
-            raise from_os(f"byte {offset}: cannot write the file", error, path=self.name) from None
+                placer.close()
 
 
 class _Runs:
@@ -193,6 +202,47 @@ class _EncodeRuns(_Runs):
         self._file.write_at(offset, data)
 
 
+class _EncodeThroughMpi(_EncodeRuns):
+    """The same, placed through MPI-IO on the ranks of the MPI runner."""
+
+    def __init__(
+        self,
+        recipe: EncoderRecipe,
+        file: _SharedFile,
+        memory: int,
+        threads: int,
+        *,
+        is_collective: bool = False,
+        info: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(recipe, file, memory, threads)
+        self.is_collective, self._info = is_collective, info
+        self._placer: MpiPlacer | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), is_collective=self.is_collective, info=self._info), self._content
+
+    def open(self, comm: MPI.Intracomm) -> None:
+        """Opens the file; collective."""
+        self._file.check()
+        file = self._file
+        self._placer = MpiPlacer(comm, file.path, file.name, collective=self.is_collective, hints=self._info)
+
+    def place(self, offset: int, data: Any) -> None:
+        """See `InOrder`."""
+        assert self._placer is not None
+        self._placer.write_at(offset, data)
+        self._file.sync_far()
+
+    def close(self) -> None:
+        """Brings all to the storage, and closes the file; collective."""
+        assert self._placer is not None
+        try:
+            self._placer.sync()
+        finally:
+            self._placer.close()
+
+
 def write_on_workers(
     encoder: _core.Encoder,
     recipe: EncoderRecipe,
@@ -220,8 +270,12 @@ def write_on_workers(
         taken.record = encoder.record_bytes
         on.runner.map(_WriteRuns(*share), runs, workers=limits.workers, receive=taken.written)
     else:
+        encode = _EncodeRuns(*share)
+        if uses_mpiio(strategy):
+            together = strategy == "mpiio-collective"
+            encode = _EncodeThroughMpi(*share, is_collective=together, info=hints.info)
         on.runner.write_in_order(
-            _EncodeRuns(*share),
+            encode,
             runs,
             offset=offset,
             ahead=limits.ahead,
@@ -280,18 +334,22 @@ def _limits(encoder: _core.Encoder, on: WorkersOfCall, memory: int, *, direct: b
     wanted = on.runner.concurrency(on.workers)
     least, record = encoder.least_memory(), encoder.most_bytes
     total = memory or max(default_memory(), LEAST_MEMORY * wanted)
-    for workers in range(wanted, 0, -1):
-        # each has one record under way at the least
-        window = 0 if direct else max(min(_WINDOW, total // 4), workers * record)
-        share = (total - window) // workers
-        if share >= least:
-            break
-    else:
-        fits = least if direct else max(least + record, min(-(-4 * least // 3), least + _WINDOW))
+
+    def window(total: int, workers: int) -> int:
+        """Bytes that are under way of so many workers: each has one record at the least."""
+        return 0 if direct else max(min(_WINDOW, total // 4), workers * record)
+
+    def share(total: int, workers: int) -> int:
+        return (total - window(total, workers)) // workers
+
+    workers = next((number for number in range(wanted, 0, -1) if share(total, number) >= least), 0)
+    if not workers:
+        most = 2 * least + 2 * record
+        fits = least + bisect_left(range(least, most), least, key=lambda limit: share(limit, 1))
         raise MemoryLimitError(
             f"the memory limit is too small for one frame, expected at least {fits} bytes, found {total}"
         )
     if direct:
-        return _Limits(workers, share, _WINDOW, workers)
-    piece = max(record, window // (2 * workers))
-    return _Limits(workers, share, piece, max(workers, window // piece))
+        return _Limits(workers, share(total, workers), _WINDOW, workers)
+    piece = max(record, window(total, workers) // (2 * workers))
+    return _Limits(workers, share(total, workers), piece, max(workers, window(total, workers) // piece))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema.errors import Error, FileIOError, from_os
+
+if TYPE_CHECKING:
+    # processes and Dask workers place bytes without it
+    from mpi4py import MPI
 
 __all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of"]
 
@@ -109,6 +112,8 @@ class MpiPlacer:
     def __init__(
         self, comm: MPI.Intracomm, path: str, name: str, *, collective: bool, hints: Mapping[str, str] | None = None
     ) -> None:
+        from mpi4py import MPI
+
         self.name, self.is_collective = name, collective
         info = MPI.Info.Create()
         try:
@@ -123,6 +128,8 @@ class MpiPlacer:
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`."""
+        from mpi4py import MPI
+
         write = self._file.Write_at_all if self.is_collective else self._file.Write_at
         status = MPI.Status()
         view = bytes_of(data)
@@ -140,6 +147,8 @@ class MpiPlacer:
 
     def sync(self) -> None:
         """As `Placer.sync`; collective."""
+        from mpi4py import MPI
+
         try:
             self._file.Sync()
         except MPI.Exception as error:
@@ -147,6 +156,8 @@ class MpiPlacer:
 
     def close(self) -> None:
         """As `Placer.close`; collective."""
+        from mpi4py import MPI
+
         if self._is_open:
             self._is_open = False
             try:

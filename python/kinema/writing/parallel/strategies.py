@@ -53,12 +53,8 @@ _TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
         "GRO": ("serial",),
     },
     "frames": {
-        "DL_POLY HISTORY": _FIXED,
-        "DL_POLY CONFIG": _FIXED,
-        "DCD": _FIXED,
-        "NetCDF": _FIXED,
-        "TRR": _FIXED,
-        "XTC": _FIXED,
+        # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
+        **dict.fromkeys(("DL_POLY HISTORY", "DL_POLY CONFIG", "DCD", "NetCDF", "TRR", "XTC"), _FIXED),
         "H5MD": ("gather", "serial", "subfiles"),
         "NetCDF-4": ("gather", "serial"),
         "PDB": ("serial",),

@@ -1,0 +1,266 @@
+"""`kn.convert` and `kinema convert` on MPI ranks: the same bytes, kills, a full disk of one rank, every format."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinema as kn
+from kinema.testing import random_walk, write_dcd
+
+sys.path.insert(0, str(Path(__file__).parent))
+from runner_cases import converted, digest, expected, make_sources
+
+pytestmark = pytest.mark.processes
+
+HERE = str(Path(__file__).parent)
+
+ALL = """
+import json, warnings
+sys.path.insert(0, HERE)
+from runner_cases import MPI_STRATEGIES, converted, digest
+from pathlib import Path
+here = Path.cwd()
+with kn.runners.MPI() as mpi:
+    if mpi.is_root:
+        for number, (source, target, more, expected) in enumerate(json.loads(Path("known.json").read_text())):
+            # two of them, others on another number of ranks
+            for strategy in ("direct", MPI_STRATEGIES[(number + mpi.size) % 5]):
+                workers = None if strategy != "direct" else max(1, mpi.size - 1)
+                done = converted(here, source, target, runner=mpi, workers=workers, strategy=strategy, **more)
+                assert done.compared
+                assert digest(here / target) == expected, (source, target, strategy)
+        hints = {"cb_nodes": 1, "romio_ds_write": "disable", "cb_buffer_size": 1 << 20}
+        converted(here, "long.xtc", "o.dcd", runner=mpi, strategy="mpiio-collective", hints=hints)
+        converted(here, "long.xtc", "p.dcd")
+        assert digest(here / "o.dcd") == digest(here / "p.dcd")
+        say("all the same")
+# all ranks call it, and get what it returns; an error is raised on all
+done = converted(here, "in.xtc", "all.trr", runner="mpi")
+assert done.n_frames == 60 and done.path.endswith("all.trr")
+try:
+    converted(here, "in.xtc", "all.trr", runner="mpi", strategy="subfiles")
+except kn.ArgumentError as error:
+    assert "the table is" in str(error)
+else:
+    raise AssertionError("no error")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sources, and in known.json conversions with the digests of what threads make."""
+    path = tmp_path_factory.mktemp("mpi")
+    sources = make_sources(path)
+    (path / "known.json").write_text(json.dumps(expected(path, sources)))
+    return path
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+def test_same_bytes_on_any_number_of_ranks(mpi: Any, folder: Path, n_ranks: int) -> None:
+    more = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"} if n_ranks == 5 else {}
+    assert mpi.script(n_ranks, ALL.replace("HERE", repr(HERE)), folder, **more) == "all the same\n"
+    assert not list(folder.glob("*.part-*"))
+
+
+EVERY = """
+import itertools, warnings
+warnings.simplefilter("ignore")
+from kinema.cli import main
+import MDAnalysis
+sources = sorted(name for name in os.listdir() if name.startswith("in"))
+targets = ["e.xtc", "e.trr", "e.dcd", "e.nc", "e.history", "e.h5md", "e.pdb", "e.gro", "e.config", "e4.nc"]
+for source, target in itertools.product(sources, targets):
+    words = ["convert", source, "-o", target, "--force", "-q", "-s", "top.pdb"]
+    words += ["--dump", "2"] if target in ("e.config", "e.gro") else []
+    words += ["--netcdf4"] if target == "e4.nc" else []
+    try:
+        main(words)
+    except SystemExit as end:
+        assert not end.code, (source, target)
+    if rank == 0:
+        found = kn.open(target)
+        assert (found.n_frames, found.n_atoms) == (1 if target in ("e.config", "e.gro") else 60, 37), (source, target)
+say("done") if rank == 0 else None
+"""
+
+
+def test_every_readable_format_to_every_writable_one(mpi: Any, folder: Path) -> None:
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe.empty(37, trajectory=True)
+    positions = kn.open(folder / "in.dcd").read()
+    universe.load_new(positions[:1])
+    universe.atoms.write(str(folder / "top.pdb"))
+    universe.load_new(positions)
+    universe.atoms.write(str(folder / "in.pdb"), frames="all")
+    assert mpi.script(3, EVERY, folder) == "done\n"
+    assert not list(folder.glob("*.part-*"))
+
+
+def test_the_command_on_ranks(mpi: Any, folder: Path) -> None:
+    command = ["-m", "kinema", "convert", "long.xtc", "--force", "--json"]
+    for target, words in (("c.dcd", []), ("c.xtc", ["-j", "2", "--strategy", "mpiio"])):
+        code, out, err = mpi.ended(mpi.started(3, [*command, "-o", target, *words], folder))
+        assert code == 0, err
+        assert json.loads(out)["workers"] == (2 if words else 3)
+        converted(folder, "long.xtc", f"t{target}")
+        assert digest(folder / target) == digest(folder / f"t{target}")
+    code, out, err = mpi.ended(mpi.started(2, [*command, "-o", "c.dcd", "--strategy", "gather"], folder))
+    assert code == 2 and "the table is" in err
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+# argv of a command on ranks whose rank 1 can write no byte behind the first million
+FULL = """
+import os, resource, signal, sys
+from kinema.runners.mpi.launcher import launched
+from kinema.cli import main
+if launched().rank == int(sys.argv[1]):
+    # a write behind it is an error of one rank alone
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("strategy", ["direct", "mpiio"])
+@pytest.mark.parametrize("target", ["full.xtc", "full.dcd"])
+def test_a_disk_that_is_full_for_one_rank(mpi: Any, tmp_path: Path, target: str, strategy: str) -> None:
+    write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
+    (tmp_path / "full.py").write_text(FULL)
+    words = ["full.py", "1", "convert", "in.dcd", "-o", target, "--strategy", strategy]
+    code, out, err = mpi.ended(mpi.started(3, words, tmp_path))
+    assert code == 2, out + err
+    assert "cannot write the file" in err and "on rank 1" in err and "Traceback" not in err
+    assert len([line for line in err.splitlines() if line.startswith("kinema: ")]) == 1
+    assert not list(tmp_path.glob("full*.*[!y]"))
+
+
+def test_a_damaged_frame_names_the_rank(mpi: Any, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "in.dcd", random_walk(300, 60))
+    converted(tmp_path, "in.dcd", "in.xtc")
+    offsets, _ = kn.open(tmp_path / "in.xtc", stored=False).core.extents(0)
+    data = bytearray((tmp_path / "in.xtc").read_bytes())
+    data[int(offsets[250]) + 84 : int(offsets[250]) + 88] = b"\xff\xff\xff\xff"
+    (tmp_path / "in.xtc").write_bytes(data)
+    for target in ("bad.dcd", "bad.trr"):
+        words = ["-m", "kinema", "convert", "in.xtc", "-o", target]
+        code, _, err = mpi.ended(mpi.started(3, words, tmp_path))
+        assert code == 2
+        assert "frame 250" in err and "on rank " in err
+        assert not list(tmp_path.glob("bad*"))
+
+
+# prints the process of each rank, and that it is at work
+KILLED = """
+from pathlib import Path
+import warnings
+warnings.simplefilter("ignore")
+with kn.runners.MPI() as mpi:
+    Path(f"pid-{rank}").write_text(str(os.getpid()))
+    if mpi.is_root:
+        def progress(done, total):
+            if done and total == 6000:
+                Path("at-work").write_text(str(done))
+        kn.convert("in.dcd", TARGET, runner=mpi, checkpoint="a.ckpt", checkpoint_interval=0, progress=progress,
+                   strategy=STRATEGY, overwrite=True)
+        Path("finished").touch()
+"""
+
+
+@pytest.mark.parametrize(("target", "strategies"), [("k.xtc", ("direct", "mpiio")), ("k.dcd", ("direct", "serial"))])
+def test_killed_at_random_moments(
+    mpi: Any, tmp_path: Path, kills: Callable[[int], int], target: str, strategies: tuple[str, ...]
+) -> None:
+    write_dcd(tmp_path / "in.dcd", random_walk(6000, 100))
+    converted(tmp_path, "in.dcd", f"whole{target[1:]}")
+    moments = random.Random(seed := random.randrange(1 << 32))
+    print("seed", seed)
+    killed = 0
+    for number in range(kills(5)):
+        for name in ("at-work", "finished", *(f"pid-{rank}" for rank in range(5))):
+            (tmp_path / name).unlink(missing_ok=True)
+        n_ranks = moments.choice([2, 3])
+        text = KILLED.replace("TARGET", repr(target)).replace("STRATEGY", repr(strategies[number % 2]))
+        (tmp_path / "script.py").write_text(mpi.begin + text)
+        process = mpi.started(n_ranks, ["script.py"], tmp_path)
+        until = time.monotonic() + 120
+        while not (tmp_path / "at-work").exists() and process.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0.0, 0.15))
+        # one rank, or all of them
+        ranks = [moments.randrange(n_ranks)] if moments.random() < 0.6 else range(n_ranks)
+        hit = process.poll() is None and not (tmp_path / "finished").exists()
+        for rank in ranks if hit else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int((tmp_path / f"pid-{rank}").read_text()), signal.SIGKILL)
+        code, _, _ = mpi.ended(process)
+        killed += code != 0
+        if (tmp_path / "finished").exists() and code == 0:
+            assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
+            (tmp_path / target).unlink()
+        for rank in range(n_ranks):
+            assert mpi.is_gone(int((tmp_path / f"pid-{rank}").read_text()))
+    # whatever was the last, another runner goes on
+    converted(tmp_path, "in.dcd", target, runner="processes", workers=2, checkpoint=tmp_path / "a.ckpt")
+    assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
+    assert not list(tmp_path.glob("k*.part-*")), "a file that no checkpoint names is left"
+    print("killed", killed)
+    assert killed
+
+
+def test_sigterm_and_ctrl_c_save_first(mpi: Any, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "in.dcd", random_walk(20_000, 400))
+    converted(tmp_path, "in.dcd", "whole.xtc")
+    words = ["-m", "kinema", "convert", "in.dcd", "-o", "s.xtc", "--checkpoint", "a.ckpt", "--checkpoint-interval", "0"]
+    words += ["--hints", "cb_buffer_size=65536", "--no-verify"]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        process = mpi.started(2, words, tmp_path)
+        until = time.monotonic() + 120
+        while not (tmp_path / "a.ckpt").exists() or (tmp_path / "a.ckpt").stat().st_size < 300:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.002)
+        for one in _descendants(process.pid):
+            if b"convert" in _words(one) and b"-n" not in _words(one).split(b"\0"):
+                os.kill(one, number)
+        found, _, err = mpi.ended(process)
+        assert found == code, err
+        assert "stopped; what was done is in a.ckpt" in err.replace(str(tmp_path) + "/", "")
+    done = converted(tmp_path, "in.dcd", "s.xtc", workers=2, checkpoint=tmp_path / "a.ckpt", verify=False)
+    assert 0 < done.n_restored < 20_000
+    assert digest(tmp_path / "s.xtc") == digest(tmp_path / "whole.xtc")
+
+
+def _words(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _descendants(process: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found, level = [], [process]
+    while level:
+        level = [one for one, parent in parents.items() if parent in level]
+        found += level
+    return found
