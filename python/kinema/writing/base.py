@@ -23,7 +23,7 @@ from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
 from kinema.writing.output_checks import is_stream
 
-__all__ = ["Writer", "check_options", "format_of", "format_of_file_name", "is_variant", "options_of"]
+__all__ = ["Writer", "check_options", "format_of", "format_of_file_name", "is_variant", "not_finite_note", "options_of"]
 
 # what a name without a suffix means
 _USUAL = "H5MD"
@@ -340,7 +340,7 @@ class Writer:
         first = None if self._not_finite_noted else frames.first_not_finite
         if first is not None:
             self._not_finite_noted = True
-            self._note([f"frame {before + first} has positions that are no numbers (NaN or infinite)"])
+            self._note([not_finite_note(before + first)])
 
     def _require_open(self) -> None:
         if self._closed:
@@ -351,6 +351,11 @@ class Writer:
     def _without_observables(self) -> UnsupportedFormatError:
         what = f"{self.path}: {self.format} files hold no observables, H5MD files do"
         return UnsupportedFormatError(what, path=self.path, format=self.format)
+
+
+def not_finite_note(frame: int) -> str:
+    """What is noted of the first frame whose positions are no numbers."""
+    return f"frame {frame} has positions that are no numbers (NaN or infinite)"
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:

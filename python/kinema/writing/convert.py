@@ -326,7 +326,7 @@ class _Call:
             return write_text(source, name, self.format, self.options, workers=self.on.threads, **shared)
         if in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
-            shared |= {"checkpoint": self.checkpoint, "workers": self.on.threads}
+            shared |= {"checkpoint": self.checkpoint, "on": self.on}
             return write_blocks(source, name, self.format, self.options, made, **shared)
         shared |= {"checkpoint": self.checkpoint, "on": self.on}
         return write_records(source, name, self.format, options=self.options, **shared)

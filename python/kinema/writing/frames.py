@@ -14,7 +14,60 @@ from numpy.typing import ArrayLike, NDArray
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, Block, Frame
 
-__all__ = ["FrameArrays", "check_rising", "frame_arrays", "frames_of", "real_array"]
+__all__ = [
+    "AnnouncedRows",
+    "EncodedChunk",
+    "EncodedRows",
+    "FrameArrays",
+    "check_rising",
+    "frame_arrays",
+    "frames_of",
+    "real_array",
+]
+
+
+# offset within its rows, bytes or array of them, filter mask
+EncodedChunk = tuple[tuple[int, ...], Any, int]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows of a data set in HDF5, of which another process has encoded the whole chunks.
+
+    Attributes
+    ----------
+    first, n_rows : int
+        Number of the first row in the data set, and how many.
+    dtype : dtype
+        Of the values that they were made of.
+    head, tail : (rows, ...)
+        Values, as they were given, of the rows before the first whole chunk, and behind the last one.
+    chunks : list of (offset, bytes, filter mask)
+        Offsets count from the first row behind `head`.
+    chunk_rows : int
+    """
+
+    first: int
+    n_rows: int
+    dtype: np.dtype[Any]
+    head: NDArray[Any]
+    chunks: list[EncodedChunk]
+    chunk_rows: int
+    tail: NDArray[Any]
+
+
+class AnnouncedRows:
+    """So many rows of a field whose values, of type `dtype`, or chunks a writer has got already as `EncodedRows`."""
+
+    def __init__(self, n_rows: int, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self._n_rows = n_rows
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def __getitem__(self, rows: slice) -> AnnouncedRows:
+        return AnnouncedRows(len(range(*rows.indices(self._n_rows))), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -46,7 +99,7 @@ class FrameArrays:
     def first_not_finite(self) -> int | None:
         """The first of these frames of which a position is NaN or infinite."""
         positions = self.fields.get("positions")
-        if positions is None or positions.dtype.kind != "f":
+        if not isinstance(positions, np.ndarray) or positions.dtype.kind != "f":
             return None
         # in two steps: a sum takes no memory, and is not finite where one of the numbers is not
         with np.errstate(over="ignore", invalid="ignore"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -107,6 +108,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     author, author_email, creator, creator_version : str
     provenance : str
         What made the file, as text: the data set `parameters/kinema/provenance`.
+    resume_from : int
+        With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there is none.
     dialect : {"h5md", "mdanalysis"}
         "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
         variable length. Also steps and boxes are then stored one by one where they could be stored once.
@@ -158,6 +161,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         creator_version: str = __version__,
         provenance: str | None = None,
         dialect: str = "h5md",
+        resume_from: int | None = None,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
         self._observables: dict[str, ObservableWriter] = {}
@@ -186,7 +190,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             if atoms is not None:
                 known = h5md.atoms_of(self.path, h5md.H5mdOptions(particles=particles))
                 check_atoms(self.path, known, atoms)
-            self._open_existing(particles, given, None if cell is None else fixed_cell(cell))
+            self._open_existing(particles, given, None if cell is None else fixed_cell(cell), cut=resume_from)
             self._closed = False
             return
         if n_atoms is None:
@@ -282,17 +286,32 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
+    def allocate_early(self) -> None:
+        """Data sets of fields that are made later have their space from the beginning: others write into it."""
+        self._options = replace(self._options, allocate_early=True)
+
+    def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
+        """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
+        taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
+        self.allocate_early()
+        self.encoders(first)
+        self.leave_fields()
+        return {name: int(rows.dataset.id.get_offset()) for name, rows in self._group.fields.items()}
+
     # how
 
     def _open_existing(
-        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None
+        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None,
+        cut: int | None = None,
     ) -> None:
-        """Opens the file behind its last whole frame; what was given must agree with it."""
+        """Opens the file behind its last whole frame, or cuts it behind step `cut`; what was given must agree with it."""
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
                 existing = ExistingFile(growing.h5, self.path, group, native=self._native)
                 existing.check(given)
+                if cut is not None:
+                    existing.cut(cut, lambda: growing.commit(shrinks=True))
                 self._group = existing.open_group(self._workers, growing.commit)
                 self._group.set_cell(cell)
         except BaseException:

@@ -6,14 +6,20 @@ When bytes are in a file, and what a killed process leaves, is decided here; wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinema.errors import ArgumentError, Error
+from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.h5md.write.series import CountedRows
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
-from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays
+from kinema.writing.base import Writer, not_finite_note
+from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
 
 __all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
 
@@ -79,6 +85,69 @@ class Hdf5Writer(Writer):
         self._lose(self._group.losses_of(frames))
         with self._all_or_nothing():
             self._group.extend(frames)
+
+    def encoders(self, first: FrameArrays) -> Mapping[str, ChunkEncoder]:
+        """How chunks of each field are made, for processes that encode what `announce` takes.
+
+        Makes the data sets for frames such as `first`, which is not taken. Raises as `write`.
+        """
+        self._require_open()
+        self._begin(self._checked(first))
+        assert self._group is not None
+        return {name: series.encoder for name, series in self._group.fields.items()}
+
+    def check_frames(self, frames: FrameArrays, *, ahead: int = 0) -> None:
+        """Raises as `write` would for frames of which there may be no values, behind `ahead` others."""
+        self._require_open()
+        self._group.check(self._checked(frames))
+        if not isinstance(self._file, GrowingFile):
+            self._check_announced(self.n_frames + ahead + len(frames), complete=False)
+
+    def leave_fields(self, finish: Callable[[str, int], None] | None = None) -> None:
+        """From here on rows of all fields are written by others, and counted here; `finish` is called with name and
+        number of rows of each when the file is finished."""
+        for name, series in self._group.fields.items():
+            self._group.fields[name] = CountedRows(series, None if finish is None else partial(finish, name))
+
+    def release(self) -> str:
+        """Closes the file, which was flushed, for others who write into it until `take_back`; returns where it is."""
+        assert isinstance(self._file, GrowingFile)
+        self._file.finish()
+        return self._file.path
+
+    def take_back(self) -> None:
+        """Goes on with the file that was released, of which others have closed all."""
+        assert isinstance(self._file, GrowingFile)
+        self._go_on_in(self._file.path)
+
+    @property
+    def written_path(self) -> str:
+        """Where the bytes are now."""
+        return self._file.path if isinstance(self._file, GrowingFile) else self._file.temporary
+
+    def announce(self, fields: Mapping[str, EncodedRows], not_finite: int | None = None) -> None:
+        """Takes chunks of all fields, which `write_announced` brings into the file; `not_finite` is the first of these
+        rows whose positions are no numbers."""
+        for name, rows in fields.items():
+            self._group.fields[name].announce(rows)
+            if not_finite is not None and not self._not_finite_noted:
+                self._not_finite_noted = True
+                self._note([not_finite_note(rows.first + not_finite)])
+
+    def write_announced(
+        self,
+        n_frames: int,
+        kinds: Mapping[str, np.dtype[Any]],
+        *,
+        cells: NDArray[Any] | None = None,
+        steps: NDArray[np.int64] | None = None,
+        times: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Takes the next frames of those that were announced, or that others write; `kinds` are the types of the values
+        of which they were made. Raises as `write`."""
+        self._require_open()
+        fields: dict[str, Any] = {name: AnnouncedRows(n_frames, dtype) for name, dtype in kinds.items()}
+        self._take(FrameArrays(fields, cells, steps, times))
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.

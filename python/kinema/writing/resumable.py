@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -385,19 +385,20 @@ class BlockFile(_ResumableFile):
     def write(
         self,
         opened: Callable[[OutputPart], Writer],
-        frames_from: Callable[[int], Iterator[Mapping[str, Any]]],
+        fill: Callable[[Any, Callable[[], None]], None],
         *,
         progress: Callable[[int], object],
     ) -> None:
-        """Goes on behind the frames in the file with arguments of `Writer.write`; saves how far it is.
+        """Goes on behind the frames in the file; saves how far it is.
 
-        `frames_from(n)` gives those of all frames from `n` on, `progress(n)` is called with what is done. Raises as the
-        Writer does, and TruncatedFileError for a file that lacks frames which the checkpoint counts.
+        `fill(writer, taken)` gives the writer all frames behind those that it has, and calls `taken` from time to time;
+        `progress(n)` is called with what is done. Raises as the Writer does, and TruncatedFileError for a file
+        that lacks frames which the checkpoint counts.
         """
         if self.temporary == self._name:
             return
         try:
-            self._write(opened, frames_from, progress)
+            self._write(opened, fill, progress)
         except BaseException as error:
             if self._manager.is_running and self._n_committed:
                 self._manager.save_after(error, self)
@@ -408,7 +409,7 @@ class BlockFile(_ResumableFile):
     def _write(
         self,
         opened: Callable[[OutputPart], Writer],
-        frames_from: Callable[[int], Iterator[Mapping[str, Any]]],
+        fill: Callable[[Any, Callable[[], None]], None],
         progress: Callable[[int], object],
     ) -> None:
         writer = opened(OutputPart(self._name, self.temporary))
@@ -424,10 +425,12 @@ class BlockFile(_ResumableFile):
                 self.n_restored = writer.n_frames
                 self._manager.is_running = True
                 self._writer = writer
-                for frames in frames_from(writer.n_frames):
-                    writer.write(**frames)
+
+                def taken() -> None:
                     self._manager.poll(self)
                     progress(writer.n_frames)
+
+                fill(writer, taken)
         finally:
             self._writer = None
             self._n_committed = writer.n_flushed

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import kinema as kn
-from kinema.formats.h5md.write.series import Preparation
+from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.hdf5.rounding import Rounding, rounding_within
 from kinema.notes import collected
 

@@ -76,10 +76,16 @@ class CommittedFile(io.RawIOBase):
         self._pending: dict[int, bytes] = {}
         self._discarding = False
 
-    def commit(self) -> None:
-        """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file."""
+    def commit(self, *, shrinks: bool = False) -> None:
+        """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file.
+
+        `shrinks`: data sets have lost rows and none has gained any: their new lengths are written before all else, as
+        nothing then points to what is gone.
+        """
         self._set_aside()
         pieces = sorted(self._pending.items(), key=lambda piece: self._turn(*piece))
+        if shrinks:
+            pieces.sort(key=lambda piece: not piece[1].startswith(_OBJECT_HEADERS))
         for offset, piece in pieces:
             self._write_piece(offset, piece)
         self._pending.clear()

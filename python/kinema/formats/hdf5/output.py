@@ -117,6 +117,7 @@ class OutputPartFile:
     def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
         """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
         self._part = part
+        self.temporary = part.temporary
         self.h5 = _new_hdf5(part.temporary, part.path, align)
 
     def finish(self) -> str:
@@ -150,10 +151,10 @@ class GrowingFile:
             raise
         self._discard = weakref.finalize(self, _leave, self.h5, self._file)
 
-    def commit(self) -> None:
-        """Brings all that was written into the file."""
+    def commit(self, *, shrinks: bool = False) -> None:
+        """Brings all that was written into the file; `shrinks`: data sets have lost rows, and none has gained any."""
         self.h5.flush()
-        self._file.commit()
+        self._file.commit(shrinks=shrinks)
 
     def finish(self) -> None:
         """Commits, waits until the system has it on its storage, and closes."""

@@ -58,6 +58,8 @@ class Storage:
     filters: Filters = ()
     compact: bool = False
     """Within the object's header; without chunks only."""
+    early: bool = False
+    """Its space, or that of all chunks within its extent, has a place in the file from the beginning."""
 
     @property
     def row_bytes(self) -> int:
@@ -235,6 +237,8 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
         set_filters(plist, storage.filters)
     elif not storage.dtype.hasobject:  # HDF5 must fill what holds references to the heap
         plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    if storage.early:
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     if like is not None:
         old = like.id.get_create_plist()
         plist.set_attr_creation_order(old.get_attr_creation_order())

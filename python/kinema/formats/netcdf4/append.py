@@ -13,7 +13,8 @@ import numpy as np
 
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
-from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.series import Series
 from kinema.formats.hdf5.file import numbers
 from kinema.formats.hdf5.text import attribute, text_attribute
 from kinema.formats.netcdf4.conventions import ANGLES, LENGTHS, RESTART, VECTORS, Convention

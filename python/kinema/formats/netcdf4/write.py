@@ -14,7 +14,8 @@ from kinema import _core
 from kinema._core import __version__
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import GUESSED
-from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.series import Series
 from kinema.formats.hdf5.storage import Layout, series_storage
 from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention

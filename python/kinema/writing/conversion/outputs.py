@@ -18,7 +18,7 @@ __all__ = ["TEXTS", "WrittenFile", "in_blocks", "numbered", "own_options", "targ
 _BLOCKS = ("H5MD",)
 TEXTS = ("PDB", "GRO")
 # of the arguments of a writer those that the source and `convert` decide
-_DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance")
+_DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
 
 
 @dataclass(frozen=True)

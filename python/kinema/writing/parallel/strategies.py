@@ -8,7 +8,17 @@ from typing import Literal
 
 from kinema.errors import ArgumentError
 
-__all__ = ["AXES", "STRATEGIES", "Hints", "check_strategy", "hints_of", "strategies_of", "table_rows", "uses_mpiio"]
+__all__ = [
+    "AXES",
+    "CONTIGUOUS_H5MD",
+    "STRATEGIES",
+    "Hints",
+    "check_strategy",
+    "hints_of",
+    "strategies_of",
+    "table_rows",
+    "uses_mpiio",
+]
 
 Axis = Literal["atoms", "frames"]
 AXES: tuple[Axis, ...] = ("atoms", "frames")
@@ -24,6 +34,9 @@ STRATEGIES: Mapping[str, str] = {
 }
 
 _FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
+CONTIGUOUS_H5MD = "H5MD (contiguous)"
+"""H5MD with layout "contiguous": values have fixed places there."""
+
 # Of each format the strategies that exist; the first is "auto": direct where records have a fixed size, else gather.
 _TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
     "atoms": {
@@ -33,7 +46,8 @@ _TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
         "NetCDF": (*_FIXED, "gather"),
         "TRR": (*_FIXED, "gather"),
         "XTC": ("gather", "serial"),
-        "H5MD": ("serial",),
+        "H5MD": ("gather", "serial", "mpiio", "mpiio-collective", "subfiles"),
+        CONTIGUOUS_H5MD: ("direct", "serial"),
         "NetCDF-4": ("serial",),
         "PDB": ("serial",),
         "GRO": ("serial",),
@@ -41,8 +55,8 @@ _TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
     "frames": {
         # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
         **dict.fromkeys(("DL_POLY HISTORY", "DL_POLY CONFIG", "DCD", "NetCDF", "TRR", "XTC"), _FIXED),
-        "H5MD": ("serial",),
-        "NetCDF-4": ("serial",),
+        "H5MD": ("gather", "serial", "subfiles"),
+        "NetCDF-4": ("gather", "serial"),
         "PDB": ("serial",),
         "GRO": ("serial",),
     },

@@ -22,7 +22,7 @@ from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.files import check_order, opened_file
 from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
-from kinema.writing.parallel.strategies import check_strategy, hints_of
+from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, hints_of
 
 __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 
@@ -112,6 +112,8 @@ class ParallelWriter(Writer):
             self.format = format_of(path, format)  # type: ignore[misc]
             check_options(path, self.format, options)
             name = f"{self.format}-4" if is_variant(path, self.format, {**options, "mode": mode}) else self.format
+            if name == "H5MD" and options.get("layout") == "contiguous":
+                name = CONTIGUOUS_H5MD
             self.strategy = check_strategy(name, "atoms", strategy)
             check_choice("order", order, ORDERS)
             check_order(name, self.strategy, order)

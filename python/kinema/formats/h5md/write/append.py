@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, UnsupportedFormatError
-from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, PARTICLES
+from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, OBSERVABLES, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
+from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import rounding_within
@@ -83,6 +84,38 @@ class ExistingFile:
                 what = f"{self.path}: cannot append with {name}={value}, the file has {stored[name]}"
                 raise ArgumentError(what, path=self.path)
 
+    def cut(self, step: int, commit: Callable[[], None]) -> None:
+        """Cuts the file behind the last frame whose step is not greater than `step`, and observables likewise.
+
+        `commit` brings it into the file. ArgumentError where there is no such frame.
+        """
+        steps = self._steps_of(self._first["step"], len(self._first["value"]))
+        kept = int(np.searchsorted(steps, step, side="right"))
+        if not kept:
+            found = f"the first has step {int(steps[0])}" if len(steps) else "it has no frame"
+            raise ArgumentError(f"{self.path}: resume_from={step}: no frame has a step that is not greater, {found}")
+        elements = [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])]
+        # their steps first: by these readers count frames
+        for part in ("step", "time", "value"):
+            for element in elements:
+                _shorten(element.get(part), kept)
+        observables = self._h5.get(OBSERVABLES)
+        if isinstance(observables, h5py.Group):
+            found_there: list[h5py.Group] = []
+            observables.visititems(lambda _, node: found_there.append(node) if _depends_on_time(node) else None)
+            for element in found_there:
+                own = self._steps_of(element["step"], len(element["value"]))
+                for part in ("step", "time", "value"):
+                    _shorten(element.get(part), int(np.searchsorted(own, step, side="right")))
+        commit()
+
+    @staticmethod
+    def _steps_of(step: h5py.Dataset, n_rows: int) -> NDArray[np.int64]:
+        if step.ndim:
+            found: NDArray[np.int64] = step[:n_rows]
+            return found
+        return Stride(int(step.attrs.get("offset", 0)), int(step[()]), None, None).steps(0, n_rows)
+
     def open_group(self, workers: int, commit: Callable[[], None]) -> TrajectoryGroup:
         """The group with its data sets, behind the last whole frame. Steps in fixed storage become explicit first."""
         if self._first["step"].ndim == 0:
@@ -91,7 +124,7 @@ class ExistingFile:
         values = {name: element["value"] for name, element in self._elements.items()}
         moving = [*values.values(), *([self._edges["value"]] if isinstance(self._edges, h5py.Group) else [])]
         rows = min(len(dataset) for dataset in [step, *([] if time is None else [time]), *moving])
-        fields = {}
+        fields: dict[str, Series | CountedRows] = {}
         for name, dataset in values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
             preparation = Preparation(dataset.dtype, self.units.divisor(name), rounding)
@@ -214,6 +247,15 @@ class ExistingFile:
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")
+
+
+def _depends_on_time(node: Any) -> bool:
+    return isinstance(node, h5py.Group) and "step" in node and "value" in node
+
+
+def _shorten(dataset: h5py.Dataset | None, rows: int) -> None:
+    if dataset is not None and dataset.ndim and len(dataset) > rows:
+        dataset.resize(rows, axis=0)
 
 
 def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class FileOptions:
     dialect: Dialect
     workers: int
     grows: bool
+    allocate_early: bool = False
+    """Whether fields have their space from the beginning, so that others can write into it."""
 
     def __post_init__(self) -> None:
         """Raises ArgumentError where layout, number of frames and mode contradict each other."""
@@ -76,7 +78,8 @@ class FileOptions:
 
     def field_storage(self) -> Storage:
         """Storage of the data set of a field."""
-        return self.layout.new_field(self.n_atoms, self.dtype, self.n_frames)
+        storage = self.layout.new_field(self.n_atoms, self.dtype, self.n_frames)
+        return replace(storage, early=self.allocate_early)
 
     def check_announced(self, n_frames: int, *, complete: bool) -> None:
         """Raises ArgumentError for more frames than announced, or other than announced where they are `complete`."""

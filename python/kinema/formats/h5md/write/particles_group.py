@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
+from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.options import Bound, FileOptions
-from kinema.formats.h5md.write.series import Preparation, Series
+from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 from kinema.writing.frames import FrameArrays, check_rising
@@ -36,7 +37,7 @@ class TrajectoryGroup:
     last_step, last_time : of the last frame, in ps; None without frames, or without times
     """
 
-    fields: dict[str, Series]
+    fields: dict[str, Series | CountedRows]
     edges: Series | None
     fixed_cell: NDArray[Any] | None
     axis: StepAxis
@@ -69,7 +70,7 @@ class TrajectoryGroup:
         cells = None if first is None else first.cells
         box = _make_box(group, options, with_edges=options.cell is not None or cells is not None)
         elements: list[h5py.Group] = []
-        fields: dict[str, Series] = {}
+        fields: dict[str, Series | CountedRows] = {}
         for name in ELEMENTS:
             if name in names:
                 elements.append(group.create_group(ELEMENTS[name]))
@@ -118,7 +119,8 @@ class TrajectoryGroup:
             if name not in self.fields:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
-            self.fields[name].preparation.check(values)
+            if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
+                self.fields[name].preparation.check(values)
         self._check_cells(frames.cells)
         if frames.times is not None and not self.axis.with_times:
             raise ArgumentError("time is given, but the file has none: the first frame had none")
@@ -147,7 +149,9 @@ class TrajectoryGroup:
         """Takes frames that `check` has passed; without steps they are counted on from the last."""
         n = len(frames)
         for name, series in self.fields.items():
-            series.extend(frames.fields[name])
+            # arrays, or announced rows where others write
+            values: Any = frames.fields[name]
+            series.extend(values)
         cells = frames.cells
         if cells is None and self.fixed_cell is not None:
             cells = np.broadcast_to(self.fixed_cell, (n, 3, 3))
@@ -174,7 +178,7 @@ class TrajectoryGroup:
             series.finish()
         self.axis.finish()
 
-    def _all_series(self) -> list[Series]:
+    def _all_series(self) -> list[Series | CountedRows]:
         return [*self.fields.values(), *([] if self.edges is None else [self.edges])]
 
     def _check_cells(self, cells: NDArray[Any] | None) -> None:

@@ -1,14 +1,13 @@
 """Growing data sets: rows are buffered until whole chunks can be encoded and written.
 
-Chunks are encoded by Rust on several threads and written past HDF5's own filters (direct chunk writes); where Rust has
-no encoder libhdf5 encodes them. HDF5 stores whole chunks only, so the last one is padded behind the data set's extent.
+Chunks are encoded by a `ChunkEncoder`, here or in another process, and written past HDF5's own filters (direct chunk
+writes). HDF5 stores whole chunks only, so the last one is padded behind the data set's extent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import h5py
@@ -16,16 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.formats.hdf5.filters import encoded_by_core, filters_of
-from kinema.formats.hdf5.library_encoder import encode_by_library
-from kinema.formats.hdf5.rounding import Rounding
+from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
+from kinema.writing.frames import AnnouncedRows, EncodedChunk, EncodedRows
 
-__all__ = ["Preparation", "Series", "buffered_rows"]
+__all__ = ["CountedRows", "Series", "buffered_rows"]
 
-# frames of a data set without chunks are gathered up to this many bytes
 # bytes of a file after which the kernel is to begin
 _WRITEBACK_BYTES = 8 << 20
+# frames of a data set without chunks are gathered up to this many bytes
 _RUN_BYTES = 1 << 20
 # Chunks that wait to be encoded as one batch, and their bytes: whatever the number of workers is. Batches of several
 # data sets lie in a file in the order in which they are full, and a file shall not depend on it.
@@ -42,55 +39,6 @@ def buffered_rows(chunks: tuple[int, ...] | None, item: tuple[int, ...], itemsiz
     in_a_row = math.prod(-(-n // c) for n, c in zip(item, chunks[1:], strict=True))
     wanted = -(-_WAITING_CHUNKS // max(1, in_a_row))
     return chunks[0] * max(1, min(wanted, _WAITING_BYTES // (chunks[0] * item_bytes)))
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """From values in Kinema's units to those of the file: divided by `unit_size`, then rounded, as `dtype`."""
-
-    dtype: np.dtype[Any]
-    unit_size: float = 1.0
-    rounding: Rounding | None = None
-    factor: float = 1.0
-    """Instead of `unit_size`: values are multiplied by it."""
-
-    def changes_nothing(self, values: NDArray[Any]) -> bool:
-        """Whether the values are what the file shall hold already."""
-        same = values.dtype == self.dtype and values.dtype.isnative and values.flags.c_contiguous
-        return same and self.unit_size == 1.0 and self.factor == 1.0 and self.rounding is None
-
-    def check(self, values: NDArray[Any]) -> None:
-        """Raises ArgumentError where storing as `dtype` alone exceeds the bound that was asked for."""
-        if self.rounding is None or not self._narrows(values) or not values.size:
-            return
-        largest = max(np.nanmax(values), -np.nanmin(values)) / self.unit_size
-        bits = np.finfo(self.dtype).nmant + 1
-        if np.isfinite(largest) and largest > self.rounding.quantum * 2.0**bits:
-            raise ArgumentError(
-                f"{largest:g} cannot be stored as {self.dtype.name} within max_error, give dtype='float64' or a larger "
-                "max_error"
-            )
-
-    def _narrows(self, values: NDArray[Any]) -> bool:
-        return values.dtype.kind in "iu" or values.dtype.itemsize > self.dtype.itemsize
-
-    def into(self, values: NDArray[Any], out: NDArray[Any]) -> None:
-        """Writes the prepared values into `out`, of the same shape and C-contiguous; `check` has passed them."""
-        if self.rounding is not None and self._narrows(values):
-            # rounded once, not to float32 first
-            wide = np.ascontiguousarray(values / self.unit_size, dtype=np.float64)
-            self.rounding.apply(wide)
-            out[...] = wide
-            return
-        if self.factor != 1.0:
-            # in float64, as readers and encoders multiply
-            np.multiply(values, np.float64(self.factor), out=out, casting="unsafe")
-        elif self.unit_size == 1.0:
-            np.copyto(out, values, casting="unsafe")
-        else:
-            np.divide(values, self.unit_size, out=out, casting="unsafe")
-        if self.rounding is not None:
-            self.rounding.apply(out)
 
 
 class _Writeback:
@@ -126,49 +74,69 @@ class Series:
         make: Callable[[int], h5py.Dataset] | None = None,
     ) -> None:
         self.dataset = dataset
-        self.preparation = preparation or Preparation(dataset.dtype)
+        self.encoder = ChunkEncoder.of(dataset, preparation or Preparation(dataset.dtype))
         self._id = dataset.id
-        self._item: tuple[int, ...] = dataset.shape[1:]
-        self._chunk: tuple[int, ...] | None = dataset.chunks
-        self._filters = filters_of(dataset)
-        self._encodes = encoded_by_core(dataset)
         self._workers, self._make = workers, make
         self._writeback = _Writeback(dataset.file)
         self._extent: int = dataset.shape[0]
-        self._chunk_rows = 1 if self._chunk is None else self._chunk[0]
-        batch = buffered_rows(self._chunk, self._item, dataset.dtype.itemsize, filtered=bool(self._filters))
+        storage, self._chunk_rows = self.encoder.storage, self.encoder.chunk_rows
+        filtered = bool(storage.filters)
+        batch = buffered_rows(storage.chunks, self.encoder.item, dataset.dtype.itemsize, filtered=filtered)
         # fewer rows are gathered first
-        self._least = batch if self._chunk is None else self._chunk_rows
-        self._buffer = np.zeros((batch, *self._item), dataset.dtype)
+        self._least = batch if storage.chunks is None else self._chunk_rows
+        self._buffer = np.zeros((batch, *self.encoder.item), dataset.dtype)
         # rows before `_first` are in the file for good; of those in the buffer, `_stored` are there as well
         self._first = rows - rows % self._chunk_rows
         self._filled = self._stored = rows - self._first
         if self._filled:
             dataset.read_direct(self._buffer, np.s_[self._first : rows], np.s_[: self._filled])
+        # of rows that were announced: chunks by their first row, and values likewise
+        self._encoded: dict[int, list[EncodedChunk]] = {}
+        self._plain: dict[int, NDArray[Any]] = {}
+
+    @property
+    def preparation(self) -> Preparation:
+        """Between the units of the caller and those of the file."""
+        return self.encoder.preparation
 
     @property
     def rows(self) -> int:
         """Rows taken, in the file or in memory."""
         return self._first + self._filled
 
-    def extend(self, values: NDArray[Any]) -> None:
-        """Takes rows (n, ...)."""
+    def extend(self, values: NDArray[Any] | AnnouncedRows) -> None:
+        """Takes rows (n, ...), or so many of those that were announced."""
         taken = 0
+        filtered = bool(self.encoder.storage.filters)
         while taken < len(values):
             rest = values[taken:]
-            if not self._filled and self.preparation.changes_nothing(rest) and len(rest) >= self._least:
+            if not self._filled and self._changes_nothing(rest) and len(rest) >= self._least:
                 whole = len(rest) - len(rest) % self._chunk_rows
-                whole = min(whole, len(self._buffer)) if self._filters else whole
+                whole = min(whole, len(self._buffer)) if filtered else whole
                 self._store(rest[:whole])
                 self._first += whole
                 taken += whole
                 continue
             n = min(len(rest), len(self._buffer) - self._filled)
-            self.preparation.into(rest[:n], self._buffer[self._filled : self._filled + n])
+            self._gather(rest[:n])
             self._filled += n
             taken += n
             if self._filled == len(self._buffer):
                 self._store_whole_chunks()
+
+    def announce(self, rows: EncodedRows) -> None:
+        """Takes rows of which another process has encoded the whole chunks.
+
+        `extend` with `AnnouncedRows` says when each is to be written. They go on behind those announced before.
+        """
+        if len(rows.head):
+            self._plain[rows.first] = rows.head
+        at = rows.first + len(rows.head)
+        for offset, stored, mask in rows.chunks:
+            place = at + offset[0]
+            self._encoded.setdefault(place, []).append(((0, *offset[1:]), stored, mask))
+        if len(rows.tail):
+            self._plain[rows.first + rows.n_rows - len(rows.tail)] = rows.tail
 
     def flush(self) -> None:
         """Writes all rows, also those of the last chunk that is not full; more may follow.
@@ -183,9 +151,11 @@ class Series:
 
     def finish(self) -> None:
         """Writes all rows, the last chunk filtered like the others; nothing may follow."""
-        if self._chunk is not None and self._make is not None and 0 < self.rows < self._chunk_rows and not self._stored:
+        chunked = self.encoder.storage.chunks is not None
+        if chunked and self._make is not None and 0 < self.rows < self._chunk_rows and not self._stored:
             self.dataset = self._make(self.rows)
-            self._id, self._chunk, self._chunk_rows = self.dataset.id, self.dataset.chunks, self.rows
+            self._id, self._chunk_rows = self.dataset.id, self.rows
+            self.encoder = ChunkEncoder.of(self.dataset, self.preparation)
         self._store_whole_chunks()
         if self._filled > self._stored:
             self._store(self._buffer[: self._filled])
@@ -203,52 +173,84 @@ class Series:
         self._first += whole
         self._filled, self._stored = rest, max(0, self._stored - whole)
 
-    def _store(self, rows: NDArray[Any], *, raw: bool = False) -> None:
-        self._store_rows(rows, raw)
-        self._writeback.add(rows.nbytes)
+    def _changes_nothing(self, rows: NDArray[Any] | AnnouncedRows) -> bool:
+        if isinstance(rows, AnnouncedRows):
+            return self.preparation.keeps(rows.dtype)
+        return self.preparation.changes_nothing(rows)
 
-    def _store_rows(self, rows: NDArray[Any], raw: bool) -> None:
+    def _gather(self, rows: NDArray[Any] | AnnouncedRows) -> None:
+        """Rows into the buffer; nothing of those that are encoded."""
+        place = self._buffer[self._filled : self._filled + len(rows)]
+        if not isinstance(rows, AnnouncedRows):
+            self.preparation.into(rows, place)
+            return
+        begin, stop = self.rows, self.rows + len(rows)
+        for first in [first for first in self._plain if first < stop]:
+            values = self._plain.pop(first)
+            here = values[: stop - first]
+            self.preparation.into(here, place[first - begin : first - begin + len(here)])
+            if len(here) < len(values):
+                self._plain[stop] = values[len(here) :]
+
+    def _store(self, rows: NDArray[Any] | AnnouncedRows, *, raw: bool = False) -> None:
         first, stop = self._first, self._first + len(rows)
-        if self._chunk is None:
+        if self.encoder.storage.chunks is None:
+            assert not isinstance(rows, AnnouncedRows)  # there are no chunks that could be encoded
             self.dataset.write_direct(np.ascontiguousarray(rows), dest_sel=np.s_[first:stop])
-            return
-        if stop > self._extent:
-            self._id.set_extent((stop, *self._item))
-            self._extent = stop
-        mask = (1 << len(self._filters)) - 1 if raw else 0
-        filters = () if raw else self._filters
-        if not filters and self._chunk[1:] == self._item:
-            self._store_as_they_are(rows, mask)
-            return
-        if filters and not self._encodes:
-            for place, stored, skipped in encode_by_library(self.dataset, rows):
-                self._write(rows, place, stored, skipped)
-            return
-        for offset, encoded in _core.encode_chunks(np.ascontiguousarray(rows), self._chunk, filters, self._workers):
-            self._write(rows, offset, encoded, mask)
+        else:
+            if stop > self._extent:
+                self._id.set_extent((stop, *self.encoder.item))
+                self._extent = stop
+            self._store_chunks(rows, first, raw)
+        self._writeback.add(len(rows) * self.encoder.storage.row_bytes)
 
-    def _write(self, rows: NDArray[Any], offset: Sequence[int], encoded: bytes, mask: int) -> None:
-        """A chunk of `rows`, which are those from `_first` on.
+    def _store_chunks(self, rows: NDArray[Any] | AnnouncedRows, first: int, raw: bool) -> None:
+        """Rows from `first` on, in the order of their chunks; of those that were announced encoded the chunks alone."""
+        done = 0
+        places = range(0, len(rows), self._chunk_rows) if self._encoded else ()
+        for start in places:
+            made = self._encoded.pop(first + start, None)
+            if made is None:
+                continue
+            self._encode(rows[done:start], first + done, raw)
+            self._commit(made, first + start)
+            done = start + self._chunk_rows
+        self._encode(rows[done:], first + done, raw)
 
-        libhdf5 keeps the mask of a chunk that is written again with as many bytes. So chunks of the size that they have
-        without filters are stored without, as `flush` does.
-        """
-        assert self._chunk is not None
-        raw_mask = (1 << len(self._filters)) - 1
-        if mask != raw_mask and len(encoded) == math.prod(self._chunk) * rows.dtype.itemsize:
-            part = rows[tuple(slice(start, start + k) for start, k in zip(offset, self._chunk, strict=True))]
-            whole = np.zeros(self._chunk, rows.dtype)
-            whole[tuple(slice(0, n) for n in part.shape)] = part
-            encoded, mask = whole.tobytes(), raw_mask
-        self._id.write_direct_chunk((self._first + offset[0], *offset[1:]), encoded, mask)
+    def _encode(self, rows: NDArray[Any] | AnnouncedRows, first: int, raw: bool) -> None:
+        if len(rows):
+            assert not isinstance(rows, AnnouncedRows)  # plain ones are in the buffer
+            self._commit(self.encoder.chunks(rows, workers=self._workers, raw=raw), first)
 
-    def _store_as_they_are(self, rows: NDArray[Any], mask: int) -> None:
-        """Chunks of whole rows without filters need no encoding."""
-        zeros = (0,) * len(self._item)
-        for start in range(0, len(rows), self._chunk_rows):
-            part = rows[start : start + self._chunk_rows]
-            if len(part) < self._chunk_rows:
-                padded = np.zeros((self._chunk_rows, *self._item), part.dtype)
-                padded[: len(part)] = part
-                part = padded
-            self._id.write_direct_chunk((self._first + start, *zeros), part, mask)
+    def _commit(self, chunks: Iterable[EncodedChunk], first: int) -> None:
+        """Writes chunks whose offsets count from row `first`."""
+        for offset, stored, mask in chunks:
+            self._id.write_direct_chunk((first + offset[0], *offset[1:]), stored, mask)
+
+
+class CountedRows:
+    """The rows of a data set that others write, in place of its `Series`."""
+
+    def __init__(self, series: Series | CountedRows, finish: Callable[[int], None] | None = None) -> None:
+        """`finish` is called with the number of rows when no more will come."""
+        self.encoder: ChunkEncoder = series.encoder
+        self.dataset: h5py.Dataset = series.dataset
+        self._finish = finish
+        self.rows: int = series.rows
+
+    @property
+    def preparation(self) -> Preparation:
+        """As of `Series`."""
+        return self.encoder.preparation
+
+    def extend(self, values: AnnouncedRows) -> None:
+        """Counts rows."""
+        self.rows += len(values)
+
+    def flush(self) -> None:
+        """Nothing: they are written by others."""
+
+    def finish(self) -> None:
+        """All rows are there."""
+        if self._finish is not None:
+            self._finish(self.rows)

@@ -1,0 +1,187 @@
+"""`Hdf5File`: what the strategies for H5MD share: the ordinary writer is rank 0's, and what makes a file is its."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.writing.frames import FrameArrays, check_rising
+from kinema.writing.h5md import H5mdWriter
+from kinema.writing.parallel.agreement import Agreement
+from kinema.writing.parallel.frames import RankFrame
+from kinema.writing.parallel.rank_file import FileRequest, FileState
+from kinema.writing.parallel.serial import SerialFile
+
+__all__ = ["Hdf5File", "Stamps", "first_arrays"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Stamps:
+    """Steps, times and cells of frames that are taken, and not yet given to the writer of rank 0."""
+
+    steps: list[int]
+    times: list[float | None]
+    cells: list[NDArray[np.float64] | None]
+
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no frame."""
+        return cls([], [], [])
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def taken(self, n_frames: int) -> dict[str, Any]:
+        """Those of the first frames as arrays, arguments of `Hdf5Writer.write_announced`; they are gone from here."""
+        steps, self.steps = self.steps[:n_frames], self.steps[n_frames:]
+        times, self.times = self.times[:n_frames], self.times[n_frames:]
+        cells, self.cells = self.cells[:n_frames], self.cells[n_frames:]
+        return {
+            "steps": np.array(steps, np.int64),
+            "times": None if times[0] is None else np.array(times, np.float64),
+            "cells": None if cells[0] is None else np.stack(cells),  # type: ignore[arg-type]
+        }
+
+
+def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
+    """A frame without atoms: by its fields, types and stamps data sets are made, and frames checked."""
+    return FrameArrays(
+        {name: np.empty((1, 0, 3), values.dtype) for name, values in frame.vectors.items()},
+        None if frame.cell is None else frame.cell[None],
+        np.array([step], np.int64),
+        None if frame.time is None else np.array([frame.time]),
+    )
+
+
+class Hdf5File(SerialFile):
+    """The writer of rank 0 makes and ends the file; values of fields come into it in the way of a strategy.
+
+    Attributes
+    ----------
+    encoders : {"positions": ChunkEncoder, ...}, on all ranks
+    """
+
+    def __init__(self, request: FileRequest, agreement: Agreement) -> None:
+        self.stamps = Stamps.none()
+        self.encoders: dict[str, ChunkEncoder] = {}
+        if request.verify:
+            raise ArgumentError(
+                f"verify=True is for records, found {request.strategy!r} of H5MD; checksum=True gives chunks of H5MD "
+                "checksums, which every reader compares"
+            )
+        super().__init__(replace(request, buffer_frames=None), agreement)
+        self._asked_buffer = request.buffer_frames
+
+    # what a strategy does
+
+    def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
+        """On rank 0: makes the data sets for frames such as `first`."""
+        return dict(self.writer.encoders(first))
+
+    def take_values(self, frame: RankFrame, row: int) -> None:
+        """Takes the values of a frame, which is row `row` of the file; collective. ArgumentError: nothing is taken."""
+        raise NotImplementedError
+
+    def bring(self) -> None:
+        """Brings all frames that were taken to the writer of rank 0; collective."""
+        raise NotImplementedError
+
+    # a file
+
+    def take(self, frame: RankFrame) -> None:
+        """As `RankFile.take`."""
+        made = self.on_root(lambda: self._checked(frame))
+        if made is not None:
+            self.encoders = made
+        self.take_values(frame, self.state.n_frames)
+        if self.agreement.is_root:
+            self.stamps.steps.append(self._next_step(frame))
+            self.stamps.times.append(frame.time)
+            self.stamps.cells.append(frame.cell)
+        self.state = replace(self.state, n_frames=self.state.n_frames + 1, fields=tuple(self.encoders))
+        self.took()
+
+    def took(self) -> None:
+        """A frame was taken; collective."""
+
+    def flush(self) -> None:
+        """As `RankFile.flush`."""
+        self.bring()
+        super().flush()
+
+    def close(self) -> None:
+        """As `RankFile.close`."""
+        self.bring()
+        super().close()
+
+    def write_observable(self, name: str, value: Any, **options: Any) -> None:
+        """As `RankFile.write_observable`; without a step it is that of the last frame that was taken."""
+        if options.get("step") is None and len(self.stamps):
+            options["step"] = self.stamps.steps[-1]
+            if options.get("time") is None:
+                options["time"] = self.stamps.times[-1]
+        super().write_observable(name, value, **options)
+
+    # for strategies
+
+    @property
+    def writer(self) -> H5mdWriter:
+        """Of rank 0."""
+        assert isinstance(self._writer, H5mdWriter)
+        return self._writer
+
+    def on_root(self, call: Callable[[], T]) -> T:
+        """What a call gives on rank 0, on all ranks."""
+        try:
+            return self.agreement.on_root(call)
+        except BaseException:
+            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
+            raise
+
+    def check(self, error: BaseException | None) -> None:
+        """Raises the error of a rank that has one on all ranks: then parts of frames may be written."""
+        try:
+            self.agreement.check(error)
+        except BaseException:
+            self.break_off()
+            raise
+
+    def break_off(self) -> None:
+        """No frame is taken any more."""
+        self.is_broken = True
+        if self._writer is not None:
+            self._writer._broken = True
+
+    # how
+
+    def _checked(self, frame: RankFrame) -> dict[str, ChunkEncoder] | None:
+        """On rank 0: raises as `Writer.write`; of the first frame it gives the encoders."""
+        first = first_arrays(frame, self._next_step(frame))
+        if len(self.stamps):
+            assert first.steps is not None
+            check_rising("step", first.steps, self.stamps.steps[-1], strictly=True)
+            last = self.stamps.times[-1]
+            if first.times is not None and last is not None:
+                check_rising("time", first.times, last, strictly=False)
+        made = None if self.encoders else self.begin(first)
+        self.writer.check_frames(first, ahead=len(self.stamps))
+        return made
+
+    def _next_step(self, frame: RankFrame) -> int:
+        if frame.step is not None:
+            return frame.step
+        group = self.writer._group
+        last = self.stamps.steps[-1] if len(self.stamps) else None if group is None else group.last_step
+        return 0 if last is None else int(last) + 1
+
+    def _state(self) -> FileState:
+        state = super()._state()
+        return replace(state, n_frames=state.n_frames + len(self.stamps))
