@@ -3,14 +3,18 @@
 //! `cargo run --release --example text_speed -- [RECORDS] [REPEATS]`; the best of the repeats is printed, in MB of text a second
 //! of CPU time, beside crates that parse floats and the standard library. Records are those of a DL_POLY HISTORY: 73 bytes,
 //! `3g20.10`, 12 blanks and a line feed; the values are positions, velocities and forces of a plausible size. `--bits FILE`
-//! writes the values for another program and ends. The scan is of a HISTORY file of any width in memory, by the clock.
+//! writes the values for another program and ends. CONFIG records of half of the atoms are made of the same values. The scan
+//! is of a HISTORY file of any width in memory, by the clock.
 
 use std::hint::black_box;
 use std::io::Write;
 
 use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10};
 use kinema_core::container::text::{Words, lines, parse_f64, parse_three};
-use kinema_core::format::{Format, ScanOptions, dlpoly::History};
+use kinema_core::format::{AtomLabels, AtomNumbers, Format, Making, ScanOptions, by_name, dlpoly::History};
+use kinema_core::frame::Fields;
+use kinema_core::pipeline::atom_records::AtomRecords;
+use kinema_core::pipeline::record_file::Values;
 use kinema_core::source::MemorySource;
 
 /// CPU time of this thread, seconds.
@@ -125,6 +129,22 @@ fn scan(repeats: usize) {
     }
 }
 
+/// Prints how fast a process makes the records of its atoms: positions, velocities and forces in float64, names of three kinds.
+fn config_of_part(values: &[f64], repeats: usize) {
+    let n = (values.len() / 3) as u32;
+    let names = Some(["Gd", "Zr", "O"].map(str::to_owned).to_vec());
+    let labels = AtomLabels { names, codes: Some((0..2 * n).map(|atom| atom % 3).collect()), ..AtomLabels::default() };
+    let fields = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+    let making = Making { n_atoms: 2 * n, fields: Some(fields), labels: Some(labels.into()), ..Making::default() };
+    let records = AtomRecords::new(by_name("DL_POLY CONFIG").expect("a format"), &making).expect("a CONFIG file");
+    let mut out = vec![0; n as usize * records.widths()[0]];
+    report("format: CONFIG of part of the atoms", out.len(), repeats, || {
+        let vectors = [Some(Values::F64(values)); 3];
+        records.encode(vectors, 0..n as usize, AtomNumbers::From(n), &mut [&mut out]).expect("atoms of the file");
+        black_box(&out);
+    });
+}
+
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     let bits = arguments.next_if(|word| word == "--bits").and_then(|_| arguments.next());
@@ -157,6 +177,7 @@ fn main() -> std::io::Result<()> {
         values.iter().for_each(|record| put_record(&mut out, record));
         black_box(&out);
     });
+    config_of_part(values.as_flattened(), repeats);
     report("format: put_f, width 20, 10 decimals", 60 * n, repeats, || {
         out.clear();
         values.as_flattened().iter().for_each(|&value| put_f(&mut out, value, 20, 10));

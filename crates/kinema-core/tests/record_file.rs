@@ -1,9 +1,11 @@
 //! Files that frames are added to, over a recording sink: what is in them after every write, whole or torn, and how they
 //! are gone on with.
 
-use std::path::Path;
+mod common;
+
 use std::sync::Arc;
 
+use common::opened;
 use kinema_core::format::dcd::DcdHeader;
 use kinema_core::format::{Format, Making, by_name};
 use kinema_core::frame::{Block, Fields, Stamp, Units};
@@ -13,30 +15,12 @@ use kinema_core::pipeline::reader::Reader;
 use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
 use kinema_core::selection::AtomSelection;
 use kinema_core::sink::{Fault, RecordingSink, Sink, Written};
-use kinema_core::source::{MemorySource, OpenSource, Source};
-use kinema_core::trajectory::{OpenOptions, Trajectory};
+use kinema_core::source::MemorySource;
 use kinema_core::{ErrorKind, Result};
 
 const N_ATOMS: u32 = 12;
 /// Bytes before the first frame of a DCD file.
 const DCD_HEAD: u64 = 196;
-
-/// Opens one file that is in memory, whatever its name.
-#[derive(Debug)]
-struct InMemory(Vec<u8>);
-
-impl OpenSource for InMemory {
-    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(MemorySource::new(&path.to_string_lossy(), self.0.clone())))
-    }
-}
-
-fn opened(bytes: Vec<u8>) -> Result<Trajectory> {
-    let options = OpenOptions { sources: Arc::new(InMemory(bytes)), ..OpenOptions::default() };
-    let trajectory = Trajectory::open(vec!["made".into()], options)?;
-    trajectory.scan(1, &|_| Ok(()))?;
-    Ok(trajectory)
-}
 
 /// Positions that tell frame and atom, on a grid that XTC keeps.
 fn positions(frame: usize, n_atoms: u32) -> Vec<f32> {

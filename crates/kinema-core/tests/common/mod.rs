@@ -3,13 +3,15 @@
 
 pub mod dcd_builder;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kinema_core::Result;
 use kinema_core::format::{Decoded, Format, Request, ScanOptions, Scratch, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
-use kinema_core::source::{Gather, MemorySource, Source};
+use kinema_core::source::{Gather, MemorySource, OpenSource, Source};
+use kinema_core::trajectory::{OpenOptions, Trajectory};
 
 /// xorshift64*, so that every run sees the same damage.
 pub struct Random(pub u64);
@@ -25,6 +27,24 @@ impl Random {
     pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
+}
+
+/// Opens one file that is in memory, whatever its name.
+#[derive(Debug)]
+struct InMemory(Vec<u8>);
+
+impl OpenSource for InMemory {
+    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(MemorySource::new(&path.to_string_lossy(), self.0.clone())))
+    }
+}
+
+/// The trajectory of one file of these bytes, scanned.
+pub fn opened(bytes: Vec<u8>) -> Result<Trajectory> {
+    let options = OpenOptions { sources: Arc::new(InMemory(bytes)), ..OpenOptions::default() };
+    let trajectory = Trajectory::open(vec!["made".into()], options)?;
+    trajectory.scan(1, &|_| Ok(()))?;
+    Ok(trajectory)
 }
 
 /// Frames of a source as its decoder gives them: those asked for, or all.

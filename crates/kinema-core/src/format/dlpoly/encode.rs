@@ -302,3 +302,29 @@ pub(super) fn put_title(out: &mut Vec<u8>, making_title: Option<&str>) {
     put_text(out, clean.as_bytes(), RECORD);
     out.push(b'\n');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atoms_of_few_kinds_take_no_record_each() {
+        let n_atoms = 100_000;
+        let names = Some((0..n_atoms).map(|atom| if atom % 3 == 0 { "O" } else { "H" }.to_owned()).collect());
+        let masses = Some((0..n_atoms).map(|atom| if atom % 3 == 0 { 16.0 } else { 1.008 }).collect());
+        let labels = AtomLabels { names, masses, ..AtomLabels::default() };
+        let making = Making { n_atoms, labels: Some(labels.into()), ..Making::default() };
+        let lines = AtomLines::new(&making, Kind::History, &mut Vec::new()).unwrap();
+        assert_eq!(lines.kinds.len(), 2 * WIDTH);
+        assert_eq!(lines.labels().and_then(|labels| labels.codes.as_ref()).map(Vec::len), Some(n_atoms as usize));
+        let mut out = Vec::new();
+        for atom in [0, 1, 99_999] {
+            lines.put(atom, &mut out).unwrap();
+        }
+        let lines: Vec<&str> = std::str::from_utf8(&out).unwrap().lines().map(str::trim_end).collect();
+        let charge_and_displacement = "    0.000000    0.000000";
+        assert_eq!(lines[0], format!("O                1   16.000000{charge_and_displacement}"));
+        assert_eq!(lines[1], format!("H                2    1.008000{charge_and_displacement}"));
+        assert_eq!(lines[2], format!("O           100000   16.000000{charge_and_displacement}"));
+    }
+}
