@@ -96,3 +96,32 @@ def test_ranks_killed_at_random_moments(
         check(left, flushed)
         # as its user would
         left.rename(path)
+
+
+@pytest.mark.parametrize("suffix", ["dcd", "trr", "xtc"])
+def test_a_record_that_was_not_finished_ends_the_file_and_nuls_do_not(tmp_path: Path, suffix: str) -> None:
+    path, n_frames = tmp_path / f"a.{suffix}", 7
+    with collected(), kn.Writer(path, N_ATOMS) as out:
+        for frame in range(n_frames):
+            out.write(expected(frame), step=frame, time=float(frame))
+            if frame == 2:
+                out.flush()
+    trajectory = kn.open(path, stored=False)
+    trajectory.scan()
+    begin = int(trajectory.core.extents(0)[0][4])
+    whole = bytearray(path.read_bytes())
+    if suffix == "dcd":
+        whole[8:12] = (3).to_bytes(4, "little")  # the count that was flushed
+    for mark in (b"KINE", bytes(4)):
+        made = bytearray(whole)
+        made[begin : begin + 4] = mark
+        path.write_bytes(made)
+        if mark == b"KINE":
+            assert check(path, 4) == 4
+            with collected() as notes, kn.Writer(path, mode="a") as out:
+                assert out.n_frames == 4
+            assert any("was not finished" in note for note in notes), notes
+            assert path.stat().st_size == begin
+        else:
+            with pytest.raises(kn.errors.CorruptFileError), collected():
+                check(path, 0)
