@@ -1,0 +1,81 @@
+"""Strategies: the table of the documents, hints, what does not exist; examples of `docs/parallel-writing.md`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinema as kn
+from kinema.writing.base import OPTIONS_OF_RANKS
+from kinema.writing.parallel.strategies import STRATEGIES, check_strategy, hints_of, strategies_of, table_rows
+
+PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_the_documents() -> None:
+    (table,) = re.findall(r"<!-- atoms over ranks: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
+    head, _, *rows = (
+        ["| " + " | ".join(row) + " |" for row in table_rows("atoms")][:1]
+        + [""]
+        + ["| " + " | ".join(row) + " |" for row in table_rows("atoms")[1:]]
+    )
+    assert table.splitlines() == [head, "|---" * (1 + len(STRATEGIES)) + "|", *rows]
+
+
+def test_every_writer_has_strategies() -> None:
+    for name in kn.writing.base._CLASSES:
+        assert check_strategy(name, "atoms", "auto") == strategies_of(name)[0]
+
+
+def test_pairs_that_do_not_exist_show_the_table() -> None:
+    with pytest.raises(kn.ArgumentError, match=r"XTC has no strategy 'mpiio' with atoms .*the table is: DL_POLY"):
+        check_strategy("XTC", "atoms", "mpiio")
+    with pytest.raises(kn.ArgumentError, match="no strategy writes NONSENSE"):
+        strategies_of("NONSENSE")
+
+
+def test_hints() -> None:
+    hints = hints_of({"cb_nodes": "3", "cb_buffer_size": 1 << 20, "striping_factor": 4}, "direct")
+    assert (hints.writers, hints.batch_bytes, hints.unused) == (3, 1 << 20, ("striping_factor",))
+    assert hints_of({"anything": 1}, "mpiio").info == {"anything": "1"}
+    for wrong in ({"anything": 1}, {"cb_nodes": 0}, {"cb_nodes": "x"}, {"cb_buffer_size": 3}, {3: 4}, [1]):
+        with pytest.raises(kn.ArgumentError):
+            hints_of(wrong, "direct")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", [one for one in OPTIONS_OF_RANKS if one != "comm"])
+def test_options_of_ranks_need_a_communicator(tmp_path: Path, option: str) -> None:
+    with pytest.raises(kn.ArgumentError, match=f"{option}= is for a writer of many ranks, which needs comm="):
+        kn.Writer(tmp_path / "a.dcd", 3, **{option: None})
+
+
+def test_restarts_of_one_process(tmp_path: Path) -> None:
+    path, values = tmp_path / "a.trr", [[[1.0, 2, 3]] * 4]
+    with kn.Writer(path, 4) as out:
+        for frame in range(5):
+            out.write(values[0], step=10 * frame, time=float(frame))
+    with kn.Writer(path, mode="a", resume_from=25) as out:
+        assert out.n_frames == 3
+        out.write(values[0])
+    assert kn.open(path, stored=False).steps.tolist() == [0, 10, 20, 30]
+    for step, words in (
+        (-1, "no frame with a step of -1 or less, the first frame has step 0"),
+        (0.5, "number of a step"),
+    ):
+        with pytest.raises(kn.ArgumentError, match=words):
+            kn.Writer(path, mode="a", resume_from=step)
+    with pytest.raises(kn.ArgumentError, match="for mode='a' and a file that is there"):
+        kn.Writer(path, 4, resume_from=3, overwrite=True)
+    assert kn.open(path, stored=False).n_frames == 4
+
+
+@pytest.mark.processes
+def test_examples_of_the_documents(mpi: Any, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert blocks
+    said = mpi.script(3, "\n".join(blocks) + "\nsay(sorted(out.timings))", tmp_path)
+    assert said == f"{sorted(['sort', 'communicate', 'encode', 'write', 'sync', 'verify'])}\n" * 3
+    assert kn.open(tmp_path / "run.dcd").n_frames == 10
