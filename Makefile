@@ -70,7 +70,8 @@ $(HDF5_MPI)/.stamp: tools/hdf5_mpi_environment.py tools/requirements.py pyprojec
 
 test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runner with Open MPI (packages of Debian)
 	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/studies/parallel_hdf5 $(wildcard tests/runners/test_mpi*.py) \
-		tests/interop/test_mdanalysis_mpi.py tests/writing/parallel
+		tests/writing/test_convert_mpi.py tests/formats/h5md/edit/test_edit_mpi.py tests/writing/parallel \
+		tests/interop/test_mdanalysis_mpi.py
 
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py

@@ -24,7 +24,7 @@ from kinema.testing.children import end_children, restore_sigint, start_child
 # -- how tests end -----------------------------------------------------------------------------------------------------
 
 # times that a test of processes is tried again: when the system lets these run is not in the test's hands
-RERUNS = 0
+RERUNS = 2
 # a test with its fixtures, in multiples of `timeout` of pyproject.toml
 HANGS = 2
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import kinema as kn
+from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -82,15 +84,16 @@ sources = sorted(name for name in os.listdir() if name.startswith("in"))
 targets = ["e.xtc", "e.trr", "e.dcd", "e.nc", "e.history", "e.h5md", "e.pdb", "e.gro", "e.config", "e4.nc"]
 for source, target in itertools.product(sources, targets):
     words = ["convert", source, "-o", target, "--force", "-q", "-s", "top.pdb"]
-    words += ["--dump", "2"] if target in ("e.config", "e.gro") else []
+    words += ["--start", "2", "--stop", "3"] if target in ("e.config", "e.gro") else []
     words += ["--netcdf4"] if target == "e4.nc" else []
     try:
         main(words)
     except SystemExit as end:
-        assert not end.code, (source, target)
-    if rank == 0:
-        found = kn.open(target)
-        assert (found.n_frames, found.n_atoms) == (1 if target in ("e.config", "e.gro") else 60, 37), (source, target)
+        code = end.code
+    found = kn.open(target) if rank == 0 and not code else None
+    if code or (found and (found.n_frames, found.n_atoms) != (1 if target in ("e.config", "e.gro") else 60, 37)):
+        say(source, target, code, found)
+        MPI.COMM_WORLD.Abort(1)
 say("done") if rank == 0 else None
 """
 
@@ -125,9 +128,9 @@ def test_the_command_on_ranks(mpi: Any, folder: Path) -> None:
 # argv of a command on ranks whose rank 1 can write no byte behind the first million
 FULL = """
 import os, resource, signal, sys
-from kinema.runners.mpi.launcher import launched
+from mpi4py import MPI
 from kinema.cli import main
-if launched().rank == int(sys.argv[1]):
+if MPI.COMM_WORLD.Get_rank() == int(sys.argv[1]):
     # a write behind it is an error of one rank alone
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
@@ -168,8 +171,8 @@ KILLED = """
 from pathlib import Path
 import warnings
 warnings.simplefilter("ignore")
+Path(f"pid-{rank}").write_text(str(os.getpid()))
 with kn.runners.MPI() as mpi:
-    Path(f"pid-{rank}").write_text(str(os.getpid()))
     if mpi.is_root:
         def progress(done, total):
             if done and total == 6000:
@@ -228,9 +231,10 @@ def test_sigterm_and_ctrl_c_save_first(mpi: Any, tmp_path: Path) -> None:
     words = ["-m", "kinema", "convert", "in.dcd", "-o", "s.xtc", "--checkpoint", "a.ckpt", "--checkpoint-interval", "0"]
     words += ["--hints", "cb_buffer_size=65536", "--no-verify"]
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        saved = _frames_saved(tmp_path / "a.ckpt")
         process = mpi.started(2, words, tmp_path)
         until = time.monotonic() + 120
-        while not (tmp_path / "a.ckpt").exists() or (tmp_path / "a.ckpt").stat().st_size < 300:
+        while _frames_saved(tmp_path / "a.ckpt") == saved:
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.002)
         for one in _descendants(process.pid):
@@ -242,6 +246,15 @@ def test_sigterm_and_ctrl_c_save_first(mpi: Any, tmp_path: Path) -> None:
     done = converted(tmp_path, "in.dcd", "s.xtc", workers=2, checkpoint=tmp_path / "a.ckpt", verify=False)
     assert 0 < done.n_restored < 20_000
     assert digest(tmp_path / "s.xtc") == digest(tmp_path / "whole.xtc")
+
+
+def _frames_saved(path: Path) -> int:
+    """How many frames a checkpoint counts."""
+    content = load(str(path)) if path.exists() else None
+    if content is None or not content.passes[0].nodes:
+        return 0
+    ((_, _, (stored,)),) = content.passes[0].nodes
+    return int(struct.unpack("<QQQ", stored)[0])
 
 
 def _words(process: int) -> bytes:

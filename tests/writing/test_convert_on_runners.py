@@ -177,13 +177,12 @@ def test_a_call_goes_on_with_another_runner(tmp_path: Path, target: str) -> None
     converted(tmp_path, "in.dcd", f"whole{target[1:]}")
     turns: list[dict[str, Any]] = [
         {"runner": "processes", "workers": 2, "strategy": "serial"},
-        {"runner": "threads", "workers": 2},
         {"runner": "processes", "workers": 3},
         {"runner": "serial"},
     ]
     options: dict[str, Any] = {"checkpoint": tmp_path / "a.ckpt", "checkpoint_interval": 0}
     for number, turn in enumerate(turns):
-        turn |= {"progress": _stop_at(600 * (number + 1))}
+        turn |= {"progress": _stop_at(700 * (number + 1))}
         with pytest.raises(Stopped) as stopped:
             converted(tmp_path, "in.dcd", target, **options, **turn)
         assert "what was done is in" in "".join(stopped.value.__notes__)

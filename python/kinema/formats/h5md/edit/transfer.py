@@ -12,7 +12,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import h5py
@@ -69,7 +69,7 @@ def move(
     filters = filters_of(target)
     tiles = list(_tiles(storage, memory // TILES_IN_MEMORY, values.dataset.chunks))
     if len(tiles) > 1 and not on.in_this_process:
-        share = memory // (2 * on.tiles)
+        n_workers, share, tile_bytes = on.shares(memory)
         reader = TileReader(
             values.dataset.file.filename,
             values.dataset.name,
@@ -81,8 +81,8 @@ def move(
             memory=share,
             threads=on.runner.threads_per_worker,
         )
-        tiles = list(_tiles(storage, share, values.dataset.chunks))
-        _move_on_workers(result, reader, tiles, target, on, advance)
+        tiles = list(_tiles(storage, tile_bytes, values.dataset.chunks))
+        _move_on_workers(result, reader, tiles, target, replace(on, workers=n_workers), advance)
         return result
     parts = prefetched(functools.partial(read_tile, values, first_row, columns), tiles)
     with closing(parts):
@@ -134,10 +134,11 @@ def read_back(
 
     tiles = [tile for tile, _ in moved.checksums]
     if len(tiles) > 1 and not on.in_this_process:
+        n_workers, share, _ = on.shares(memory)
         reader = TileReader(
             values.dataset.file.filename,
             values.dataset.name,
-            memory=memory // (2 * on.tiles),
+            memory=share,
             threads=on.runner.threads_per_worker,
             checksums_alone=True,
         )
@@ -145,7 +146,7 @@ def read_back(
         def receive(number: int, found: EncodedTile) -> None:
             compare(number, found.checksum, found.size)
 
-        on.runner.map(reader, tiles, workers=on.workers, receive=receive)
+        on.runner.map(reader, tiles, workers=n_workers, receive=receive)
         return
     for number, tile in enumerate(tiles):
         part = read_tile(values, 0, None, tile)

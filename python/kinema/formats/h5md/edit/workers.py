@@ -43,6 +43,8 @@ Tile = tuple[int, int, int, int]
 _COPIED = 16 << 20
 # tiles of a worker at a time: one is made, two wait for the process that leads
 _TILES_OF_WORKER = 3
+# memory that a worker needs at the least
+_LEAST_OF_WORKER = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,10 @@ class EditWorkers:
         """Of this process, for what it does alone."""
         return self.runner.local_threads(self.workers)
 
-    @property
-    def tiles(self) -> int:
-        """Of all workers that are in memory at a time."""
-        return _TILES_OF_WORKER * self.runner.concurrency(self.workers) + 1
+    def shares(self, memory: int) -> tuple[int, int, int]:
+        """How many workers fit, the memory in which each reads, and the most bytes of a tile."""
+        workers = max(1, min(self.runner.concurrency(self.workers), memory // _LEAST_OF_WORKER))
+        return workers, memory // (2 * workers), memory // (2 * (_TILES_OF_WORKER * workers + 1))
 
     def reporting(self, progress: ProgressChoice, what: str, total: int) -> AbstractContextManager[Report | None]:
         """The function to report bytes to, as `kinema.progress.reporting`."""
