@@ -54,8 +54,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # of any format to any format; whole H5MD files by repacking them
     ("writing.conversion",),
     ("writing.convert",),
-    # many ranks, one file; what its strategies are called is known below
-    ("writing.parallel",),
     # what a run is
     ("execution.computation",),
     ("execution.checkpoint.run_identity",),

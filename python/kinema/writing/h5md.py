@@ -286,6 +286,11 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
+    @property
+    def group_name(self) -> str:
+        """Of the particles group of a new file."""
+        return self._options.group
+
     def allocate_early(self) -> None:
         """Data sets of fields that are made later have their space from the beginning: others write into it."""
         self._options = replace(self._options, allocate_early=True)
@@ -301,10 +306,14 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     # how
 
     def _open_existing(
-        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None,
+        self,
+        group: str | None,
+        given: dict[str, Any],
+        cell: NDArray[Any] | None,
+        path: str | None = None,
         cut: int | None = None,
     ) -> None:
-        """Opens the file behind its last whole frame, or cuts it behind step `cut`; what was given must agree with it."""
+        """Opens the file behind its last whole frame, or behind step `cut`; what was given must agree with it."""
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):

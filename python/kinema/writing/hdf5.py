@@ -130,9 +130,14 @@ class Hdf5Writer(Writer):
         rows whose positions are no numbers."""
         for name, rows in fields.items():
             self._group.fields[name].announce(rows)
-            if not_finite is not None and not self._not_finite_noted:
-                self._not_finite_noted = True
-                self._note([not_finite_note(rows.first + not_finite)])
+            if not_finite is not None:
+                self.note_not_finite(rows.first + not_finite)
+
+    def note_not_finite(self, frame: int) -> None:
+        """Notes that a frame has positions that are no numbers, once."""
+        if not self._not_finite_noted:
+            self._not_finite_noted = True
+            self._note([not_finite_note(frame)])
 
     def write_announced(
         self,

@@ -33,7 +33,8 @@ class MpiioFields(Hdf5File):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         if not h5py.get_config().mpi:
             raise MissingPackageError(
-                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on parallel HDF5, and this one is not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
+                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on parallel HDF5, and this one is "
+                "not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
                 "strategies 'gather' and 'subfiles' need none"
             )
         if request.mode == "a":
