@@ -110,7 +110,8 @@ class Hdf5Writer(Writer):
             self._group.fields[name] = CountedRows(series, None if finish is None else partial(finish, name))
 
     def release(self) -> str:
-        """Closes the file, which was flushed, for others who write into it until `take_back`; returns where it is."""
+        """Flushes and closes the file, for others who write into it until `take_back`; returns where it is."""
+        self.flush()
         assert isinstance(self._file, GrowingFile)
         self._file.finish()
         return self._file.path

@@ -173,15 +173,19 @@ def errors() -> None:
     for strategy in ("gather", "subfiles"):
         with kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy) as out:
             twice = np.concatenate([mine, mine[:1]]) if RANK == SIZE - 1 else mine
-            assert "is given by rank" in str(raised(kn.ArgumentError, lambda: out.write(values_[twice], ids=twice)))
+            assert "is given by rank" in str(
+                raised(kn.ArgumentError, lambda twice=twice: out.write(values_[twice], ids=twice))
+            )
             fewer = mine[1:] if RANK == 0 else mine
-            assert "is given by no rank" in str(raised(kn.ArgumentError, lambda: out.write(values_[fewer], ids=fewer)))
+            assert "is given by no rank" in str(
+                raised(kn.ArgumentError, lambda fewer=fewer: out.write(values_[fewer], ids=fewer))
+            )
             out.write(values_[mine], ids=mine, step=10)
             again = raised(kn.ArgumentError, lambda: out.write(values_[mine], ids=mine, step=10))
             assert "step" in str(again)
             if strategy == "subfiles" and SIZE > 1:
                 other = np.arange((RANK + 1) % SIZE, N_ATOMS, SIZE)
-                moved = raised(kn.ArgumentError, lambda: out.write(values_[other], ids=other, step=20))
+                moved = raised(kn.ArgumentError, lambda other=other: out.write(values_[other], ids=other, step=20))
                 assert "gives other atoms than in the first frame" in str(moved)
             out.write(values_[mine], ids=mine, step=20)
         if RANK == 0:
