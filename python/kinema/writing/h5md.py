@@ -164,6 +164,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         resume_from: int | None = None,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
+        if resume_from is not None and (mode != "a" or not os.path.exists(self.path)):
+            raise ArgumentError(f"{self.path}: resume_from= is for mode='a' and a file that is there", path=self.path)
         self._observables: dict[str, ObservableWriter] = {}
         self._workers, self._native = worker_count(workers), native
         self._asked_fields = field_names(fields)

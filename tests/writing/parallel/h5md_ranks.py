@@ -173,13 +173,11 @@ def errors() -> None:
     for strategy in ("gather", "subfiles"):
         with kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy) as out:
             twice = np.concatenate([mine, mine[:1]]) if RANK == SIZE - 1 else mine
-            assert "is given by rank" in str(
-                raised(kn.ArgumentError, lambda twice=twice: out.write(values_[twice], ids=twice))
-            )
+            error = raised(kn.ArgumentError, lambda ids=twice: out.write(values_[ids], ids=ids))
+            assert "is given by rank" in str(error)
             fewer = mine[1:] if RANK == 0 else mine
-            assert "is given by no rank" in str(
-                raised(kn.ArgumentError, lambda fewer=fewer: out.write(values_[fewer], ids=fewer))
-            )
+            error = raised(kn.ArgumentError, lambda ids=fewer: out.write(values_[ids], ids=ids))
+            assert "is given by no rank" in str(error)
             out.write(values_[mine], ids=mine, step=10)
             again = raised(kn.ArgumentError, lambda: out.write(values_[mine], ids=mine, step=10))
             assert "step" in str(again)
