@@ -55,8 +55,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("writing.parallel",),
     ("writing.conversion",),
     ("writing.convert",),
-    # many ranks, one file; what its strategies are called is known below
-    ("writing.parallel",),
     # what a run is
     ("execution.computation",),
     ("execution.checkpoint.run_identity",),

@@ -164,6 +164,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         resume_from: int | None = None,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
+        if resume_from is not None and (mode != "a" or not os.path.exists(self.path)):
+            raise ArgumentError(f"{self.path}: resume_from= is for mode='a' and a file that is there", path=self.path)
         self._observables: dict[str, ObservableWriter] = {}
         self._workers, self._native = worker_count(workers), native
         self._asked_fields = field_names(fields)
@@ -286,6 +288,11 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
+    @property
+    def group_name(self) -> str:
+        """Of the particles group of a new file."""
+        return self._options.group
+
     def allocate_early(self) -> None:
         """Data sets of fields that are made later have their space from the beginning: others write into it."""
         self._options = replace(self._options, allocate_early=True)
@@ -301,10 +308,14 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     # how
 
     def _open_existing(
-        self, group: str | None, given: dict[str, Any], cell: NDArray[Any] | None, path: str | None = None,
+        self,
+        group: str | None,
+        given: dict[str, Any],
+        cell: NDArray[Any] | None,
+        path: str | None = None,
         cut: int | None = None,
     ) -> None:
-        """Opens the file behind its last whole frame, or cuts it behind step `cut`; what was given must agree with it."""
+        """Opens the file behind its last whole frame, or behind step `cut`; what was given must agree with it."""
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):

@@ -110,7 +110,8 @@ class Hdf5Writer(Writer):
             self._group.fields[name] = CountedRows(series, None if finish is None else partial(finish, name))
 
     def release(self) -> str:
-        """Closes the file, which was flushed, for others who write into it until `take_back`; returns where it is."""
+        """Flushes and closes the file, for others who write into it until `take_back`; returns where it is."""
+        self.flush()
         assert isinstance(self._file, GrowingFile)
         self._file.finish()
         return self._file.path
@@ -130,9 +131,14 @@ class Hdf5Writer(Writer):
         rows whose positions are no numbers."""
         for name, rows in fields.items():
             self._group.fields[name].announce(rows)
-            if not_finite is not None and not self._not_finite_noted:
-                self._not_finite_noted = True
-                self._note([not_finite_note(rows.first + not_finite)])
+            if not_finite is not None:
+                self.note_not_finite(rows.first + not_finite)
+
+    def note_not_finite(self, frame: int) -> None:
+        """Notes that a frame has positions that are no numbers, once."""
+        if not self._not_finite_noted:
+            self._not_finite_noted = True
+            self._note([not_finite_note(frame)])
 
     def write_announced(
         self,

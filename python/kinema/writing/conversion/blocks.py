@@ -33,6 +33,7 @@ from kinema.writing.conversion.content import FileContent, check_block, content_
 from kinema.writing.conversion.encoded_blocks import BlockWorkers, phase_seconds, read_block, write_from_workers
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.conversion.subfiles import write_subfiles
 from kinema.writing.conversion.workers import WorkersOfCall
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.hdf5 import Hdf5Writer
@@ -92,16 +93,18 @@ def write_blocks(
             "provenance": provenance.with_notes(losses).json(),
         }
     work = _Work(source, stored, name, options, workers, memory, losses, by)
-    began, n_restored = time.perf_counter(), 0
+    began, n_restored, size = time.perf_counter(), 0, 0
     with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
-        if checkpoint is None:
+        if strategy == "subfiles":
+            size = _write_subfiles(work, copy, given, verify, report, progress, checkpoint)
+        elif checkpoint is None:
             _write_at_once(work, copy, given, verify, report, progress)
         else:
             n_restored = _write_resumably(work, copy, given, verify, report, progress, checkpoint)
     return WrittenFile(
         path=name,
         fields=stored.fields,
-        size=os.path.getsize(name),
+        size=size or os.path.getsize(name),
         seconds=time.perf_counter() - began - work.comparing,
         workers=workers if by is None else by.runner.concurrency(by.workers),
         timings=_timings(work),
@@ -176,6 +179,36 @@ def _write_at_once(
         before = time.perf_counter()
         writer.close(lambda path: work.compare(copy, path, verify, progress))
         work.writing += time.perf_counter() - before - work.comparing
+
+
+def _write_subfiles(
+    work: _Work,
+    copy: ComparedFile,
+    given: Mapping[str, Any],
+    verify: Verification,
+    report: Report | None,
+    progress: ProgressChoice,
+    checkpoint: Checkpoint | None,
+) -> int:
+    """Makes a file a worker, and the one on top; returns the bytes of all."""
+    if checkpoint is not None:
+        raise ArgumentError("strategy='subfiles' has no checkpoint; leave out checkpoint=, or use 'gather'")
+    if given.get("layout") == "contiguous":
+        raise ArgumentError("strategy='subfiles' is for data sets in chunks, found layout='contiguous'; leave one out")
+    assert work.by is not None  # threads have other strategies
+
+    def taken(n_frames: int) -> None:
+        if report is not None:
+            report(n_frames, len(work.source))
+
+    def check(path: str) -> None:
+        work.compare(copy, path, verify, progress)
+
+    made = write_subfiles(
+        work.source, work.stored, work.by, work.name, given, losses=work.losses, check=check, taken=taken
+    )
+    work.of_workers = made.seconds
+    return made.size
 
 
 def _write_resumably(

@@ -31,7 +31,7 @@ from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.frames import FrameArrays
 from kinema.writing.hdf5 import Hdf5Writer
 
-__all__ = ["BlockWorkers", "MadeRun", "phase_seconds", "read_block", "write_from_workers"]
+__all__ = ["BlockWorkers", "MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
 
 # bytes of the values of a run: a worker does not wait long for the next, and what was not received is little
 _RUN_BYTES = 8 << 20
@@ -200,7 +200,7 @@ def write_from_workers(
         Called when frames were given.
     """
     first = writer.n_frames
-    encoders = writer.encoders(_first_frame(source, stored))
+    encoders = writer.encoders(first_frame(source, stored))
     workers = by.runner.concurrency(by.workers)
     needed = frame_bytes(source.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
     rows = max(encoder.chunk_rows for encoder in encoders.values())
@@ -224,7 +224,7 @@ def write_from_workers(
     return commits.seconds
 
 
-def _first_frame(source: SourceFrames, stored: FileContent) -> FrameArrays:
+def first_frame(source: SourceFrames, stored: FileContent) -> FrameArrays:
     """The first frame, by which data sets are made."""
     arrays = read_block(
         source.trajectory.core, source.frames[:1], source.atoms, stored, workers=1, memory=0, timings=[]

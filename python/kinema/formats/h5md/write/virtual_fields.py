@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 
-__all__ = ["MOST_RUNS", "VirtualPart", "make_fields_virtual", "runs_of"]
+__all__ = ["MOST_RUNS", "SubfileNames", "VirtualPart", "make_fields_virtual", "runs_of"]
 
 MOST_RUNS = 1 << 16
 """Runs of neighbouring atoms that all parts may have together: each is an entry that readers go through."""
@@ -41,6 +45,60 @@ class VirtualPart:
     atoms: Sequence[tuple[int, int]]
 
 
+_NAME = re.compile(r"part\d{4,}-(?P<tag>[0-9a-f]{8})\.h5md")
+
+
+@dataclass(frozen=True)
+class SubfileNames:
+    """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag of their own for each.
+
+    Attributes
+    ----------
+    path : str
+        Of the virtual file.
+    tag : str
+    """
+
+    path: str
+    tag: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def folder(self) -> str:
+        """Where they lie."""
+        return f"{self.path}.d"
+
+    def make_folder(self) -> None:
+        """FileAccessError, FileIOError, ... where it cannot be made."""
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+        except OSError as error:
+            raise from_os("cannot make the folder", error, path=self.folder) from None
+
+    def of(self, number: int) -> str:
+        """The path of one."""
+        return os.path.join(self.folder, f"part{number:04}-{self.tag}.h5md")
+
+    def relative(self, number: int) -> str:
+        """The same from the folder of the virtual file, which all can be moved with."""
+        return f"{os.path.basename(self.folder)}/{os.path.basename(self.of(number))}"
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Removes some, as far as they are there; and the folder if it is empty then."""
+        for number in numbers:
+            with suppress(FileNotFoundError):
+                os.unlink(self.of(number))
+        with suppress(OSError):
+            os.rmdir(self.folder)
+
+    def remove_others(self) -> None:
+        """Removes those of a virtual file that was there before, and is replaced."""
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self.folder):
+                found = _NAME.fullmatch(name)
+                if found and found["tag"] != self.tag:
+                    os.unlink(os.path.join(self.folder, name))
+
+
 def runs_of(atoms: NDArray[np.integer[Any]]) -> list[tuple[int, int]]:
     """Runs of neighbours among rising numbers, as (first, stop)."""
     if not len(atoms):
@@ -66,8 +124,8 @@ def make_fields_virtual(
         )
     n_frames = max((part.first_frame + part.n_frames for part in parts), default=0)
     with h5py.File(path, "r+", libver=_LIBVER, locking=False) as h5:
-        for field, kind in kinds.items():
-            element = h5[f"{PARTICLES}/{group}/{ELEMENTS[field]}"]
+        for name_of_field, kind in kinds.items():
+            element = h5[f"{PARTICLES}/{group}/{ELEMENTS[name_of_field]}"]
             old = element["value"]
             layout = h5py.VirtualLayout((n_frames, *old.shape[1:]), kind)
             for part in parts:

@@ -33,7 +33,8 @@ class MpiioFields(Hdf5File):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         if not h5py.get_config().mpi:
             raise MissingPackageError(
-                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on parallel HDF5, and this one is not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
+                f"strategy {request.strategy!r} of H5MD needs an h5py that is built on parallel HDF5, and this one is "
+                "not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
                 "strategies 'gather' and 'subfiles' need none"
             )
         if request.mode == "a":
@@ -51,6 +52,7 @@ class MpiioFields(Hdf5File):
         self._first = 0
         self._names: dict[str, str] = {}
         self._kinds: dict[str, np.dtype[Any]] = {}
+        self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -102,9 +104,33 @@ class MpiioFields(Hdf5File):
                 self.writer.take_back()
                 self.writer.leave_fields()
                 self.writer.write_announced(n_frames, self._kinds, **self.stamps.taken(n_frames))
+                observed, self._observed = self._observed, []
+                for name, value, stamps in observed:
+                    self.writer.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
+
+    def add_observable(self, name: str, value: Any, **options: Any) -> None:
+        """As `RankFile.add_observable`."""
+        self.bring()
+        super().add_observable(name, value, **options)
+
+    def write_observable(self, name: str, value: Any, **options: Any) -> None:
+        """As `RankFile.write_observable`; while all ranks have the file it waits until rank 0 has it again."""
+        if self._h5 is None:
+            super().write_observable(name, value, **options)
+            return
+
+        def check() -> None:
+            if name not in self.writer._observables:
+                raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
+            step, time = options.get("step"), options.get("time")
+            if step is None:
+                step, time = self.stamps.steps[-1], self.stamps.times[-1] if time is None else time
+            self._observed.append((name, np.array(value), {"step": step, "time": time}))
+
+        self.on_root(check)
 
     # how
 

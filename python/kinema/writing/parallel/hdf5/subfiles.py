@@ -1,24 +1,20 @@
 """`Subfiles`: the strategy "subfiles": each rank writes the atoms that it has into an H5MD file of its own.
 
-`NAME.d/rankNNNN-TAG.h5md` lie in a folder beside `NAME`, which is one virtual H5MD file on top of them, and has steps,
+`NAME.d/partNNNN-TAG.h5md` lie in a folder beside `NAME`, which is one virtual H5MD file on top of them, and has steps,
 times, cells and atoms. Nothing is exchanged, so each rank must have the same atoms in all frames.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, from_os
+from kinema.errors import ArgumentError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.h5md.write.virtual_fields import MOST_RUNS, VirtualPart, make_fields_virtual, runs_of
+from kinema.formats.h5md.write.virtual_fields import MOST_RUNS, SubfileNames, VirtualPart, make_fields_virtual, runs_of
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
 from kinema.writing.parallel.agreement import Agreement
@@ -31,7 +27,6 @@ __all__ = ["Subfiles"]
 
 # of all atoms, or of the file on top
 _NOT_OF_PARTS = ("atoms", "topology", "masses", "charges", "species", "ids", "bonds", "provenance", "resume_from")
-_NAME_OF_PART = re.compile(r"(?:rank|part)\d{4,}-(?P<tag>[0-9a-f]{8})\.h5md")
 
 
 class Subfiles(Hdf5File):
@@ -41,8 +36,7 @@ class Subfiles(Hdf5File):
         if request.mode == "a":
             raise ArgumentError("mode='a' is not for 'subfiles', whose files are made by the same ranks; use 'gather'")
         super().__init__(request, agreement)
-        self._folder = f"{os.path.basename(request.path)}.d"
-        self._tag = agreement.on_root(lambda: secrets.token_hex(4))
+        self._names = agreement.on_root(lambda: SubfileNames(request.path))
         # of this rank: what it has, sorted, and its file
         self._ids: NDArray[np.int64] | None = None
         self._part: Writer | None = None
@@ -113,7 +107,7 @@ class Subfiles(Hdf5File):
         def close() -> FileState:
             with self.agreement.timings.of("sync"):
                 self.writer.close(self._make_virtual)
-            self._remove_others()
+            self._names.remove_others()
             return self._state()
 
         try:
@@ -121,8 +115,7 @@ class Subfiles(Hdf5File):
             self._on_root(close)
         except BaseException:
             self.break_off()
-            with suppress(OSError):
-                os.unlink(self._path_of(self.agreement.rank))
+            self._names.remove([self.agreement.rank])
             raise
 
     def abort(self) -> None:
@@ -147,13 +140,7 @@ class Subfiles(Hdf5File):
             )
         runs = self.agreement.comm.gather(mine)
 
-        def make_folder() -> None:
-            try:
-                os.makedirs(os.path.dirname(self._path_of(0)), exist_ok=True)
-            except OSError as error:
-                raise from_os("cannot make the folder", error, path=f"{self.request.path}.d") from None
-
-        self.on_root(make_folder)
+        self.on_root(self._names.make_folder)
         self._part = self.agreement.together(lambda: self._new_part(ids, tuple(frame.vectors)))
         self._runs = runs or []
         return ids
@@ -167,29 +154,15 @@ class Subfiles(Hdf5File):
             given["layout"] = (layout[0], min(layout[1], len(ids)), layout[2])
         given |= {"fields": fields, "ids": ids, "format": "H5MD"}
         return Writer(
-            self._path_of(self.agreement.rank), len(ids), keep_partial=self.request.keep_partial,
+            self._names.of(self.agreement.rank), len(ids), keep_partial=self.request.keep_partial,
             workers=self.request.workers or 1, **given,
         )  # fmt: skip
 
-    def _path_of(self, rank: int) -> str:
-        return os.path.join(f"{self.request.path}.d", f"rank{rank:04}-{self._tag}.h5md")
-
     def _make_virtual(self, path: str) -> None:
         """On rank 0: in the file that is whole but for the fields."""
-        names = [f"{self._folder}/{os.path.basename(self._path_of(rank))}" for rank in range(len(self._runs))]
+        numbered = enumerate(self._runs)
         parts = [
-            VirtualPart(name, 0, self.state.n_frames, runs)
-            for name, runs in zip(names, self._runs, strict=True)
-            if runs
+            VirtualPart(self._names.relative(rank), 0, self.state.n_frames, runs) for rank, runs in numbered if runs
         ]
         kinds = {name: encoder.preparation.dtype for name, encoder in self.encoders.items()}
-        make_fields_virtual(path, self.writer._options.group, parts, kinds)
-
-    def _remove_others(self) -> None:
-        """Files of ranks that the file which was there before was on top of."""
-        folder = os.path.dirname(self._path_of(0))
-        with suppress(FileNotFoundError):
-            for name in os.listdir(folder):
-                found = _NAME_OF_PART.fullmatch(name)
-                if found and found["tag"] != self._tag:
-                    os.unlink(os.path.join(folder, name))
+        make_fields_virtual(path, self.writer.group_name, parts, kinds)

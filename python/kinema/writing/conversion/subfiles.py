@@ -1,0 +1,182 @@
+"""The strategy "subfiles" with frames over workers: each makes an H5MD file of its frames; one virtual H5MD is on top.
+
+Steps, times, cells and atoms are in the file on top, which the process that leads makes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
+from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.selection.frames import FrameSelection
+from kinema.snapshot import TrajectorySnapshot
+from kinema.writing.conversion.content import FileContent, check_block, times_of
+from kinema.writing.conversion.encoded_blocks import BlockWorkers, first_frame, phase_seconds, read_block
+from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.frames import FrameArrays
+from kinema.writing.h5md import H5mdWriter
+
+__all__ = ["SubfilesMade", "write_subfiles"]
+
+# bytes of the values of frames that are read at a time
+_BLOCK_BYTES = 8 << 20
+_OF_ALL = ("atoms", "provenance", "n_frames")
+
+
+@dataclass(frozen=True, eq=False)
+class _MadePart:
+    """What a worker says of its file: stamps of its frames, the first that is not finite, seconds of phases."""
+
+    cells: NDArray[Any] | None
+    steps: NDArray[np.int64] | None
+    times: NDArray[np.float64] | None
+    not_finite: int | None
+    seconds: Mapping[str, float]
+
+
+class _WritePart:
+    """Writes the file of some frames on a worker, which is sent this once."""
+
+    unpickled_once = True
+
+    def __init__(
+        self,
+        snapshot: TrajectorySnapshot,
+        data: NDArray[np.uint8],
+        frames: FrameSelection,
+        atoms: NDArray[np.uint32] | None,
+        stored: FileContent,
+        given: Mapping[str, Any],
+        names: SubfileNames,
+        name: str,
+        n_atoms: int,
+        threads: int,
+    ) -> None:
+        self._content = (snapshot, data, frames, atoms, stored, given, names, name, n_atoms, threads)
+        self._lock = threading.Lock()
+        self._core: _core.Trajectory | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._content
+
+    def __call__(self, part: tuple[int, int, int]) -> _MadePart:
+        """Makes part `number` of the rows `start` to `stop`."""
+        _, _, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
+        number, start, stop = part
+        needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
+        length, reads, not_finite = max(1, _BLOCK_BYTES // needed), [], None  # type: tuple[int, list[Any], int | None]
+        columns: dict[str, list[NDArray[Any]]] = {"cell": [], "step": [], "time": []}
+        with H5mdWriter(names.of(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
+            for first in range(start, stop, length):
+                chosen = frames[first : min(first + length, stop)]
+                arrays = read_block(
+                    self._trajectory(), chosen, atoms, stored,
+                    workers=threads, memory=WORKING_MEMORY + needed, timings=reads,
+                )  # fmt: skip
+                check_block(frames, stored, arrays["present"], first, name)
+                fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
+                if not_finite is None and "positions" in fields:
+                    here = FrameArrays({"positions": fields["positions"]}, None, None, None).first_not_finite
+                    not_finite = None if here is None else first + here
+                stamps = {
+                    "cell": arrays["cells"] if stored.has_cells else None,
+                    "step": arrays["steps"] if stored.steps else None,
+                    "time": times_of(stored, arrays["times"]) if stored.times else None,
+                }
+                writer.write(**fields, **stamps)
+                for column, values in stamps.items():
+                    columns[column] += [] if values is None else [values]
+        joined = {name: np.concatenate(values) if values else None for name, values in columns.items()}
+        return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads))
+
+    def _trajectory(self) -> _core.Trajectory:
+        with self._lock:
+            if self._core is None:
+                self._core = self._content[0].open(self._content[1])
+            return self._core
+
+
+@dataclass(frozen=True)
+class SubfilesMade:
+    """What was made: seconds of phases of all workers, bytes of all files."""
+
+    seconds: dict[str, float]
+    size: int
+
+
+def write_subfiles(
+    source: SourceFrames,
+    stored: FileContent,
+    by: BlockWorkers,
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    losses: tuple[str, ...],
+    check: Callable[[str], object],
+    taken: Callable[[int], None],
+) -> SubfilesMade:
+    """Writes all frames; `check` is called with the temporary name of the file on top, `taken` with the frames done.
+
+    Raises as `kinema.convert`; nothing stays then.
+    """
+    names = SubfileNames(os.path.abspath(name))
+    workers = by.runner.concurrency(by.workers)
+    bounds = np.linspace(0, len(source), min(workers, len(source)) + 1).astype(np.int64).tolist()
+    parts = [(number, bounds[number], bounds[number + 1]) for number in range(len(bounds) - 1)]
+    snapshot, data = TrajectorySnapshot.of(source.trajectory.core, absolute=True)
+    of_part = {key: value for key, value in given.items() if key not in (*_OF_ALL, "workers")}
+    function = _WritePart(
+        snapshot, data, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
+        by.runner.threads_per_worker,
+    )  # fmt: skip
+    made: dict[int, _MadePart] = {}
+    done = 0
+
+    def receive(number: int, part: _MadePart) -> None:
+        nonlocal done
+        made[number] = part
+        done += parts[number][2] - parts[number][1]
+        taken(done)
+
+    names.make_folder()
+    try:
+        with H5mdWriter(name, source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
+            writer.losses = losses
+            encoders = writer.encoders(first_frame(source, stored))
+            writer.leave_fields()
+            by.runner.map(function, parts, workers=workers, receive=receive)
+            kinds = {field: np.dtype(stored.dtype) for field in stored.fields}
+            for number, start, stop in parts:
+                one = made[number]
+                if one.not_finite is not None:
+                    writer.note_not_finite(one.not_finite)
+                writer.write_announced(stop - start, kinds, cells=one.cells, steps=one.steps, times=one.times)
+            virtual = [
+                VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
+                for number, start, stop in parts
+            ]
+            stored_kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
+
+            def finish(path: str) -> None:
+                make_fields_virtual(path, writer.group_name, virtual, stored_kinds)
+                check(path)
+
+            writer.close(finish)
+    except BaseException:
+        names.remove(number for number, _, _ in parts)
+        raise
+    names.remove_others()
+    seconds: dict[str, float] = {}
+    for one in made.values():
+        for phase, value in one.seconds.items():
+            seconds[phase] = seconds.get(phase, 0.0) + value
+    return SubfilesMade(seconds, sum(os.path.getsize(path) for path in [name, *(names.of(p[0]) for p in parts)]))

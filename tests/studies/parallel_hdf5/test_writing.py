@@ -1,0 +1,25 @@
+"""H5MD written through parallel HDF5: independent and collective writes give the values of one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).parents[2] / "writing" / "parallel" / "h5md_ranks.py"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_values_of_one_process(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), "values", "mpiio", "mpiio-collective"], tmp_path)
+    code, out, err = mpi.ended(started)
+    assert code == 0, out + err
+    assert "values 20\n" in out
+
+
+def test_strategies_without_parallel_hdf5_here_too(mpi: Any, tmp_path: Path) -> None:
+    started = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "values", "gather", "subfiles"], tmp_path)
+    code, out, err = mpi.ended(started)
+    assert code == 0, out + err
+    assert "values 20\n" in out

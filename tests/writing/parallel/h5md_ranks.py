@@ -1,0 +1,314 @@
+"""What the ranks of the tests of H5MD run: `mpiexec -n 3 python h5md_ranks.py NAME [words]`.
+
+Each program writes into the current folder, checks, and prints one line on rank 0 when all is well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import warnings
+from typing import Any
+
+import h5py
+import hdf5plugin  # noqa: F401, registers filters
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+import kinema as kn
+
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
+N_ATOMS, N_FRAMES = 300, 17
+CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])
+STORED: list[dict[str, Any]] = [
+    {},
+    {"compression": "zstd", "max_error": 0.01},
+    {"compression": "gzip", "layout": (4, 100, 3)},
+    {"compression": "bitshuffle-zstd", "layout": "atoms", "dtype": "float64"},
+    {"layout": (3, 300, 3), "dialect": "mdanalysis", "length_unit": "nm"},
+]
+
+
+def values_of(frame: int, n_atoms: int = N_ATOMS, dtype: str = "float32") -> NDArray[Any]:
+    """Positions from which frame and atom follow."""
+    return (frame % 97 + np.arange(n_atoms * 3).reshape(n_atoms, 3) % 331 / 10).astype(dtype)
+
+
+def owned(frame: int, *, fixed: bool = False) -> NDArray[np.int64]:
+    """The atoms that this rank has in a frame, in any order: other ones in each, and sometimes none."""
+    if fixed:
+        # the last of several ranks has none
+        writers = max(1, SIZE - 1)
+        mine = np.arange(N_ATOMS)[np.arange(N_ATOMS) // 25 % writers == RANK]
+        return np.random.default_rng(frame).permutation(mine)
+    rng = np.random.default_rng(frame)
+    owner, order = rng.integers(0, SIZE, N_ATOMS), rng.permutation(N_ATOMS)
+    if frame % 4 == 1:
+        owner[:] = frame % SIZE
+    return order[owner[order] == RANK]
+
+
+def stamps(frame: int) -> dict[str, Any]:
+    """Of a frame, on rank 0."""
+    return {} if RANK else {"cell": CELL + frame, "step": 100 + 50 * frame, "time": 0.5 + 0.25 * frame}
+
+
+def write(path: str, strategy: str, flushes: tuple[int, ...] = (), **options: Any) -> None:
+    """All frames, by all ranks."""
+    dtype = options.get("dtype", "float32")
+    with kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, **options) as out:
+        out.add_observable("energy", unit="kJ mol-1")
+        for frame in range(N_FRAMES):
+            mine = owned(frame, fixed=strategy == "subfiles")
+            values = values_of(frame, dtype=dtype)
+            out.write(values[mine], ids=mine, velocities=-values[mine], **stamps(frame))
+            out.write_observable("energy", float(frame))
+            if frame in flushes:
+                out.flush()
+                assert out.n_flushed == (0 if options.get("layout") == "contiguous" else frame + 1)
+        assert out.n_frames == N_FRAMES
+
+
+def expected(path: str, **options: Any) -> None:
+    """The same by one process."""
+    dtype = options.get("dtype", "float32")
+    with kn.Writer(path, N_ATOMS, **options) as out:
+        out.add_observable("energy", unit="kJ mol-1")
+        for frame in range(N_FRAMES):
+            values = values_of(frame, dtype=dtype)
+            own = {"cell": CELL + frame, "step": 100 + 50 * frame, "time": 0.5 + 0.25 * frame}
+            out.write(values, velocities=-values, **own)
+            out.write_observable("energy", float(frame))
+
+
+def contents(path: str) -> dict[str, Any]:
+    """Values and attributes of all data sets, steps and times as they are meant."""
+    found: dict[str, Any] = {}
+
+    def visit(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset) and name.rpartition("/")[2] not in ("step", "time"):
+            found[name] = node[()], {key: np.asarray(value).tolist() for key, value in node.attrs.items()}
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    trajectory = kn.open(path, stored=False)
+    found["steps"], found["times"] = (trajectory.steps, {}), (trajectory.times, {})
+    return found
+
+
+def compare(path: str, reference: str) -> None:
+    """Both files hold the same."""
+    one, other = contents(path), contents(reference)
+    assert one.keys() == other.keys(), one.keys() ^ other.keys()
+    for name, (values, attributes) in one.items():
+        assert np.array_equal(values, other[name][0]), (path, name)
+        assert attributes == other[name][1], (path, name, attributes)
+
+
+def values(*strategies: str) -> None:
+    """All strategies give what one process gives; also flushed in between."""
+    done = 0
+    for number, options in enumerate(STORED):
+        if RANK == 0:
+            expected(f"expected{number}.h5md", **options)
+        for strategy in strategies:
+            for flushes in ((), (4, 9)):
+                path = f"{strategy}{number}-{len(flushes)}.h5md"
+                write(path, strategy, flushes, **options)
+                if RANK == 0:
+                    compare(path, f"expected{number}.h5md")
+                    done += 1
+                COMM.barrier()
+    if RANK == 0:
+        print("values", done)
+
+
+def direct() -> None:
+    """Values without chunks are written by all ranks where they belong."""
+    options: dict[str, Any] = {"layout": "contiguous", "n_frames": N_FRAMES, "time_unit": "fs"}
+    for strategy in ("auto", "serial"):
+        write(f"{strategy}.h5md", strategy, (3,) if strategy == "serial" else (), **options)
+    if RANK == 0:
+        expected("expected.h5md", **options)
+        for strategy in ("auto", "serial"):
+            compare(f"{strategy}.h5md", "expected.h5md")
+    error = raised(kn.ArgumentError, lambda: write("no.h5md", "gather", **options))
+    assert "H5MD (contiguous): direct (auto), serial" in str(error)
+    if RANK == 0:
+        print("direct")
+
+
+def peers() -> None:
+    """MDAnalysis reads what ranks have written."""
+    for strategy in ("gather", "subfiles"):
+        write(f"{strategy}.h5md", strategy, dialect="mdanalysis", compression="gzip")
+    if RANK == 0:
+        import MDAnalysis
+
+        for strategy in ("gather", "subfiles"):
+            universe = MDAnalysis.Universe.empty(N_ATOMS, trajectory=True)
+            universe.load_new(f"{strategy}.h5md")
+            assert universe.trajectory.n_frames == N_FRAMES
+            for frame in (0, 8, N_FRAMES - 1):
+                assert np.array_equal(universe.trajectory[frame].positions, values_of(frame))
+                assert np.array_equal(universe.trajectory[frame].velocities, -values_of(frame))
+        # moved with its folder
+        os.makedirs("other")
+        os.rename("subfiles.h5md", "other/subfiles.h5md")
+        os.rename("subfiles.h5md.d", "other/subfiles.h5md.d")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert np.array_equal(kn.open("other/subfiles.h5md", stored=False)[3].positions, values_of(3))
+        print("peers")
+
+
+def errors() -> None:
+    """What is refused, on all ranks alike."""
+    values_, mine = values_of(0), np.arange(RANK, N_ATOMS, SIZE)
+    for strategy in ("gather", "subfiles"):
+        with kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy) as out:
+            twice = np.concatenate([mine, mine[:1]]) if RANK == SIZE - 1 else mine
+            error = raised(kn.ArgumentError, lambda ids=twice: out.write(values_[ids], ids=ids))
+            assert "is given by rank" in str(error)
+            fewer = mine[1:] if RANK == 0 else mine
+            error = raised(kn.ArgumentError, lambda ids=fewer: out.write(values_[ids], ids=ids))
+            assert "is given by no rank" in str(error)
+            out.write(values_[mine], ids=mine, step=10)
+            again = raised(kn.ArgumentError, lambda: out.write(values_[mine], ids=mine, step=10))
+            assert "step" in str(again)
+            if strategy == "subfiles" and SIZE > 1:
+                other = np.arange((RANK + 1) % SIZE, N_ATOMS, SIZE)
+                moved = raised(kn.ArgumentError, lambda other=other: out.write(values_[other], ids=other, step=20))
+                assert "gives other atoms than in the first frame" in str(moved)
+            out.write(values_[mine], ids=mine, step=20)
+        if RANK == 0:
+            trajectory = kn.open(f"{strategy}.h5md", stored=False)
+            assert trajectory.steps.tolist() == [10, 20]
+            assert np.array_equal(trajectory[1].positions, values_)
+    open_with = lambda **more: raised(kn.ArgumentError, lambda: kn.Writer("no.h5md", N_ATOMS, comm=COMM, **more))  # noqa: E731
+    assert "checksum=True" in str(open_with(verify=True, strategy="gather"))
+    assert "mode='a'" in str(open_with(mode="a", strategy="subfiles"))
+    bound = {"max_error": 1e-9, "strategy": "gather"}
+    with kn.Writer("bound.h5md", N_ATOMS, comm=COMM, keep_partial=False, **bound) as out:
+        wide = values_.astype(np.float64) * 1e6
+        assert "within max_error" in str(raised(kn.ArgumentError, lambda: out.write(wide[mine], ids=mine)))
+        out.write(values_[mine], ids=mine)
+    if not h5py.get_config().mpi:
+        for strategy in ("mpiio", "mpiio-collective"):
+            missing = raised(
+                kn.errors.MissingPackageError, lambda s=strategy: kn.Writer("no.h5md", N_ATOMS, comm=COMM, strategy=s)
+            )
+            assert "make test-hdf5-mpi" in str(missing)
+    assert not os.path.exists("no.h5md")
+    if RANK == 0:
+        print("errors")
+
+
+def growth() -> None:
+    """A file that grows, and is cut behind a step, by ranks and by one process."""
+    for number, options in enumerate(STORED[:4]):
+        path, dtype = f"grows{number}.h5md", options.get("dtype", "float32")
+        at = 0
+        for stop, resume in ((5, None), (11, None), (12, 100 + 50 * 6), (N_FRAMES, 100 + 50 * 8 + 49)):
+            if resume is not None:
+                at = (resume - 100) // 50 + 1
+            more = options if at == 0 else {}
+            with kn.Writer(path, N_ATOMS, comm=COMM, mode="a", resume_from=resume, buffer_frames=2, **more) as out:
+                assert out.n_frames == at, (out.n_frames, at)
+                out.add_observable("energy", unit="kJ mol-1")
+                for frame in range(at, stop):
+                    mine, values_ = owned(frame), values_of(frame, dtype=dtype)
+                    out.write(values_[mine], ids=mine, velocities=-values_[mine], **stamps(frame))
+                    out.write_observable("energy", float(frame))
+                    if frame % 5 == 2:
+                        out.flush()
+            at = stop
+        if RANK == 0:
+            expected(f"expected{number}.h5md", **options)
+            compare(path, f"expected{number}.h5md")
+    nothing = raised(kn.ArgumentError, lambda: kn.Writer("grows0.h5md", comm=COMM, mode="a", resume_from=99))
+    assert "no frame has a step that is not greater" in str(nothing)
+    if RANK == 0:
+        print("growth")
+
+
+def disk_full() -> None:
+    """The disk of one rank alone is full: the same error on all, naming the rank; what was flushed stays."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    cases: list[tuple[str, int, dict[str, Any]]] = [
+        ("direct", SIZE - 1, {"layout": "contiguous", "n_frames": 400}),
+        ("subfiles", SIZE - 1, {}),
+        ("gather", 0, {"compression": "gzip"}),
+    ]
+    for strategy, full, options in cases:
+        out = kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy, **options)
+        for frame in range(6):
+            out.write(values_of(frame)[mine], ids=mine, step=frame)
+        out.flush()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if full == RANK:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        found: BaseException | None = None
+        try:
+            for frame in range(6, 400):
+                out.write(values_of(frame)[mine], ids=mine, step=frame)
+            out.close()
+        except kn.Error as error:
+            found = error
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert isinstance(found, kn.errors.FileIOError), (strategy, found)
+        everywhere = COMM.allgather((str(found), " ".join(found.__notes__)))
+        assert all(one == everywhere[0] for one in everywhere), everywhere
+        assert f"on rank {full} " in everywhere[0][1], everywhere
+        out.abort()
+        assert not os.path.exists(f"{strategy}.h5md"), strategy
+        if RANK == 0 and strategy == "gather":
+            (left,) = [name for name in os.listdir(".") if name.startswith("gather.part-")]
+            trajectory = kn.open(left, stored=False)
+            assert trajectory.n_frames >= 6
+            for frame in range(trajectory.n_frames):
+                assert np.array_equal(trajectory[frame].positions, values_of(frame))
+        COMM.barrier()
+    if RANK == 0:
+        print("disk full")
+
+
+def endless(path: str, compression: str) -> None:
+    """Goes on with a file until it is killed; says what is flushed."""
+    options: dict[str, Any] = {} if os.path.exists(path) else {"compression": compression, "layout": (3, 100, 3)}
+    with kn.Writer(path, N_ATOMS, comm=COMM, mode="a", **options) as out:
+        frame = out.n_frames
+        while True:
+            mine = owned(frame)
+            out.write(values_of(frame)[mine], ids=mine, **stamps(frame))
+            frame += 1
+            if frame % 3 == 0:
+                out.flush()
+                if RANK == 0:
+                    os.write(1, f"{frame}\n".encode())
+
+
+def raised(kind: type[BaseException], call: Any) -> BaseException:
+    """What a call raises, which is the same on all ranks."""
+    found: BaseException | None = None
+    try:
+        call()
+    except kind as error:
+        found = error
+    everywhere = COMM.allgather(None if found is None else str(found))
+    assert found is not None, (kind, everywhere)
+    assert all(one == everywhere[0] for one in everywhere), everywhere
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", kn.Note)
+    with contextlib.suppress(BrokenPipeError):
+        globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,82 @@
+"""H5MD files that many ranks write: the values of one process, errors on all ranks, what is left of a file."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+
+PROGRAM = Path(__file__).with_name("h5md_ranks.py")
+
+pytestmark = pytest.mark.processes
+
+
+def run(mpi: Any, n_ranks: int, folder: Path, *words: str) -> str:
+    """What rank 0 prints when all is well on all ranks."""
+    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), *words], folder)
+    code, out, err = mpi.ended(started)
+    assert code == 0, out + err
+    return str(out)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+def test_values_of_one_process(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "values", "gather", "serial", "subfiles") == "values 30\n"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_values_without_chunks(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "direct") == "direct\n"
+
+
+def test_mdanalysis_reads_them(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "peers") == "peers\n"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_errors_are_those_of_all_ranks(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "errors") == "errors\n"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_files_that_grow_and_are_cut(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "growth") == "growth\n"
+
+
+def test_disk_full_on_one_rank(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 2, tmp_path, "disk_full") == "disk full\n"
+
+
+def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+    """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
+    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(10)
+    for number in range(n_kills):
+        process = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "endless", path.name, "zstd"], tmp_path)
+        try:
+            # begun
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.strip().isdigit(), line
+            time.sleep(moments.uniform(0.0, 0.3))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate(timeout=60)
+        said = [int(word) for word in (line + out).split("\n")[:-1] if word.isdigit()]
+        assert said, err
+        trajectory = kn.open(path, stored=False)
+        assert trajectory.n_frames >= max(said) >= flushed, (number, trajectory.n_frames, said, flushed)
+        flushed = trajectory.n_frames
+        for frame in {0, flushed // 2, flushed - 1}:
+            expected = frame % 97 + np.arange(900).reshape(300, 3) % 331 / 10
+            assert np.array_equal(trajectory[frame].positions, expected.astype(np.float32))
+        assert trajectory.steps.tolist() == [100 + 50 * frame for frame in range(flushed)]
+        del trajectory

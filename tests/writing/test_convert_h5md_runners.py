@@ -1,0 +1,146 @@
+"""`kn.convert(..., "x.h5md", runner=)`: chunks that workers make are committed with the bytes that threads give."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import MDAnalysis
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.testing import random_walk, write_dcd
+
+pytestmark = pytest.mark.processes
+
+N_ATOMS, N_FRAMES = 400, 230
+STORED: list[dict[str, Any]] = [
+    {"chunk_bytes": 20_000},
+    {"chunk_bytes": 20_000, "compression": "zstd", "max_error": 0.01},
+    {"layout": (7, 150, 3), "compression": "gzip"},
+    {"layout": "atoms", "compression": "bitshuffle-zstd"},
+    {"layout": (500, 400, 3), "compression": "lz4"},
+    {"layout": "contiguous"},
+]
+NETCDF4 = {"netcdf4": True, "chunk_bytes": 20_000, "compression": "zstd"}
+
+
+class Stop(Exception):
+    """Ends a call."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with what threads make, and the source."""
+    folder = tmp_path_factory.mktemp("h5md")
+    source = str(folder / "in.dcd")
+    write_dcd(source, random_walk(N_FRAMES, N_ATOMS))
+    # notes in the provenance have the name of the file as it was given
+    with contextlib.chdir(folder):
+        for number, options in enumerate(STORED):
+            kn.convert(source, f"{number}.h5md", **options)
+        kn.convert(source, "4.nc", **NETCDF4)
+    return folder, source
+
+
+@pytest.mark.parametrize(("name", "workers"), [("serial", 1), ("processes", 2), ("processes", 5), ("dask", 2)])
+def test_same_bytes(
+    files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, workers: int
+) -> None:
+    folder, source = files
+    monkeypatch.chdir(tmp_path)
+    runner = kn.runners.choose_runner(name)
+    with runner.session():
+        for strategy in ("gather", "serial"):
+            how = {"runner": runner, "workers": workers, "strategy": strategy, "overwrite": True}
+            for number, options in enumerate(STORED):
+                done = kn.convert(source, f"{number}.h5md", verify="all", **how, **options)
+                assert (done.compared, done.workers) == (N_FRAMES, workers)
+                assert Path(f"{number}.h5md").read_bytes() == (folder / f"{number}.h5md").read_bytes(), options
+            kn.convert(source, "4.nc", **how, **NETCDF4)
+            assert Path("4.nc").read_bytes() == (folder / "4.nc").read_bytes()
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_ranks(mpi: Any, files: tuple[Path, str], tmp_path: Path, n_ranks: int) -> None:
+    folder, source = files
+    text = f"""
+for number, options in enumerate({STORED[:4]!r}):
+    for strategy in ("gather", "serial"):
+        kn.convert({source!r}, f"{{number}}.h5md", runner="mpi", strategy=strategy, **options)
+        if rank == 0:
+            os.rename(f"{{number}}.h5md", f"{{strategy}}{{number}}.h5md")
+    kn.convert({source!r}, f"subfiles{{number}}.h5md", runner="mpi", strategy="subfiles", verify="all", **options)
+"""
+    mpi.script(n_ranks, text, tmp_path)
+    for number in range(4):
+        expected = folder / f"{number}.h5md"
+        for strategy in ("gather", "serial"):
+            assert (tmp_path / f"{strategy}{number}.h5md").read_bytes() == expected.read_bytes()
+        _same_values(tmp_path / f"subfiles{number}.h5md", expected)
+        assert len(list((tmp_path / f"subfiles{number}.h5md.d").iterdir())) == n_ranks
+
+
+def test_subfiles(files: tuple[Path, str], tmp_path: Path) -> None:
+    _, source = files
+    out = tmp_path / "made.h5md"
+    for workers in (1, 3):
+        done = kn.convert(
+            source, out, runner="processes", workers=workers, strategy="subfiles", overwrite=True, dialect="mdanalysis"
+        )
+        parts = list((tmp_path / "made.h5md.d").iterdir())
+        assert len(parts) == workers, "those that the file before was on top of are gone"
+        assert done.size == sum(path.stat().st_size for path in [out, *parts])
+    universe = MDAnalysis.Universe.empty(N_ATOMS, trajectory=True)
+    universe.load_new(str(out))
+    expected = kn.open(source)
+    for frame in (0, 100, N_FRAMES - 1):
+        assert np.array_equal(universe.trajectory[frame].positions, expected[frame].positions)
+    universe.trajectory.close()
+    parts[0].unlink()
+    with pytest.raises(kn.errors.FileNotFound, match="is missing, from which virtual data set"):
+        kn.open(out, stored=False)[0]
+    with pytest.raises(kn.ArgumentError, match="has no checkpoint"):
+        kn.convert(source, tmp_path / "no.h5md", runner="serial", strategy="subfiles", checkpoint=tmp_path / "c")
+    assert not (tmp_path / "no.h5md").exists()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_checkpoint_goes_on_by_other_workers(files: tuple[Path, str], tmp_path: Path, number: int) -> None:
+    folder, source = files
+    call = {"checkpoint": tmp_path / "c", "checkpoint_interval": 0.0, **STORED[number]}
+
+    def stop(done: int, total: int) -> None:
+        if done > total // 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        kn.convert(source, tmp_path / "made.h5md", runner="processes", workers=2, progress=stop, **call)
+    done = kn.convert(source, tmp_path / "made.h5md", runner="serial", verify="all", **call)
+    assert 0 < done.n_restored < N_FRAMES
+    _same_values(tmp_path / "made.h5md", folder / f"{number}.h5md")
+
+
+def test_what_workers_find_is_raised(files: tuple[Path, str], tmp_path: Path) -> None:
+    _, source = files
+    made = Path(source).read_bytes()
+    damaged = tmp_path / "in.dcd"
+    damaged.write_bytes(made[: len(made) // 2])
+    trajectory = kn.open(damaged, stored=False)
+    trajectory.scan()
+    damaged.write_bytes(made[: len(made) // 4])
+    with pytest.raises(kn.errors.Error):
+        kn.convert(trajectory, tmp_path / "made.h5md", runner="processes", workers=2, verify=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.dcd"]
+
+
+def _same_values(path: Path, expected: Path) -> None:
+    with h5py.File(path) as one, h5py.File(expected) as other:
+        name = "particles/trajectory/position/value"
+        assert np.array_equal(one[name][()], other[name][()])
+    one_, other_ = kn.open(path, stored=False), kn.open(expected, stored=False)
+    assert np.array_equal(one_.steps, other_.steps)
+    assert np.array_equal(one_.times, other_.times)
