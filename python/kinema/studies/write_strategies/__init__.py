@@ -1,0 +1,1 @@
+"""Ways to write one file from many ranks, compared as the DL_POLY paper does."""
