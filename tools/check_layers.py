@@ -36,7 +36,18 @@ CORE_MODULES: dict[str, set[str]] = {
 }
 
 # What formats have in common, among their folders.
-SHARED_BY_FORMATS = {"cells", "encoder", "lines", "numbers", "planes", "registry", "scan", "strided"}
+SHARED_BY_FORMATS = {
+    "cells",
+    "encoder",
+    "frame_layout",
+    "labels",
+    "lines",
+    "numbers",
+    "planes",
+    "registry",
+    "scan",
+    "strided",
+}
 
 
 def paths_of_use_tree(tree: str) -> Iterator[list[str]]:

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     # what is asked of the machine, and nouns of one purpose
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
-    ("writing.output_checks",),
+    ("writing.output_checks", "writing.parallel.strategies", "writing.parallel.__init__"),
     ("writing.output_file",),
     # frames and atoms
     ("frame",),
@@ -51,6 +51,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runners",),
     ("runners.local",),
     ("runners.dask", "runners.mpi"),
+    # many ranks, one file; what its strategies are called is known below
+    ("writing.parallel",),
     ("runners.__init__",),
     ("execution.computation",),
     ("execution.checkpoint.run_identity",),

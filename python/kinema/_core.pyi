@@ -4,6 +4,7 @@ Private: the public names are in `kinema`. Lengths in angstrom, times in ps, siz
 Every function releases the GIL while it works and checks signals (Ctrl-C) about every 0.1 s.
 """
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -35,6 +36,7 @@ class FormatInfo(TypedDict):
     reads: bool
     writes: bool
     encodes: bool  # whether `Encoder` makes such files
+    places_atoms: bool  # whether each atom has a fixed place in a record: `AtomRecords`
     fields: list[str]
     length_unit: str
     time_unit: str
@@ -421,6 +423,74 @@ class RecordFile:
         """No frame follows: `losses` is whole."""
     def store_index(self, path: str, write_index: Callable[[str, bytes], str | None]) -> str | None:
         """Stores the index of the file, which is at `path` now, as a scan would; returns what is to be noted."""
+
+class FrameLayout:
+    """A record without its atoms. Pieces and planes of all atoms are the whole record, and none lies over another."""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole record."""
+    @property
+    def pieces(self) -> list[tuple[int, builtins.bytes]]:
+        """Bytes that belong to no atom, each with their place in the record."""
+    @property
+    def planes(self) -> list[tuple[int, int]]:
+        """Place of the first atom in the record, and bytes of an atom: atom `i` lies at place + i * bytes."""
+
+class AtomRecords:
+    """Records of one file, of which a process has some of the atoms.
+
+    For formats whose atoms have fixed places in a record (`FormatInfo.places_atoms`), else UnsupportedFormatError. It
+    writes nothing. The order is that of `RecordFile`: `time_by` with the first frame, `head`, the first record; before
+    the second record `time_by` with both frames, whose bytes are written into the head that is there, beside `marker`.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        n_atoms: int,
+        *,
+        fields: Sequence[str],  # that all frames have
+        cell: NDArray[np.float64] | None = None,  # (3, 3) of the first frame: files without cells hold none later
+        wide: Sequence[str] | None = None,  # fields whose values are float64, for `losses`
+        title: str | None = None,
+        dtype: str | None = None,  # "float32" or "float64", of formats that have either
+        # distinct names, masses (Da) and charges (e), given with `codes`: which of them each atom is, (n_atoms,)
+        kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
+        codes: NDArray[np.uint32] | None = None,
+    ) -> None: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def fields(self) -> list[str]: ...
+    @property
+    def losses(self) -> list[str]: ...
+    @property
+    def head(self) -> bytes:
+        """What lies before the first record."""
+    @property
+    def widths(self) -> list[int]:
+        """Bytes of an atom in each plane."""
+
+    def time_by(self, steps: Sequence[int], times: Sequence[float]) -> tuple[int, bytes] | None:
+        """Takes steps and times (ps) of the first one or two frames; what is written again in the head, and where."""
+    def marker(self, committed: int) -> tuple[int, bytes] | None:
+        """What is written, and where, when so many records are in the file and synced."""
+    def stamp_losses(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> list[str]:
+        """What is not kept of step, time (ps) and cell (angstrom) of a frame."""
+    def frame(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> FrameLayout:
+        """The record of a frame but for its atoms: time in ps, nan where there is none; cell (3, 3) in angstrom, zeros
+        where there is none."""
+    def encode(
+        self,
+        values: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (atoms, 3) float32 or float64
+        start: int,
+        stop: int,
+        ids: NDArray[np.uint32] | None,  # (atoms,), the number of each; None: first_id + row
+        first_id: int,
+        out: Sequence[NDArray[np.uint8]],  # one a plane, (stop - start) * width bytes
+    ) -> None:
+        """Encodes atoms start to stop of the arrays, in angstrom and ps, one behind the other as they are given."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.

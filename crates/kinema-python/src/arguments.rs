@@ -8,7 +8,7 @@ use kinema_core::frame::{Fields, Precision};
 use kinema_core::index::store::WriteFile;
 use kinema_core::named::Named;
 use kinema_core::selection::{AtomSelection, FrameSelection};
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -40,7 +40,25 @@ pub fn is_double(dtype: &str) -> PyResult<bool> {
 
 /// What formats write that name the atoms of each frame.
 pub fn labels((names, masses, charges, of_source): Labels) -> Arc<AtomLabels> {
-    Arc::new(AtomLabels { names, masses, charges, of_source })
+    Arc::new(AtomLabels { names, masses, charges, codes: None, of_source })
+}
+
+/// Names, masses and charges, one a kind of atoms.
+pub type Kinds = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>);
+
+/// The same for atoms that are given by kinds, and by the kind of each.
+pub fn labels_of_kinds(
+    kinds: Option<Kinds>,
+    codes: Option<PyReadonlyArray1<'_, u32>>,
+) -> PyResult<Option<Arc<AtomLabels>>> {
+    match (kinds, codes) {
+        (None, None) => Ok(None),
+        (Some((names, masses, charges)), Some(codes)) => {
+            let codes = Some(codes.as_array().to_vec());
+            Ok(Some(Arc::new(AtomLabels { names, masses, charges, codes, of_source: false })))
+        }
+        _ => Err(invalid("kinds of atoms and codes, which say the kind of each atom, are given together")),
+    }
 }
 
 /// Field names as a set.

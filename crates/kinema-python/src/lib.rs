@@ -4,6 +4,7 @@
 
 mod arguments;
 mod atom_checkpoints;
+mod atom_records;
 mod callback;
 mod dcd;
 mod dlpoly;
@@ -45,6 +46,7 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         row.set_item("reads", info.reads)?;
         row.set_item("writes", info.writes)?;
         row.set_item("encodes", info.encodes)?;
+        row.set_item("places_atoms", info.places_atoms)?;
         row.set_item("fields", info.fields.names())?;
         row.set_item("length_unit", info.length_unit)?;
         row.set_item("time_unit", info.time_unit)?;
@@ -109,6 +111,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<encode::PyCommits>()?;
     module.add_class::<encode::PyWrittenIndex>()?;
     module.add_class::<record_file::PyRecordFile>()?;
+    module.add_class::<atom_records::PyAtomRecords>()?;
+    module.add_class::<atom_records::PyFrameLayout>()?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

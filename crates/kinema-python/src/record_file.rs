@@ -24,13 +24,15 @@ pub struct PyRecordFile {
 }
 
 /// Vectors of some frames.
-enum Vectors<'py> {
+pub enum Vectors<'py> {
     Single(PyReadonlyArrayDyn<'py, f32>),
     Double(PyReadonlyArrayDyn<'py, f64>),
 }
 
 impl<'py> Vectors<'py> {
-    fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
+    /// # Errors
+    /// For what is no array of float32 or float64.
+    pub fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(single) = array.extract() {
             return Ok(Self::Single(single));
         }
@@ -39,13 +41,33 @@ impl<'py> Vectors<'py> {
 
     /// Their values, which are `rows` x `n_atoms` x 3.
     fn values(&self, rows: usize, n_atoms: usize) -> PyResult<Values<'_>> {
-        let (shape, values) = match self {
-            Self::Single(array) => (array.shape(), array.as_slice().map(Values::F32)),
-            Self::Double(array) => (array.shape(), array.as_slice().map(Values::F64)),
-        };
+        let shape = self.shape();
         if shape != [rows, n_atoms, 3] {
             return Err(invalid(format!("vectors have shape {shape:?}, expected [{rows}, {n_atoms}, 3]")));
         }
+        self.contiguous()
+    }
+
+    /// The values of one frame, atoms x 3.
+    pub fn of_atoms(&self) -> PyResult<Values<'_>> {
+        match self.shape() {
+            [_, 3] => self.contiguous(),
+            shape => Err(invalid(format!("vectors have shape {shape:?}, expected [atoms, 3]"))),
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Single(array) => array.shape(),
+            Self::Double(array) => array.shape(),
+        }
+    }
+
+    fn contiguous(&self) -> PyResult<Values<'_>> {
+        let values = match self {
+            Self::Single(array) => array.as_slice().map(Values::F32),
+            Self::Double(array) => array.as_slice().map(Values::F64),
+        };
         values.map_err(|_| invalid("vectors must be C-contiguous"))
     }
 }

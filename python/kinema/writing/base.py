@@ -5,6 +5,7 @@ It knows no format: each class names its own. `kinema.writing.writer` imports th
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import warnings
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from kinema._core import formats
 from kinema.choices import renamed
-from kinema.errors import ArgumentError, FileNotFound, UnsupportedFormatError
+from kinema.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
 from kinema.frame import Block, Frame
 from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
@@ -28,6 +29,11 @@ __all__ = ["Writer", "check_options", "format_of", "format_of_file_name", "is_va
 _USUAL = "H5MD"
 # arguments of every writer
 _COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers")
+
+# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
+_OVER_RANKS = ("kinema.writing.parallel.writer", "ParallelWriter")
+# what it takes besides
+_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
 
 _CLASSES: dict[str, type[Writer]] = {}
 # other classes of a format, by the option that chooses each
@@ -65,6 +71,8 @@ class Writer:
         Whether a new file that an exception has ended stays, under its temporary name.
     workers : int
         Threads that encode; by default as many as the process may use.
+    comm : mpi4py intracommunicator, optional
+        All its ranks write the file together, each of them the atoms that it has: `docs/parallel-writing.md`.
     **options
         Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with a list of these.
 
@@ -113,6 +121,12 @@ class Writer:
     def __new__(
         cls, path: str | os.PathLike[str], n_atoms: int | None = None, *, format: str | None = None, **options: Any
     ) -> Self:
+        if options.get("comm") is not None:
+            parallel = _over_ranks()
+            if not issubclass(parallel, cls):
+                raise ArgumentError(f"comm= is for kinema.Writer, which chooses by format=, found {cls.__name__}")
+            over_ranks: Self = object.__new__(parallel)
+            return over_ranks
         chosen = _class_of(path, format_of(path, format if format is not None else cls.format or None), options)
         if not issubclass(chosen, cls):
             raise ArgumentError(f"{cls.__name__} writes {cls.format}, found what {chosen.__name__} writes")
@@ -388,6 +402,8 @@ def check_options(path: str | os.PathLike[str], format: str, options: Mapping[st
     for name in options:
         if name in taken or name in _COMMON:
             continue
+        if name in _OF_RANKS:
+            raise ArgumentError(f"{name}= is for a writer of many ranks, which needs comm=, their communicator")
         needed = next((option for option, one in _VARIANTS.get(format, {}).items() if name in _arguments(one)), None)
         if needed is not None:
             raise ArgumentError(f"{format} has {name}= with {needed}=True only")
@@ -397,6 +413,16 @@ def check_options(path: str | os.PathLike[str], format: str, options: Mapping[st
 def is_variant(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> bool:
     """Whether options choose another class than the usual one of a format."""
     return _class_of(path, format, options) is not _CLASSES[format]
+
+
+def _over_ranks() -> type[Writer]:
+    """The writer for comm=; MissingPackageError without mpi4py."""
+    module, name = _OVER_RANKS
+    try:
+        found: type[Writer] = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise missing_package("comm=", "mpi4py", "mpi", error) from None
+    return found
 
 
 def _class_of(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> type[Writer]:

@@ -4,24 +4,12 @@
 
 use std::sync::Arc;
 
-use super::EncodeScratch;
+use super::frame_layout::{FrameLayout, SomeAtoms, no_planes};
+use super::{AtomLabels, EncodeScratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
-
-/// What formats that name the atoms of each frame write of them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AtomLabels {
-    /// Name of each.
-    pub names: Option<Vec<String>>,
-    /// Mass of each, Da.
-    pub masses: Option<Vec<f64>>,
-    /// Charge of each, elementary charges.
-    pub charges: Option<Vec<f64>>,
-    /// Whether they are those that the records of the source have: then records may be taken as they are.
-    pub of_source: bool,
-}
 
 /// What is to be written, as far as it is known before the first byte.
 #[derive(Debug, Clone, Default)]
@@ -235,6 +223,24 @@ pub trait Encoder: Send + Sync {
     /// # Errors
     /// `Unsupported` with the number of the row's frame for values that the format does not hold.
     fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()>;
+
+    /// The record of a frame but for its atoms, and where they lie; where [`super::FormatInfo::places_atoms`].
+    ///
+    /// # Errors
+    /// `Unsupported` where atoms have no fixed places, and for stamps that the format does not hold, as of `encode`.
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let _ = (stamp, frame);
+        Err(no_planes())
+    }
+
+    /// Appends what some atoms are in the plane of that number: the bytes that `encode` puts there.
+    ///
+    /// # Errors
+    /// As of `encode`.
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
+        let _ = (atoms, plane, out);
+        Err(no_planes())
+    }
 
     /// Whether records are made of those of the source instead, where [`Making::same_format`]: nothing is rounded then.
     fn recodes(&self) -> bool {

@@ -17,6 +17,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: false,
     encodes: false,
+    places_atoms: false,
     fields: Fields::POSITIONS
         .union(Fields::VELOCITIES)
         .union(Fields::FORCES)

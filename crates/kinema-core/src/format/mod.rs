@@ -7,7 +7,9 @@ pub mod dcd;
 pub mod dlpoly;
 pub mod encoder;
 pub mod external;
+mod frame_layout;
 pub mod h5md;
+mod labels;
 mod lines;
 pub mod netcdf;
 mod numbers;
@@ -24,7 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::encoder::first_lost;
-pub use self::encoder::{AtomLabels, Encoder, Making, Marker, Placing, Record};
+pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
+pub(crate) use self::frame_layout::no_planes;
+pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
+pub use self::labels::AtomLabels;
 pub use self::registry::{by_file_name, by_name, detect};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
@@ -57,6 +62,8 @@ pub struct FormatInfo {
     pub writes: bool,
     /// Whether [`Format::encoder`] gives an encoder.
     pub encodes: bool,
+    /// Whether each atom has a fixed place in a record: [`Encoder::frame_layout`].
+    pub places_atoms: bool,
     /// Fields that a file of this format may hold.
     pub fields: Fields,
     /// The file's own unit of length.

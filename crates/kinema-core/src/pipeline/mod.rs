@@ -2,6 +2,7 @@
 
 mod absent;
 pub mod arrays;
+pub mod atom_records;
 mod commit;
 pub mod encode;
 mod encode_rows;

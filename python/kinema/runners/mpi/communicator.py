@@ -114,13 +114,14 @@ def check_communicator(comm: object) -> None:
         raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
 
 
-def broadcast_bytes(comm: MPI.Intracomm, data: bytes) -> bytes:
-    """The bytes of the communicator's first rank."""
+def broadcast_bytes(comm: MPI.Intracomm, data: bytes, root: int = 0) -> bytes:
+    """The bytes of rank `root` of the communicator."""
     size = np.array([len(data)], np.int64)
-    sleep_between(comm.Ibcast(size, 0))
-    buffer = np.frombuffer(data, np.uint8) if comm.Get_rank() == 0 else np.empty(int(size[0]), np.uint8)
-    sleep_between(comm.Ibcast(buffer, 0))
-    return data if comm.Get_rank() == 0 else buffer.tobytes()
+    sleep_between(comm.Ibcast(size, root))
+    is_root = comm.Get_rank() == root
+    buffer = np.frombuffer(data, np.uint8) if is_root else np.empty(int(size[0]), np.uint8)
+    sleep_between(comm.Ibcast(buffer, root))
+    return data if is_root else buffer.tobytes()
 
 
 def sleep_between(request: MPI.Request) -> None:

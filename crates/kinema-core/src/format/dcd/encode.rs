@@ -6,7 +6,10 @@ use super::times::Times;
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::cells::{self, is_lower};
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
+use crate::format::frame_layout::vectors_of;
+use crate::format::{
+    AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms, first_lost,
+};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 use crate::selection::AtomSelection;
 
@@ -135,6 +138,11 @@ impl DcdEncoder {
         3 * (8 + 4 * u64::from(self.n_atoms))
     }
 
+    /// What is written of frames.
+    fn values<'a>(&self, rows: &BlockView<'a>) -> &'a [f32] {
+        if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions }
+    }
+
     /// The record of a cell, where files have one.
     fn push_cell(&self, stored: &Cell, frame: u64, out: &mut Vec<u8>) -> Result<()> {
         if self.cells != CellKind::None {
@@ -212,7 +220,7 @@ impl Encoder for DcdEncoder {
 
     fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         let width = 3 * rows.n_selected;
-        let values = if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions };
+        let values = self.values(rows);
         if rows.n_selected != self.n_atoms as usize || values.len() != width * rows.rows() {
             return Err(Error::new(ErrorKind::Internal, "the block has other atoms or fields than the file"));
         }
@@ -225,11 +233,32 @@ impl Encoder for DcdEncoder {
             self.push_cell(&stamp.cell, frame, out)?;
             let atoms = values.as_chunks::<3>().0;
             for axis in 0..3 {
-                push_record(out, 4 * atoms.len() as u64, |out| {
-                    out.extend(atoms.iter().flat_map(|atom| atom[axis].to_le_bytes()));
-                });
+                push_record(out, 4 * atoms.len() as u64, |out| push_axis(atoms, axis, out));
             }
         }
+        Ok(())
+    }
+
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let mut piece = Vec::new();
+        self.push_cell(&stamp.cell, frame, &mut piece)?;
+        let plane = 4 * u64::from(self.n_atoms);
+        let marker = (plane as u32).to_le_bytes();
+        let mut layout = FrameLayout { bytes: self.record_len(), ..FrameLayout::default() };
+        let mut at = 0;
+        for _ in 0..3 {
+            piece.extend(marker);
+            let offset = at + piece.len() as u64;
+            layout.pieces.push((at, std::mem::replace(&mut piece, marker.to_vec())));
+            layout.planes.push(AtomPlane { offset, width: 4 });
+            at = offset + plane;
+        }
+        layout.pieces.push((at, piece));
+        Ok(layout)
+    }
+
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
+        push_axis(vectors_of(self.values(&atoms.rows), atoms.rows.n_selected)?, plane, out);
         Ok(())
     }
 
@@ -288,6 +317,11 @@ fn check_record(frame: &Record<'_>, at: usize, len: usize, name: &str) -> Result
         }
     }
     Ok(())
+}
+
+/// One plane of these atoms.
+fn push_axis(atoms: &[[f32; 3]], axis: usize, out: &mut Vec<u8>) {
+    out.extend(atoms.iter().flat_map(|atom| atom[axis].to_le_bytes()));
 }
 
 /// A record of `len` bytes with its lengths.

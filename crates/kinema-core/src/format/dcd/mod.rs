@@ -29,6 +29,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
+    places_atoms: true,
     fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "angstrom",
     time_unit: "ps (the header's time step is in AKMA units, 0.04888821 ps; where LAMMPS wrote it taken as fs)",

@@ -30,6 +30,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
+    places_atoms: true,
     fields: Fields::ALL,
     length_unit: "angstrom",
     time_unit: TIME_UNIT,

@@ -1,8 +1,11 @@
 //! What the encoders of HISTORY and CONFIG files share: records of the cell and of atoms.
 
-use crate::container::text::fortran::{put_f, put_g20_10, put_i, put_text};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::container::text::fortran::{put_f, put_g20_10, put_text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{AtomLabels, Making};
+use crate::format::{AtomLabels, AtomNumbers, AtomPlane, FrameLayout, Making};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL};
 
 use super::records::RECORD;
@@ -17,6 +20,8 @@ pub(super) const CELLS: &str = "cells are rounded to 1e-10 angstrom";
 
 /// Longest name of an atom.
 const NAME_WIDTH: usize = 8;
+/// Columns of its index.
+const INDEX_WIDTH: usize = 10;
 /// Of atoms whose names are not known.
 const UNKNOWN: &str = "X";
 
@@ -115,57 +120,99 @@ pub(super) enum Kind {
     History,
 }
 
-/// The first record of every atom; what is not known of them, or not written, is added to `losses`.
-///
-/// # Errors
-/// `InvalidArgument` for masses and charges beyond their columns.
-pub(super) fn atom_records(making: &Making, kind: Kind, losses: &mut Vec<String>) -> Result<Vec<u8>> {
-    let none = AtomLabels::default();
-    let labels = making.labels.as_deref().unwrap_or(&none);
-    let n = making.n_atoms as usize;
-    let fits = |len: Option<usize>| len.is_none_or(|len| len == n);
-    if !(fits(labels.names.as_ref().map(Vec::len))
-        && fits(labels.masses.as_ref().map(Vec::len))
-        && fits(labels.charges.as_ref().map(Vec::len)))
-    {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("names and masses are not of {n} atoms")));
+/// The first record of every atom, of which a file has few kinds.
+#[derive(Debug, Default)]
+pub(super) struct AtomLines {
+    /// One record a kind, with blanks in place of the index.
+    kinds: Vec<u8>,
+    /// The kind of each atom; one for all where nothing is known of them.
+    labels: Option<Arc<AtomLabels>>,
+}
+
+impl AtomLines {
+    /// What is not known of the atoms, or not written, is added to `losses`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
+    pub fn new(making: &Making, kind: Kind, losses: &mut Vec<String>) -> Result<Self> {
+        let labels = making.labels.clone().map(|labels| AtomLabels::by_kinds(labels, making.n_atoms)).transpose()?;
+        let none = AtomLabels::default();
+        let known = labels.as_deref().unwrap_or(&none);
+        let mut unknown = Vec::new();
+        if known.names.is_none() {
+            unknown.push("names");
+        }
+        if kind == Kind::History && known.masses.is_none() {
+            unknown.push("masses");
+        }
+        if kind == Kind::History && known.charges.is_none() {
+            unknown.push("charges");
+        }
+        if !unknown.is_empty() {
+            losses.push(format!("atoms have no known {}: X and 0 are written", unknown.join(", ")));
+        }
+        let mut changed = false;
+        let kinds = records_of_kinds(known, kind, &mut changed)?;
+        if changed {
+            losses.push(
+                "atoms have other names: of 8 characters at most, with _ for those that no word of ASCII has"
+                    .to_owned(),
+            );
+        }
+        Ok(Self { kinds, labels })
     }
-    let mut unknown = Vec::new();
-    if labels.names.is_none() {
-        unknown.push("names");
+
+    /// Names, masses and charges, one a kind.
+    pub fn labels(&self) -> Option<&Arc<AtomLabels>> {
+        self.labels.as_ref()
     }
-    if kind == Kind::History && labels.masses.is_none() {
-        unknown.push("masses");
+
+    /// Appends the first record of an atom.
+    #[inline]
+    fn put(&self, atom: u32, out: &mut Vec<u8>) -> Result<()> {
+        let code = match self.labels.as_deref() {
+            Some(AtomLabels { codes: Some(codes), .. }) => codes.get(atom as usize).copied(),
+            _ => Some(0),
+        };
+        let record = code.and_then(|code| self.kinds.as_chunks::<WIDTH>().0.get(code as usize));
+        let record = record.ok_or_else(|| Error::new(ErrorKind::Internal, format!("the file has no atom {atom}")))?;
+        let start = out.len();
+        out.extend_from_slice(record);
+        let mut rest = u64::from(atom) + 1;
+        for place in out[start + NAME_WIDTH..start + NAME_WIDTH + INDEX_WIDTH].iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
-    if kind == Kind::History && labels.charges.is_none() {
-        unknown.push("charges");
-    }
-    if !unknown.is_empty() {
-        losses.push(format!("atoms have no known {}: X and 0 are written", unknown.join(", ")));
-    }
-    let mut changed = false;
+}
+
+fn records_of_kinds(labels: &AtomLabels, kind: Kind, changed: &mut bool) -> Result<Vec<u8>> {
+    let lens = [
+        labels.names.as_ref().map(Vec::len),
+        labels.masses.as_ref().map(Vec::len),
+        labels.charges.as_ref().map(Vec::len),
+    ];
+    let n = lens.into_iter().flatten().next().unwrap_or(1);
     let mut out = Vec::new();
     out.try_reserve_exact(n * WIDTH)
         .map_err(|_| Error::new(ErrorKind::MemoryLimit, format!("no memory for the names of {n} atoms")))?;
-    for atom in 0..n {
+    for number in 0..n {
         let start = out.len();
-        let name = labels.names.as_ref().map_or(UNKNOWN, |names| names[atom].as_str());
-        let name = name_of(name, &mut changed);
-        put_text(&mut out, name.as_bytes(), NAME_WIDTH);
-        put_i(&mut out, atom as i64 + 1, 10);
+        let name = labels.names.as_ref().map_or(UNKNOWN, |names| names[number].as_str());
+        put_text(&mut out, name_of(name, changed).as_bytes(), NAME_WIDTH);
+        out.resize(start + NAME_WIDTH + INDEX_WIDTH, b' ');
         if kind == Kind::History {
-            let value = |column: &Option<Vec<f64>>| column.as_ref().map_or(0.0, |values| values[atom]);
+            let value = |column: &Option<Vec<f64>>| column.as_ref().map_or(0.0, |values| values[number]);
             for (what, value) in [("a mass", value(&labels.masses)), ("a charge", value(&labels.charges)), ("", 0.0)] {
                 checked(&mut out, what, |out| put_f(out, value, 12, 6))
                     .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.what()))?;
             }
         }
         end_record(&mut out, start);
-    }
-    if changed {
-        losses.push(
-            "atoms have other names: of 8 characters at most, with _ for those that no word of ASCII has".to_owned(),
-        );
     }
     Ok(out)
 }
@@ -181,36 +228,36 @@ fn name_of(name: &str, changed: &mut bool) -> String {
 
 /// The atoms of a row: for each its first record, then its vectors.
 pub(super) fn put_atoms(
-    first_records: &[u8],
+    lines: &AtomLines,
     rows: &BlockView<'_>,
+    numbers: AtomNumbers<'_>,
     row: usize,
     levels: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     if rows.doubles.iter().any(|values| !values.is_empty()) {
-        put_vectors(first_records, rows.doubles, row, levels, out)
+        put_vectors(lines, rows.doubles, numbers, row * rows.n_selected..(row + 1) * rows.n_selected, levels, out)
     } else {
-        put_vectors(first_records, [rows.positions, rows.velocities, rows.forces], row, levels, out)
+        let singles = [rows.positions, rows.velocities, rows.forces];
+        put_vectors(lines, singles, numbers, row * rows.n_selected..(row + 1) * rows.n_selected, levels, out)
     }
 }
 
 fn put_vectors<R: Copy + Into<f64>>(
-    first_records: &[u8],
+    lines: &AtomLines,
     values: [&[R]; 3],
-    row: usize,
+    numbers: AtomNumbers<'_>,
+    atoms: Range<usize>,
     levels: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let width = 3 * (first_records.len() / WIDTH);
     let mut vectors: [&[[R; 3]]; 3] = [&[]; 3];
     for (of_row, values) in vectors.iter_mut().zip(values).take(levels) {
-        let values = values.get(row * width..(row + 1) * width);
-        let values =
-            values.ok_or_else(|| Error::new(ErrorKind::Internal, "the block has other fields than the file"))?;
-        *of_row = values.as_chunks::<3>().0;
+        let values = values.as_chunks::<3>().0.get(atoms.clone());
+        *of_row = values.ok_or_else(|| Error::new(ErrorKind::Internal, "the block has other fields than the file"))?;
     }
-    for (atom, record) in first_records.chunks_exact(WIDTH).enumerate() {
-        out.extend_from_slice(record);
+    for atom in 0..atoms.len() {
+        lines.put(numbers.get(atom), out)?;
         for vectors in &vectors[..levels] {
             let start = out.len();
             for value in vectors[atom] {
@@ -220,6 +267,13 @@ fn put_vectors<R: Copy + Into<f64>>(
         }
     }
     Ok(())
+}
+
+/// The plane of a record: the lines of all atoms, which end it.
+pub(super) fn layout_of(head: Vec<u8>, n_atoms: u32, levels: usize) -> FrameLayout {
+    let (offset, width) = (head.len() as u64, (WIDTH * (1 + levels)) as u64);
+    let bytes = offset + u64::from(n_atoms) * width;
+    FrameLayout { bytes, pieces: vec![(0, head)], planes: vec![AtomPlane { offset, width }] }
 }
 
 /// Whether values are taken in float64: where the source has them so, or may have.

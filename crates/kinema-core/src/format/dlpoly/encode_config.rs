@@ -1,13 +1,13 @@
 //! CONFIG encoder: one frame, in records of one width as DL_POLY_4 writes them.
 
 use super::encode::{
-    CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds_cell, imcon_of, levels,
+    AtomLines, CELLS, Kind, NO_TIME, WIDTH, check_rows, checked, end_record, holds_cell, imcon_of, layout_of, levels,
     note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use crate::container::text::fortran::{put_e, put_i};
 use crate::container::text::parse_f64;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EncodeScratch, Encoder, Making, Placing, first_lost};
+use crate::format::{AtomNumbers, EncodeScratch, Encoder, FrameLayout, Making, Placing, SomeAtoms, first_lost};
 use crate::frame::{BlockView, Fields, NO_CELL, Stamp};
 
 /// A loss.
@@ -20,8 +20,7 @@ pub(super) struct ConfigEncoder {
     levels: usize,
     has_cell: bool,
     title: Option<String>,
-    /// The first record of every atom.
-    atoms: Vec<u8>,
+    atoms: AtomLines,
     losses: Vec<String>,
     takes_doubles: bool,
 }
@@ -51,7 +50,7 @@ impl ConfigEncoder {
         let levels = levels(making, &mut losses)?;
         note_digits(making, super::fields_of(levels), &mut losses);
         making.note_extras(&mut losses);
-        let atoms = atom_records(making, Kind::Config, &mut losses)?;
+        let atoms = AtomLines::new(making, Kind::Config, &mut losses)?;
         let has_cell = making.cells.iter().any(|cell| *cell != NO_CELL);
         let made = Self {
             n_atoms: making.n_atoms,
@@ -77,7 +76,14 @@ impl ConfigEncoder {
         WIDTH as u64 * (before + u64::from(self.n_atoms) * (1 + self.levels as u64))
     }
 
-    fn put(&self, rows: &BlockView<'_>, row: usize, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
+    /// What lies before the atoms.
+    fn put_head(&self, stamp: &Stamp, frame: u64, out: &mut Vec<u8>) -> Result<()> {
+        if frame > 0 {
+            return Err(one_frame());
+        }
+        if (stamp.cell != NO_CELL) != self.has_cell {
+            return Err(Error::new(ErrorKind::Internal, "the cell of the frame is not the one that was announced"));
+        }
         put_title(out, self.title.as_deref());
         let start = out.len();
         put_i(out, self.levels as i64 - 1, 10);
@@ -91,7 +97,7 @@ impl ConfigEncoder {
         if self.has_cell {
             put_cell(out, &stamp.cell)?;
         }
-        put_atoms(&self.atoms, rows, row, self.levels, out)
+        Ok(())
     }
 }
 
@@ -122,17 +128,22 @@ impl Encoder for ConfigEncoder {
 
     fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         check_rows(rows, self.n_atoms)?;
-        for (row, stamp) in rows.stamps.iter().enumerate() {
-            let frame = first + row as u64;
-            if frame > 0 {
-                return Err(one_frame().at_frame(frame));
-            }
-            if (stamp.cell != NO_CELL) != self.has_cell {
-                return Err(Error::new(ErrorKind::Internal, "the cell of the frame is not the one that was announced"));
-            }
-            self.put(rows, row, stamp, out).map_err(|error| error.at_frame(frame))?;
+        for ((row, stamp), frame) in rows.stamps.iter().enumerate().zip(first..) {
+            self.put_head(stamp, frame, out)
+                .and_then(|()| put_atoms(&self.atoms, rows, AtomNumbers::From(0), row, self.levels, out))
+                .map_err(|error| error.at_frame(frame))?;
         }
         Ok(())
+    }
+
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let mut head = Vec::new();
+        self.put_head(stamp, frame, &mut head).map_err(|error| error.at_frame(frame))?;
+        Ok(layout_of(head, self.n_atoms, self.levels))
+    }
+
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, _: usize, out: &mut Vec<u8>) -> Result<()> {
+        put_atoms(&self.atoms, &atoms.rows, atoms.numbers, 0, self.levels, out)
     }
 
     fn stamp_losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {

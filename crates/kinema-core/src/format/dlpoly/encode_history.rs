@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use super::encode::{
-    CELLS, Kind, NO_TIME, WIDTH, atom_records, check_rows, checked, end_record, holds, holds_cell, imcon_of,
-    imcon_of_all, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
+    AtomLines, CELLS, Kind, NO_TIME, WIDTH, check_rows, checked, end_record, holds, holds_cell, imcon_of, imcon_of_all,
+    layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use super::history::NAME;
 use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
 use super::records::{AtomBlock, Lines, RECORD, integer};
 use crate::container::text::fortran::{put_f, put_i, put_text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{AtomLabels, EncodeScratch, Encoder, Making, Marker, Placing, Record, first_lost};
+use crate::format::{
+    AtomLabels, AtomNumbers, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms,
+    first_lost,
+};
 use crate::frame::{BlockView, Fields, Stamp};
 use crate::selection::AtomSelection;
 use crate::source::Source;
@@ -38,8 +41,8 @@ pub(super) struct HistoryEncoder {
     title: Option<String>,
     /// Time of a step, ps; 0 where it is not known.
     between: f64,
-    /// The first record of every atom; none where records are copied.
-    atoms: Vec<u8>,
+    /// None where records are copied.
+    atoms: AtomLines,
     recodes: bool,
     losses: Vec<String>,
     takes_doubles: bool,
@@ -55,11 +58,11 @@ impl HistoryEncoder {
         let levels = levels(making, &mut losses)?;
         let version = making.recoded_version.filter(|version| making.same_format && version % 10 + 1 >= levels as i32);
         let recodes = version.is_some() && making.labels.as_ref().is_none_or(|labels| labels.of_source);
-        let mut atoms = Vec::new();
+        let mut atoms = AtomLines::default();
         if !recodes {
             note_digits(making, super::fields_of(levels), &mut losses);
             making.note_extras(&mut losses);
-            atoms = atom_records(making, Kind::History, &mut losses)?;
+            atoms = AtomLines::new(making, Kind::History, &mut losses)?;
         }
         if !recodes && !making.open_ended {
             if making.times.iter().any(|time| time.is_nan()) {
@@ -79,11 +82,11 @@ impl HistoryEncoder {
             imcon,
             title: making.title.clone(),
             between: 0.0,
-            atoms,
             recodes,
             losses,
             takes_doubles: takes_doubles(making),
-            labels: making.labels.clone(),
+            labels: atoms.labels().or(making.labels.as_ref()).cloned(),
+            atoms,
         };
         made.time_by(&making.steps, &making.times);
         Ok(made)
@@ -106,8 +109,13 @@ impl HistoryEncoder {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let known = super::atoms::read_atoms(source)?;
-        let labels =
-            AtomLabels { names: Some(known.names), masses: known.masses, charges: known.charges, of_source: true };
+        let labels = AtomLabels {
+            names: Some(known.names),
+            masses: known.masses,
+            charges: known.charges,
+            codes: None,
+            of_source: true,
+        };
         let held = making.held | fields;
         let labels = making.labels.clone().unwrap_or_else(|| labels.into());
         let made = Self::new(&Making {
@@ -195,10 +203,20 @@ impl Encoder for HistoryEncoder {
         out.reserve(rows.rows() * self.record_len() as usize);
         for (row, stamp) in rows.stamps.iter().enumerate() {
             let put = self.put_timestep(stamp, out);
-            put.and_then(|()| put_atoms(&self.atoms, rows, row, self.levels, out))
+            put.and_then(|()| put_atoms(&self.atoms, rows, AtomNumbers::From(0), row, self.levels, out))
                 .map_err(|error| error.at_frame(first + row as u64))?;
         }
         Ok(())
+    }
+
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let mut head = Vec::new();
+        self.put_timestep(stamp, &mut head).map_err(|error| error.at_frame(frame))?;
+        Ok(layout_of(head, self.n_atoms, self.levels))
+    }
+
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, _: usize, out: &mut Vec<u8>) -> Result<()> {
+        put_atoms(&self.atoms, &atoms.rows, atoms.numbers, 0, self.levels, out)
     }
 
     fn marker(&self, committed: u64) -> Option<Marker> {

@@ -32,6 +32,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: false,
+    places_atoms: false,
     fields: Fields::POSITIONS
         .union(Fields::VELOCITIES)
         .union(Fields::FORCES)

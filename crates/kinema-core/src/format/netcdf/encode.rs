@@ -5,7 +5,8 @@ use super::{NAME, VELOCITY, lengths_and_degrees};
 use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::cells::is_lower;
-use crate::format::{EncodeScratch, Encoder, Making, Marker, Placing, first_lost};
+use crate::format::frame_layout::vectors_of;
+use crate::format::{AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, SomeAtoms, first_lost};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 
 /// A variable of CDF-2 has fewer bytes in a record.
@@ -173,6 +174,23 @@ impl NetcdfEncoder {
         header
     }
 
+    fn push_time(&self, time: f64, out: &mut Vec<u8>) {
+        if self.has_times == Some(true) {
+            out.extend((time as f32).to_be_bytes());
+        }
+    }
+
+    fn push_cell(&self, cell: &Cell, frame: u64, out: &mut Vec<u8>) -> Result<()> {
+        if self.has_cell {
+            let (lengths, angles) = self.cell(cell, frame)?;
+            out.extend(lengths.into_iter().chain(angles).flat_map(f64::to_be_bytes));
+        } else if *cell != NO_CELL {
+            let what = "a cell in a NetCDF file without cells, as its first frame has none";
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+        }
+        Ok(())
+    }
+
     fn cell(&self, cell: &Cell, frame: u64) -> Result<([f64; 3], [f64; 3])> {
         if !self.turned && !is_lower(cell) {
             let expected =
@@ -223,21 +241,33 @@ impl Encoder for NetcdfEncoder {
         }
         out.reserve(rows.rows() * self.record_len() as usize);
         for (row, stamp) in rows.stamps.iter().enumerate() {
-            if self.has_times == Some(true) {
-                out.extend((stamp.time as f32).to_be_bytes());
-            }
+            self.push_time(stamp.time, out);
             for (number, _) in self.vectors() {
-                let values = &values[number][row * width..(row + 1) * width];
-                out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+                push_vectors(&values[number][row * width..(row + 1) * width], out);
             }
-            if self.has_cell {
-                let (lengths, angles) = self.cell(&stamp.cell, first + row as u64)?;
-                out.extend(lengths.into_iter().chain(angles).flat_map(f64::to_be_bytes));
-            } else if stamp.cell != NO_CELL {
-                let what = "a cell in a NetCDF file without cells, as its first frame has none";
-                return Err(Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64));
-            }
+            self.push_cell(&stamp.cell, first + row as u64, out)?;
         }
+        Ok(())
+    }
+
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let (mut time, mut cell) = (Vec::new(), Vec::new());
+        self.push_time(stamp.time, &mut time);
+        self.push_cell(&stamp.cell, frame, &mut cell)?;
+        let at = |plane| time.len() as u64 + plane as u64 * self.vector_len();
+        let planes: Vec<AtomPlane> =
+            self.vectors().enumerate().map(|(plane, _)| AtomPlane { offset: at(plane), width: 12 }).collect();
+        let pieces = [(at(planes.len()), cell), (0, time)];
+        let pieces = pieces.into_iter().rev().filter(|(_, bytes)| !bytes.is_empty()).collect();
+        Ok(FrameLayout { bytes: self.record_len(), pieces, planes })
+    }
+
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
+        let rows = &atoms.rows;
+        let values =
+            self.vectors().nth(plane).map(|(number, _)| [rows.positions, rows.velocities, rows.forces][number]);
+        let vectors = vectors_of(values.unwrap_or_default(), rows.n_selected)?;
+        push_vectors(vectors.as_flattened(), out);
         Ok(())
     }
 
@@ -279,4 +309,8 @@ impl Encoder for NetcdfEncoder {
         ];
         losses.into_iter().flatten().collect()
     }
+}
+
+fn push_vectors(values: &[f32], out: &mut Vec<u8>) {
+    out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
 }

@@ -38,6 +38,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
+    places_atoms: true,
     fields: Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::FORCES).union(Fields::CELL).union(Fields::TIME),
     length_unit: "angstrom",
     time_unit: "ps (velocities are in angstrom/ps divided by 20.455, forces in kcal/(mol angstrom))",

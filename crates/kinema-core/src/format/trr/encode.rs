@@ -1,11 +1,13 @@
 //! TRR encoder: records in single or double precision made of values, or of the records of another TRR file without rounding.
 
+use std::ops::Range;
+
 use super::NAME;
 use super::header::{FrameHeader, LONGEST_HEADER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoder::{index_frames, narrow_stamp_losses, wide_stamp_losses};
 use crate::format::scan::HeaderFault;
-use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
+use crate::format::{AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Placing, Record, SomeAtoms};
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
@@ -65,6 +67,43 @@ impl TrrEncoder {
         }
         Err(Error::new(ErrorKind::Internal, "the block has other atoms than the file"))
     }
+
+    /// What is written of a frame.
+    fn vectors_of(&self, stamp: &Stamp) -> Fields {
+        self.fields - (self.fields - stamp.present)
+    }
+
+    fn frame_header(&self, stamp: &Stamp, frame: u64) -> Result<FrameHeader> {
+        let vectors = self.vectors_of(stamp);
+        if vectors.is_empty() && stamp.cell == NO_CELL {
+            let what = "a frame without cell, positions, velocities and forces, which a TRR file cannot hold";
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+        }
+        Ok(FrameHeader {
+            n_atoms: self.n_atoms,
+            step: stamp.step as i32,
+            n_re: 0,
+            time: stamp.time,
+            lambda: 0.0,
+            double: self.double,
+            matrices: [true, false, false],
+            vectors,
+        })
+    }
+
+    /// Appends some values of a field.
+    fn push_vectors(&self, rows: &BlockView<'_>, field: Fields, range: Range<usize>, out: &mut Vec<u8>) -> Result<()> {
+        let number = Fields::VECTORS.into_iter().position(|one| one == field).unwrap_or_default();
+        let other = || Error::new(ErrorKind::Internal, "the block has other fields than the file");
+        if self.double {
+            let values = rows.doubles[number].get(range).ok_or_else(other)?;
+            out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+        } else {
+            let values = [rows.positions, rows.velocities, rows.forces][number].get(range).ok_or_else(other)?;
+            out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
+        }
+        Ok(())
+    }
 }
 
 impl Encoder for TrrEncoder {
@@ -102,37 +141,31 @@ impl Encoder for TrrEncoder {
         self.check_atoms(rows.n_selected)?;
         let width = 3 * rows.n_selected;
         for (row, stamp) in rows.stamps.iter().enumerate() {
-            let vectors = self.fields - (self.fields - stamp.present);
-            if vectors.is_empty() && stamp.cell == NO_CELL {
-                let what = "a frame without cell, positions, velocities and forces, which a TRR file cannot hold";
-                return Err(Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64));
-            }
-            let header = FrameHeader {
-                n_atoms: self.n_atoms,
-                step: stamp.step as i32,
-                n_re: 0,
-                time: stamp.time,
-                lambda: 0.0,
-                double: self.double,
-                matrices: [true, false, false],
-                vectors,
-            };
+            let header = self.frame_header(stamp, first + row as u64)?;
             header.push(out);
             push_cell(&header, &stamp.cell, out);
-            let range = row * width..(row + 1) * width;
-            let other = || Error::new(ErrorKind::Internal, "the block has other fields than the file");
-            let singles = [rows.positions, rows.velocities, rows.forces];
-            for (i, _) in Fields::VECTORS.into_iter().enumerate().filter(|(_, field)| vectors.contains(*field)) {
-                if self.double {
-                    let values = rows.doubles[i].get(range.clone()).ok_or_else(other)?;
-                    out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
-                } else {
-                    let values = singles[i].get(range.clone()).ok_or_else(other)?;
-                    out.extend(values.iter().flat_map(|value| value.to_be_bytes()));
-                }
+            for field in sections(header.vectors) {
+                self.push_vectors(rows, field, row * width..(row + 1) * width, out)?;
             }
         }
         Ok(())
+    }
+
+    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        let header = self.frame_header(stamp, frame)?;
+        let mut head = Vec::new();
+        header.push(&mut head);
+        push_cell(&header, &stamp.cell, &mut head);
+        let width = 3 * header.width() as u64;
+        let planes = sections(header.vectors).map(|field| AtomPlane { offset: header.section_at(field), width });
+        Ok(FrameLayout { bytes: header.frame_len(), planes: planes.collect(), pieces: vec![(0, head)] })
+    }
+
+    fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
+        let Some(field) = sections(self.vectors_of(&atoms.stamp())).nth(plane) else {
+            return Err(Error::new(ErrorKind::Internal, "the frame has not so many planes"));
+        };
+        self.push_vectors(&atoms.rows, field, 0..3 * atoms.rows.n_selected, out)
     }
 
     fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
@@ -185,6 +218,11 @@ impl Encoder for TrrEncoder {
         }
         Ok(())
     }
+}
+
+/// The vectors of a frame in the order in which they are stored.
+fn sections(vectors: Fields) -> impl Iterator<Item = Fields> {
+    Fields::VECTORS.into_iter().filter(move |field| vectors.contains(*field))
 }
 
 fn push_cell(header: &FrameHeader, cell: &Cell, out: &mut Vec<u8>) {

@@ -36,6 +36,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
+    places_atoms: true,
     fields: Fields::ALL,
     length_unit: "nm",
     time_unit: "ps",

@@ -48,6 +48,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     encodes: true,
+    places_atoms: false,
     fields: Fields::POSITIONS.union(Fields::CELL).union(Fields::STEP).union(Fields::TIME),
     length_unit: "nm",
     time_unit: "ps",

@@ -1,0 +1,150 @@
+"""Ranks that agree: a call that fails on one rank raises the same error, with that rank's number, on all of them.
+
+Waiting gives the core to others: most programs have more ranks than it seems, and MPI's own wait spins.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes, sleep_between
+
+__all__ = ["Agreement", "WriterTimings", "wait_for"]
+
+T = TypeVar("T")
+
+# tests of a request that only give way to other processes, before sleeping begins
+_TESTS = 200
+_ABANDONED: list[tuple[MPI.Request, NDArray[np.int64], NDArray[np.int64]]] = []
+
+
+class WriterTimings(dict[str, float]):
+    """Seconds of this rank by what they were spent on, summed over calls."""
+
+    NAMES = ("sort", "communicate", "encode", "write", "sync", "verify")
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(self.NAMES, 0.0))
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Adds the time of the block."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self[name] += time.perf_counter() - begin
+
+
+class Agreement:
+    """The ranks of a communicator of one's own, and what they agree on.
+
+    All methods are collective. `comm` is a duplicate that nobody else uses.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, timings: WriterTimings) -> None:
+        self.comm, self.timings = comm, timings
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    def gathered(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows (n,) of all ranks, (ranks, n)."""
+        rows = np.empty((self.size, len(row)), np.int64)
+        with self.timings.of("communicate"):
+            wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows))
+        return rows
+
+    def gathered_within(self, seconds: float, row: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The same; None where not all ranks have called it within so many seconds: then the
+        communicator is of no use any more."""
+        rows, until = np.empty((self.size, len(row)), np.int64), time.monotonic() + seconds
+        request = self.comm.Iallgather(row, rows)
+        while not request.Test():
+            if time.monotonic() > until:
+                # MPI may still use them
+                _ABANDONED.append((request, row, rows))
+                return None
+            time.sleep(0.001)
+        return rows
+
+    def check(self, error: BaseException | None, weight: int = 1) -> None:
+        """Raises the error of the first rank that has one, on all ranks; those of the greatest weight first."""
+        failed = self.gathered(np.array([0 if error is None else weight], np.int64))[:, 0]
+        if failed.any():
+            self.fail(int(np.argmax(failed)), error)
+
+    def fail(self, rank: int, error: BaseException | None) -> None:
+        """Raises the error of `rank` on all ranks, which all know that it has one."""
+        packed = pickle.dumps(RemoteError.of(error, rank)) if error is not None and rank == self.rank else b""
+        received = self._broadcast(packed, rank)
+        if error is not None and not isinstance(error, Exception):
+            raise error  # Ctrl-C ends the rank that got it by what it is
+        raise pickle.loads(received).unwrap() from None
+
+    def together(self, call: Callable[[], T]) -> T:
+        """The value of the call on this rank, when all ranks have made it without an error."""
+        value, error = None, None
+        try:
+            value = call()
+        except BaseException as raised:
+            error = raised
+        self.check(error)
+        return value  # type: ignore[return-value]
+
+    def on_root(self, call: Callable[[], T]) -> T:
+        """What the call gives on rank 0, on all ranks; it is not made on the others."""
+        packed, error = b"", None
+        if self.is_root:
+            try:
+                packed = pickle.dumps((True, call()))
+            except BaseException as raised:
+                error = raised
+                packed = pickle.dumps((False, RemoteError.of(raised, 0)))
+        succeeded, value = pickle.loads(self._broadcast(packed, 0))
+        if succeeded:
+            result: T = value
+            return result
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        raise value.unwrap() from None
+
+    def same(self, arguments: dict[str, Any]) -> None:
+        """Raises ArgumentError, on all ranks, where these arguments are not those of rank 0."""
+        mine = {name: repr(value) for name, value in arguments.items()}
+        expected = pickle.loads(self._broadcast(pickle.dumps(mine) if self.is_root else b"", 0))
+        different = [name for name in expected if mine.get(name) != expected[name]]
+        error = None
+        if different:
+            name = different[0]
+            error = ArgumentError(
+                f"{name}= differs between ranks, expected {expected[name]} as on rank 0, found {mine.get(name)} on "
+                f"rank {self.rank}"
+            )
+        self.check(error)
+
+    def _broadcast(self, packed: bytes, root: int) -> bytes:
+        with self.timings.of("communicate"):
+            return broadcast_bytes(self.comm, packed, root)
+
+
+def wait_for(request: MPI.Request) -> None:
+    """Waits for a request: gives way to other processes at first, then sleeps between tests."""
+    for _ in range(_TESTS):
+        if request.Test():
+            return
+        os.sched_yield()
+    sleep_between(request)

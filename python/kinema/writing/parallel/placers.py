@@ -1,0 +1,172 @@
+"""Placers: bytes of one file that each rank puts where they belong, by pwrite or through MPI-IO."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from kinema.errors import Error, FileIOError, from_os
+
+__all__ = ["FilePlacer", "MpiPlacer", "Placer"]
+
+Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
+
+
+class Placer(Protocol):
+    """One open file that this rank writes into. Messages call it `name`.
+
+    Attributes
+    ----------
+    is_collective : bool
+        Whether all ranks write together: each call of `write_at` is made by all of them, perhaps with no bytes.
+    """
+
+    is_collective: bool
+
+    def write_at(self, offset: int, data: Data) -> None:
+        """Writes all of the bytes from `offset` on. Raises FileIOError with the byte."""
+
+    def sync(self) -> None:
+        """Returns when all that this rank has written is on the storage. Raises FileIOError."""
+
+    def close(self) -> None:
+        """Closes the file; a second time nothing happens."""
+
+
+class FilePlacer:
+    """By pwrite, each rank for itself: the strategies "serial", "direct" and "gather".
+
+    Parameters
+    ----------
+    path : str
+        The file, which exists.
+    name : str
+        What messages call it.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, FileIOError
+    """
+
+    is_collective = False
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name = name
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise from_os("cannot write the file", error, path=name) from None
+        self._is_open = True
+
+    def write_at(self, offset: int, data: Data) -> None:
+        """As `Placer.write_at`; short writes and interrupted calls are gone on with."""
+        view = _bytes_of(data)
+        while view:
+            try:
+                written = os.pwrite(self._handle, view, offset)
+            except OSError as error:
+                raise _at_byte(error, offset, self.name) from None
+            view, offset = view[written:], offset + written
+
+    def sync(self) -> None:
+        """As `Placer.sync`."""
+        try:
+            os.fdatasync(self._handle)
+        except OSError as error:
+            raise from_os("cannot write the file", error, path=self.name) from None
+
+    def close(self) -> None:
+        """As `Placer.close`."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._handle)
+
+
+class MpiPlacer:
+    """Through MPI-IO: the strategies "mpiio" (MPI_File_write_at) and "mpiio-collective" (MPI_File_write_at_all).
+
+    Made, synced and closed by all ranks of `comm` together.
+
+    Parameters
+    ----------
+    comm : intracommunicator
+    path, name : as `FilePlacer`
+    collective : bool
+        Whether `write_at` is collective.
+    hints : {name: value}
+        For MPI.Info.
+
+    Raises
+    ------
+    FileIOError
+    """
+
+    def __init__(
+        self, comm: MPI.Intracomm, path: str, name: str, *, collective: bool, hints: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.is_collective = name, collective
+        info = MPI.Info.Create()
+        try:
+            for key, value in (hints or {}).items():
+                info.Set(key, value)
+            self._file = MPI.File.Open(comm, path, MPI.MODE_RDWR, info)
+        except MPI.Exception as error:
+            raise _of_mpi(error, name) from None
+        finally:
+            info.Free()
+        self._is_open = True
+
+    def write_at(self, offset: int, data: Data) -> None:
+        """As `Placer.write_at`."""
+        write = self._file.Write_at_all if self.is_collective else self._file.Write_at
+        status = MPI.Status()
+        view = _bytes_of(data)
+        try:
+            write(offset, [view, MPI.BYTE], status)
+        except MPI.Exception as error:
+            raise _of_mpi(error, self.name, offset) from None
+        written = status.Get_count(MPI.BYTE)
+        if len(view) and written not in (len(view), MPI.UNDEFINED):
+            raise FileIOError(
+                f"{self.name}: byte {offset}: cannot write the file, expected {len(view)} bytes, found {written} written",
+                path=self.name,
+                offset=offset,
+            )
+
+    def sync(self) -> None:
+        """As `Placer.sync`; collective."""
+        try:
+            self._file.Sync()
+        except MPI.Exception as error:
+            raise _of_mpi(error, self.name) from None
+
+    def close(self) -> None:
+        """As `Placer.close`; collective."""
+        if self._is_open:
+            self._is_open = False
+            try:
+                self._file.Close()
+            except MPI.Exception as error:
+                raise _of_mpi(error, self.name) from None
+
+
+def _bytes_of(data: Data) -> memoryview:
+    return (data.data if isinstance(data, np.ndarray) else memoryview(data)).cast("B")
+
+
+def _at_byte(error: OSError, offset: int, name: str) -> Error:
+    made = from_os(f"byte {offset}: cannot write the file", error, path=name)
+    made.offset = offset
+    return made
+
+
+def _of_mpi(error: MPI.Exception, name: str, offset: int | None = None) -> FileIOError:
+    """The error for one of MPI-IO, whose words may be of several lines."""
+    words = " ".join(error.Get_error_string().split())
+    place = "" if offset is None else f"byte {offset}: "
+    return FileIOError(f"{name}: {place}cannot write the file: {words}", path=name, offset=offset)

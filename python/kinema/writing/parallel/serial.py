@@ -1,0 +1,154 @@
+"""`SerialFile`: all values go to rank 0, which writes them with the ordinary writer of the format; of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.writing.base import Writer
+from kinema.writing.parallel.agreement import Agreement
+from kinema.writing.parallel.behind import WriteBehind
+from kinema.writing.parallel.exchange import Exchange, Owners
+from kinema.writing.parallel.frames import RankFrame
+from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
+
+__all__ = ["SerialFile", "whole_vectors"]
+
+
+class SerialFile(RankFile):
+    """The ordinary writer on rank 0. With `buffer_frames` it writes in a thread while the program computes."""
+
+    def __init__(self, request: FileRequest, agreement: Agreement) -> None:
+        super().__init__(request, agreement)
+        self._writer: Writer | None = None
+        self._behind: WriteBehind | None = None
+        self.state = agreement.on_root(self._opened)
+        self._exchange = Exchange(agreement, self.state.n_atoms)
+        self._owners = Owners(np.zeros(1, np.int64), np.array([0, self.state.n_atoms], np.int64))
+
+    def take(self, frame: RankFrame) -> None:
+        """As `RankFile.take`."""
+        vectors = whole_vectors(self._exchange, self._owners, frame, self.request.hints.batch_bytes)
+        taken = self.state.n_frames + 1
+
+        def write() -> None:
+            assert self._writer is not None
+            with self.agreement.timings.of("write"):
+                self._writer.write(
+                    vectors.get("positions"),
+                    velocities=vectors.get("velocities"),
+                    forces=vectors.get("forces"),
+                    cell=frame.cell,
+                    step=frame.step,
+                    time=frame.time,
+                )
+
+        def take() -> FileState:
+            if self._behind is None:
+                write()
+                return self._state()
+            # what it notes is known when it is written
+            self._behind.add(write)
+            return FileState(**{**vars(self.state), "n_frames": taken})
+
+        self._on_root(take)
+
+    def flush(self) -> None:
+        """As `RankFile.flush`."""
+
+        def flush() -> FileState:
+            assert self._writer is not None
+            if self._behind is not None:
+                self._behind.finish()
+            with self.agreement.timings.of("sync"):
+                self._writer.flush()
+            return self._state()
+
+        self._on_root(flush)
+
+    def close(self) -> None:
+        """As `RankFile.close`."""
+
+        def close() -> FileState:
+            assert self._writer is not None
+            if self._behind is not None:
+                self._behind.finish()
+                self._behind.close()
+            with self.agreement.timings.of("sync"):
+                self._writer.close()
+            return self._state()
+
+        self._on_root(close)
+
+    def abort(self) -> None:
+        """As `RankFile.abort`."""
+        if self._behind is not None:
+            self._behind.close()
+        if self._writer is not None:
+            self._writer.abort()
+
+    def add_observable(self, name: str, value: Any, **options: Any) -> None:
+        """As `RankFile.add_observable`."""
+        self._on_writer(lambda writer: writer.add_observable(name, value, **options))
+
+    def write_observable(self, name: str, value: Any, **options: Any) -> None:
+        """As `RankFile.write_observable`."""
+        self._on_writer(lambda writer: writer.write_observable(name, value, **options))
+
+    def _on_writer(self, call: Callable[[Writer], None]) -> None:
+        def called() -> FileState:
+            assert self._writer is not None
+            if self._behind is not None:
+                self._behind.finish()
+            call(self._writer)
+            return self._state()
+
+        self._on_root(called)
+
+    def _opened(self) -> FileState:
+        request = self.request
+        options: dict[str, Any] = dict(request.options)
+        if request.resume_from is not None:
+            options["resume_from"] = request.resume_from
+        self._writer = Writer(
+            request.path,
+            request.n_atoms,
+            mode=request.mode,
+            overwrite=request.overwrite,
+            keep_partial=request.keep_partial,
+            workers=request.workers,
+            **options,
+        )
+        if request.buffer_frames is not None:
+            self._behind = WriteBehind(request.buffer_frames)
+        return self._state()
+
+    def _state(self) -> FileState:
+        out = self._writer
+        assert out is not None
+        return FileState(
+            out.n_atoms, out.n_frames, out.n_flushed, out.fields, list(out.notes), out.losses, out._temporary
+        )
+
+    def _on_root(self, call: Callable[[], FileState]) -> None:
+        try:
+            self.state = self.agreement.on_root(call)
+        except BaseException:
+            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
+            raise
+
+
+def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_bytes: int) -> dict[str, NDArray[Any]]:
+    """The vectors of a frame on the one rank that takes all atoms, (n_atoms, 3) each in order of the numbers; arrays
+    without rows on the others. Collective."""
+    route = exchange.route(frame.ids, owners)
+    n_taken = len(owners.of(exchange.agreement.rank))
+    whole = {name: np.empty((n_taken, 3), values.dtype) for name, values in frame.vectors.items()}
+    widest = max(values.dtype.itemsize for values in frame.vectors.values())
+    for batch in route.batches(max(1, batch_bytes // (3 * widest))):
+        for name, values in frame.vectors.items():
+            batch.values(values, whole[name][batch.atoms.start : batch.atoms.stop])
+    return whole

@@ -1,0 +1,184 @@
+"""Strategies by which many workers write one file: the table of which exists for which format, and their hints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kinema.errors import ArgumentError
+
+__all__ = ["AXES", "STRATEGIES", "Hints", "check_strategy", "hints_of", "strategies_of", "table_rows", "uses_mpiio"]
+
+Axis = Literal["atoms", "frames"]
+AXES: tuple[Axis, ...] = ("atoms", "frames")
+"""What is spread over the workers: the atoms of each frame, or the frames."""
+
+STRATEGIES: Mapping[str, str] = {
+    "serial": "all values go to rank 0, which writes them in order",
+    "direct": "each rank writes its bytes at computed offsets, with pwrite",
+    "mpiio": "as direct, through MPI_File_write_at",
+    "mpiio-collective": "as direct, through MPI_File_write_at_all",
+    "gather": "whole frames or chunks are gathered on ranks that encode and write them",
+    "subfiles": "a file a rank, and one virtual H5MD file on top",
+}
+
+_FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
+# Of each format the strategies that exist; the first is "auto": direct where records have a fixed size, else gather.
+_TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
+    "atoms": {
+        "DL_POLY HISTORY": (*_FIXED, "gather"),
+        "DL_POLY CONFIG": (*_FIXED, "gather"),
+        "DCD": (*_FIXED, "gather"),
+        "NetCDF": (*_FIXED, "gather"),
+        "TRR": (*_FIXED, "gather"),
+        "XTC": ("gather", "serial"),
+        "H5MD": ("serial",),
+        "NetCDF-4": ("serial",),
+        "PDB": ("serial",),
+        "GRO": ("serial",),
+    },
+    "frames": {
+        "DL_POLY HISTORY": _FIXED,
+        "DL_POLY CONFIG": ("serial",),
+        "DCD": _FIXED,
+        "NetCDF": _FIXED,
+        "TRR": ("gather", "serial"),
+        "XTC": ("gather", "serial"),
+        "H5MD": ("serial",),
+        "NetCDF-4": ("serial",),
+        "PDB": ("serial",),
+        "GRO": ("serial",),
+    },
+}
+
+# bytes of a batch where no hint says more: large enough for full speed, small beside a rank's share of a big frame
+_BATCH_BYTES = 8 << 20
+_LEAST_BATCH, _MOST_BATCH = 1 << 12, 1 << 30
+# hints that every strategy follows; and those of ROMIO that MPI alone can follow
+_STEERING = ("cb_nodes", "cb_buffer_size")
+_OF_ROMIO = (
+    "striping_factor",
+    "striping_unit",
+    "start_iodevice",
+    "cb_block_size",
+    "cb_config_list",
+    "romio_cb_write",
+    "romio_cb_read",
+    "romio_ds_write",
+    "romio_ds_read",
+    "romio_no_indep_rw",
+    "romio_cb_alltoall",
+    "romio_cb_pfr",
+    "romio_cb_fr_types",
+    "romio_cb_fr_alignment",
+    "romio_cb_ds_threshold",
+    "ind_wr_buffer_size",
+    "ind_rd_buffer_size",
+)
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Hints with ROMIO's names.
+
+    Attributes
+    ----------
+    writers : int or None
+        cb_nodes: ranks that write, or gather whole frames; None: as many as there are.
+    batch_bytes : int
+        cb_buffer_size: bytes that a rank encodes and writes at a time.
+    info : {name: value}
+        All of them, for MPI.Info.
+    unused : names that the strategy does not follow
+    """
+
+    writers: int | None = None
+    batch_bytes: int = _BATCH_BYTES
+    info: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+
+def strategies_of(format: str, axis: Axis = "atoms") -> tuple[str, ...]:
+    """The strategies of a format, that of "auto" first; ArgumentError for one that no strategy writes."""
+    if axis not in AXES:
+        raise ArgumentError(f"axis must be 'atoms' or 'frames', found {axis!r}")
+    found = _TABLE[axis].get(format)
+    if found is None:
+        raise ArgumentError(f"no strategy writes {format}, the table is: {_table(axis)}")
+    return found
+
+
+def check_strategy(format: str, axis: Axis, strategy: str) -> str:
+    """The strategy, "auto" replaced by the one that it stands for.
+
+    ArgumentError, which shows the table, for one that does not exist for the format.
+    """
+    known = strategies_of(format, axis)
+    if strategy == "auto":
+        return known[0]
+    if strategy not in STRATEGIES:
+        names = ", ".join(repr(name) for name in ("auto", *STRATEGIES))
+        raise ArgumentError(f"strategy must be one of {names}, found {strategy!r}; the table is: {_table(axis)}")
+    if strategy not in known:
+        raise ArgumentError(
+            f"{format} has no strategy {strategy!r} with {axis} over ranks, expected one of {', '.join(known)}; the "
+            f"table is: {_table(axis)}"
+        )
+    return strategy
+
+
+def uses_mpiio(strategy: str) -> bool:
+    """Whether a strategy writes through MPI-IO."""
+    return strategy.startswith("mpiio")
+
+
+def hints_of(hints: Mapping[str, object] | None, strategy: str) -> Hints:
+    """Checked hints. ArgumentError for values that are none, and for unknown names where MPI does not get them."""
+    given = {} if hints is None else hints
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"hints are a dict of ROMIO's names and values, found {type(hints).__name__}")
+    info, unused = {}, []
+    for name, value in given.items():
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"names of hints are texts, found {name!r}")
+        info[name] = str(value)
+        if uses_mpiio(strategy) or name in _STEERING:
+            continue
+        if name not in _OF_ROMIO:
+            raise ArgumentError(f"no hint {name!r}, expected one of {', '.join((*_STEERING, *_OF_ROMIO))}")
+        unused.append(name)
+    writers = _number("cb_nodes", given.get("cb_nodes"), 1, 1 << 31)
+    batch = _number("cb_buffer_size", given.get("cb_buffer_size"), _LEAST_BATCH, _MOST_BATCH)
+    return Hints(writers, _BATCH_BYTES if batch is None else batch, info, tuple(unused))
+
+
+def _number(name: str, value: object, least: int, most: int) -> int | None:
+    if value is None:
+        return None
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise ArgumentError(f"hint {name} is a whole number from {least} to {most}, found {value!r}")
+    return number
+
+
+def table_rows(axis: Axis) -> list[tuple[str, ...]]:
+    """The table for people: a head, then a row a format; "auto" marks what that stands for, "yes" what exists."""
+    rows: list[tuple[str, ...]] = [("format", *STRATEGIES)]
+    for format, known in _TABLE[axis].items():
+        cells = ("auto" if name == known[0] else "yes" if name in known else "" for name in STRATEGIES)
+        rows.append((format, *cells))
+    return rows
+
+
+def _table(axis: Axis) -> str:
+    """The same in one line, as errors are: formats of the same strategies together."""
+    formats: dict[tuple[str, ...], list[str]] = {}
+    for format, known in _TABLE[axis].items():
+        formats.setdefault(known, []).append(format)
+    return "; ".join(
+        f"{', '.join(names)}: {', '.join((f'{known[0]} (auto)', *known[1:]))}" for known, names in formats.items()
+    )
