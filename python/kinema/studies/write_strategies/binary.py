@@ -7,6 +7,7 @@ byte order, so that atom i stands at a computed place as it does in CONFIG.
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ class RecordLayout:
     """
 
     bytes: int
-    pieces: list[tuple[int, bytes]]
+    pieces: list[tuple[int, builtins.bytes]]
     planes: list[tuple[int, int]]
 
 
@@ -74,11 +75,11 @@ class BinaryRecords:
 
     def time_by(self, _steps: Any, _times: Any) -> None:
         """Such files state no series of times."""
-        return None
+        return
 
     def marker(self, _committed: int) -> None:
         """Nor a number of frames: a file is one frame."""
-        return None
+        return
 
     def stamp_losses(self, _frame: int, _step: int, time: float, _cell: Any) -> list[str]:
         """A time is not kept."""

@@ -73,7 +73,9 @@ class FileChecks:
             n += len(ids)
             for name in fields:
                 if not np.isfinite(found[name]).all():
-                    raise FileIOError(f"{path}: {name} from atom {start} on have numbers that are not finite", path=path)
+                    raise FileIOError(
+                        f"{path}: {name} from atom {start} on have numbers that are not finite", path=path
+                    )
                 difference = np.abs(found[name] - expected[name])
                 roundings[name] = max(roundings[name], float(difference.max()))
                 largest[name] = max(largest[name], float(np.abs(expected[name]).max()))
@@ -82,7 +84,9 @@ class FileChecks:
         for name in fields:
             allowed = _XTC_ROUNDING if kind == "xtc" else _RELATIVE[kind] * largest[name]
             if roundings[name] > allowed:
-                what = f"{name} differ from what was written, expected at most {allowed:.2g}, found {roundings[name]:.2g}"
+                what = (
+                    f"{name} differ from what was written, expected at most {allowed:.2g}, found {roundings[name]:.2g}"
+                )
                 raise FileIOError(f"{path}: {what}", path=path)
         return roundings
 

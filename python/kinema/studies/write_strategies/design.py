@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from kinema.errors import ArgumentError
-from kinema.writing.parallel.strategies import STRATEGIES, check_strategy, hints_of, strategies_of
+from kinema.writing.parallel.strategies import STRATEGIES, strategies_of
 
 __all__ = [
     "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "RECORDS", "SYSTEMS",
@@ -177,12 +177,6 @@ class WriteDesign:
         # one frame: to gather it whole is the way of formats whose atoms have no places
         found = tuple(one for one in known if one != "gather" or "direct" not in known)
         return (*((NETCDF_LIBRARY,) if records == "netcdf" else ()), *found)
-
-    def check_setting(self, setting: WriteSetting) -> None:
-        """ArgumentError for a strategy that the kind of records has not, or hints that it does not take."""
-        if setting.strategy != NETCDF_LIBRARY:
-            check_strategy(KINDS[setting.records].format, "atoms", setting.strategy)
-            hints_of(dict(setting.hints), setting.strategy)
 
 
 def parse_hints(text: str) -> dict[str, tuple[str, ...]]:

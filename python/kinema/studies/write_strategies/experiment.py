@@ -9,22 +9,21 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kinema.errors import Error, from_os
 from kinema.printable import printable
-from kinema.studies.launching import child_environment, mpi_launcher, said_last
+from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
-from kinema.studies.write_strategies.bounded import run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
 from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, WriteDesign, WriteSetting
 from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.timings import format_seconds
 from kinema.writing.output_file import temporary_folder
+from kinema.writing.parallel.strategies import strategies_of
 
 __all__ = ["run_write_design", "system_of"]
 
@@ -56,8 +55,11 @@ def run_write_design(
             for settings in _groups(design):
                 size = 0
                 for setting in settings:
+                    if setting.strategy == DISK and not size:
+                        continue  # no file to compare with
                     run = driver.run(setting, repeat, Path(scratch), size)
-                    size = max(size, run.bytes)
+                    if setting.strategy != NETCDF_LIBRARY:
+                        size = max(size, run.bytes)
                     log.add(run.as_dict())
                     notify(_summary(run))
                     yield run
@@ -80,31 +82,25 @@ class _Driver:
 
     def run(self, setting: WriteSetting, repeat: int, scratch: Path, size: int) -> WriteRun:
         """One run; `size`: bytes for the disk alone. Errors of the run become its reason."""
-        failed = WriteRun(setting, repeat)
-        if setting.strategy == DISK:
-            if not size:
-                return replace(failed, reason="no file of this kind was written, so there is no size to compare with")
-        else:
-            reason = self._refusal(setting, scratch)
-            if reason:
-                return replace(failed, reason=_short(reason))
+        reason = self._refusal(setting, scratch)
+        if reason:
+            return WriteRun(setting, repeat, reason)
         with temporary_folder(scratch / f"{setting.records}-{setting.strategy}-n{setting.ranks}") as folder:
             return self._start(setting, repeat, Path(folder), size)
 
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
         """Why a run would be in vain; "" where it may be tried."""
-        try:
-            self.design.check_setting(setting)
-        except Error as error:
-            return str(error)
+        format = KINDS[setting.records].format
+        if setting.strategy not in (DISK, NETCDF_LIBRARY, *strategies_of(format)):
+            return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
         needed = int(_ROOM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
         free = shutil.disk_usage(scratch).free
         return f"no room: the file takes about {needed:,} bytes, and {free:,} are free" if needed > free else ""
 
     def _start(self, setting: WriteSetting, repeat: int, folder: Path, size: int) -> WriteRun:
         path = str(folder / KINDS[setting.records].file)
-        answer, reason = folder / "result.json", folder / "reason.txt"
-        words = self._program(setting, folder, path, size, answer, reason)
+        answer = folder / "result.json"
+        words = self._program(setting, folder, path, size, answer)
         # what earlier runs have left to be written is not this one's
         os.sync()
         ended = run_bounded(words, child_environment(), self.design.time_limit)
@@ -112,23 +108,20 @@ class _Driver:
         if ended.code is None:
             return replace(failed, reason=f"out of time: not done after {format_seconds(self.design.time_limit)}")
         if ended.code != 0 or not answer.exists():
-            said = f"{said_last(ended.printed)} (exit {ended.code})"
-            with suppress(OSError):
-                said = reason.read_text(encoding="utf-8") or said
-            return replace(failed, reason=_short(said))
+            said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
+            why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
+            return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
         run = WriteRun.of_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
         if setting.strategy == DISK:
             return run
         try:
             checked, roundings = self.checks.check(setting, path)
         except Error as error:
-            return replace(failed, reason=_short(f"the file is wrong: {error}"))
+            return replace(failed, reason=_short(f"the file is wrong: {error}".replace(f"{folder}/", "")))
         verified = ", verified by the ranks" if self.design.verify and setting.strategy != NETCDF_LIBRARY else ""
         return replace(run, checked=checked + verified, roundings=roundings)
 
-    def _program(
-        self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path, reason: Path
-    ) -> list[str]:
+    def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
         settings: dict[str, Any] = {
             "records": setting.records,
             "strategy": setting.strategy,
@@ -140,7 +133,7 @@ class _Driver:
             "path": path,
             "bytes": size,
             "result": str(answer),
-            "reason": str(reason),
+            "reason": str(folder / "reason"),
         }
         settings_file = folder / "settings.json"
         try:

@@ -9,7 +9,7 @@ from kinema.printable import counted
 from kinema.studies.write_strategies.design import NETCDF_LIBRARY
 from kinema.studies.write_strategies.summary import MPIIO, WriteCell, WriteStudy
 
-__all__ = ["AGREES", "DIFFERS", "IN_PART", "UNKNOWN", "Finding", "PAPER_LOST", "caption", "findings_of"]
+__all__ = ["AGREES", "DIFFERS", "IN_PART", "PAPER_LOST", "UNKNOWN", "Finding", "caption", "findings_of"]
 
 AGREES, IN_PART, DIFFERS, UNKNOWN = "agrees", "agrees in part", "differs", "not measured"
 # speeds that differ by less are alike
@@ -43,16 +43,14 @@ def findings_of(study: WriteStudy) -> list[Finding]:
     ]  # fmt: skip
 
 
-def caption(study: WriteStudy) -> str:
-    """Below the picture: what is drawn, what the paper found, whether this run agrees."""
-    texts = [
-        "Speed to the synced file of one configuration, positions, velocities and forces, against MPI ranks. "
-        "Dotted: the disk alone, as many bytes by as many processes. Crosses: no result."
+def caption(study: WriteStudy) -> list[str]:
+    """Lines below the picture: what is drawn, what the paper found, whether this run agrees."""
+    lines = [
+        "Speed of one configuration (positions, velocities, forces) to the synced file. Dotted: the disk alone, as "
+        "many bytes by as many processes."
     ]
-    for one in findings_of(study):
-        if one.verdict != UNKNOWN:
-            texts.append(f"Paper: {one.paper}. Here: {one.here} ({one.verdict}).")
-    return " ".join(texts)
+    found = [one for one in findings_of(study) if one.verdict != UNKNOWN]
+    return lines + [f"The DL_POLY paper: {one.paper}. Here: {one.here}: {one.verdict}." for one in found]
 
 
 def _order(study: WriteStudy) -> Finding:
@@ -79,7 +77,7 @@ def _compare(one: WriteCell, other: WriteCell) -> int:
 
 
 def _span(study: WriteStudy) -> Finding:
-    paper = "by up to an order of magnitude"
+    paper = "the fastest strategy is up to an order of magnitude above the slowest"
     found = [
         (ratio, records, ranks)
         for records in ("ascii", "binary")
@@ -117,7 +115,7 @@ def _serial_netcdf(study: WriteStudy) -> Finding:
 
 
 def _parallel_netcdf(study: WriteStudy) -> Finding:
-    paper = "a wish: parallel NetCDF, at least a further factor of two"
+    paper = "parallel NetCDF is wished for, with at least a further factor of two"
     library = study.fastest("netcdf", (NETCDF_LIBRARY,))
     parallel = study.fastest("netcdf", ("direct", *MPIIO))
     if library is None or parallel is None:
@@ -132,7 +130,7 @@ def _parallel_netcdf(study: WriteStudy) -> Finding:
 
 
 def _gaps(study: WriteStudy) -> Finding:
-    paper = "runs that failed or were not done in 5 hours are gaps"
+    paper = "gaps where runs failed or were not done in 5 hours"
     gaps = study.gaps
     if not gaps:
         return Finding(paper, f"all {len(study.cells)} cells have a result", DIFFERS)

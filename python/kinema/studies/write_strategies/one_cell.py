@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from mpi4py import MPI
 
 from kinema.notes import collected
 from kinema.resources import peak_memory
-from kinema.studies.write_strategies.design import DISK, FIELDS, KINDS, NETCDF_LIBRARY
-from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
+from kinema.studies.write_strategies.design import DISK, FIELDS, NETCDF_LIBRARY
+from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore
 from kinema.writing.parallel.placers import FilePlacer
 
 _STEP, _TIME = 1000, 0.49
@@ -49,19 +50,24 @@ def main() -> None:
         notes = " ".join(getattr(error, "__notes__", ()))
         reason = f"{error or type(error).__name__}{f' ({notes})' if notes else ''}"
         with suppress(OSError):
-            Path(settings["reason"]).write_text(reason, encoding="utf-8", errors="replace")
+            # whole or not at all: another rank may end this one at any moment
+            place = Path(f"{settings['reason']}-{comm.Get_rank():06}")
+            made = place.with_suffix(".part")
+            made.write_text(reason, encoding="utf-8", errors="replace")
+            made.rename(place)
         comm.Abort(_FAILED)
 
 
 def _carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
-    base = _resident()
     if settings["strategy"] == DISK:
-        share, write = 0, _plain_writer(comm, settings)
+        base, share, write = _resident(), 0, _plain_writer(comm, settings)
     else:
         system = Pyrochlore(tuple(settings["cells"]), settings["seed"])
+        call = _call(comm, settings, system)
+        base = _resident()
         grid = MPI.Compute_dims(comm.Get_size(), 3)
         own = system.atoms(comm.Get_rank(), (grid[0], grid[1], grid[2]))
-        share, write = own.nbytes, _writer(comm, settings, system, own)
+        share, write = own.nbytes, partial(call, own)
     _forget_peak()
     comm.Barrier()
     began = time.perf_counter()
@@ -75,20 +81,24 @@ def _carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
         Path(settings["result"]).write_text(json.dumps(result), encoding="utf-8")
 
 
-def _writer(comm: MPI.Intracomm, settings: dict[str, Any], system: Pyrochlore, own: OwnAtoms) -> Write:
-    """What writes the atoms; what is loaded for it is loaded here, before the clock starts."""
+def _call(comm: MPI.Intracomm, settings: dict[str, Any], system: Pyrochlore) -> Callable[[OwnAtoms], dict[str, float]]:
+    """What writes the atoms of a rank; what is needed besides them is loaded here, before the clock starts."""
+    records = settings["records"]
     if settings["strategy"] == NETCDF_LIBRARY:
         from kinema.studies.write_strategies.netcdf_library import load_library, write_with_library
 
         load_library()
-        return lambda: write_with_library(settings["path"], comm, system, own)
-    from kinema.studies.write_strategies.calls import writer_of
+        return partial(write_with_library, settings["path"], comm, system)
+    from kinema.studies.write_strategies.calls import atoms_of, write_binary, writer_of
 
-    fields = FIELDS.get(settings["records"], ("positions", "velocities", "forces"))
-    given = {name: getattr(own, name) for name in fields[1:]}
+    if records == "binary":
+        return partial(write_binary, comm, settings, system, _STEP)
+    atoms = atoms_of(records, system) if comm.Get_rank() == 0 else None
+    fields = list(FIELDS.get(records, ("positions", "velocities", "forces")))
 
-    def write() -> dict[str, float]:
-        with collected(), writer_of(comm, settings, system, list(fields)) as out:
+    def write(own: OwnAtoms) -> dict[str, float]:
+        given = {name: getattr(own, name) for name in fields[1:]}
+        with collected(), writer_of(comm, settings, system.n_atoms, fields, atoms) as out:
             out.write(own.positions, ids=own.ids, step=_STEP, time=_TIME, cell=system.box, **given)
         return dict(out.timings)
 

@@ -1,4 +1,5 @@
-"""Formatted writes of programs that are not Kinema, as rates of one process: Fortran's, as DL_POLY has it, and Python's.
+"""Formatted writes of programs that are not Kinema, as rates of one process: Fortran's, as in DL_POLY, and
+Python's.
 
 Records are those of CONFIG: 73 bytes, four an atom.
 """
@@ -18,7 +19,7 @@ import numpy as np
 
 from kinema.errors import from_os
 from kinema.printable import printable
-from kinema.studies.write_strategies.bounded import run_bounded
+from kinema.studies.launching import run_bounded
 
 __all__ = ["FormattedWrite", "formatted_writes"]
 
@@ -75,7 +76,10 @@ class FormattedWrite:
 
 def formatted_writes(folder: Path, n_atoms: int, environment: Mapping[str, str], limit: float) -> list[FormattedWrite]:
     """Rates of Fortran, where gfortran is installed, and of Python; files are made in `folder` and removed."""
-    return [_fortran(folder, min(n_atoms, _MOST_FORTRAN), environment, limit), _python(folder, min(n_atoms, _MOST_PYTHON))]
+    return [
+        _fortran(folder, min(n_atoms, _MOST_FORTRAN), environment, limit),
+        _python(folder, min(n_atoms, _MOST_PYTHON)),
+    ]
 
 
 def _fortran(folder: Path, n: int, environment: Mapping[str, str], limit: float) -> FormattedWrite:

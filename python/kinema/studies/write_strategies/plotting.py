@@ -44,7 +44,7 @@ def draw_strategies(study: WriteStudy) -> Figure:
     columns = min(_MOST_COLUMNS, len(kinds))
     rows = -(-len(kinds) // columns)
     width = max(8.0, 1.2 + 3.9 * columns)
-    lines = textwrap.wrap(caption(study), int((width - 0.6) / _WIDTH_OF_A_LETTER))
+    lines = _wrapped(study, int((width - 1.0) / _WIDTH_OF_A_LETTER))
     below = 0.17 * len(lines) + 0.6
     height = 3.7 * rows + below + 0.95
     figure = Figure(figsize=(width, height))
@@ -63,9 +63,12 @@ def draw_strategies(study: WriteStudy) -> Figure:
         first.set_ylabel("GiB/s")
     _write_words(figure, study, lines, height)
     known = [name for name in _STYLES if name in shown]
+    handles = [_handle(name) for name in known]
+    if study.gaps:
+        handles.append(Line2D([], [], linestyle="", marker="x", color="0.2", markeredgewidth=2, label="no result"))
     figure.legend(
-        handles=[_handle(name) for name in known], loc="lower center", bbox_to_anchor=(0.5, (below - 0.42) / height),
-        ncols=min(len(known), max(2, int(width / 2.3))), frameon=False, fontsize=9,
+        handles=handles, loc="lower center", bbox_to_anchor=(0.5, (below - 0.42) / height),
+        ncols=min(len(handles), max(2, int(width / 1.9))), frameon=False, fontsize=9,
     )  # fmt: skip
     return figure
 
@@ -73,7 +76,7 @@ def draw_strategies(study: WriteStudy) -> Figure:
 def _write_words(figure: Figure, study: WriteStudy, lines: list[str], height: float) -> None:
     left = figure.subplotpars.left
     figure.text(
-        left, 1 - 0.18 / height, f"{study.system.n_atoms:,} particles of Gd2Zr2O7, one file from many ranks",
+        left, 1 - 0.18 / height, f"Many ranks write one file: {study.system.n_atoms:,} particles of Gd2Zr2O7",
         fontsize=14, fontweight="bold", va="top",
     )  # fmt: skip
     processor = str(study.machine.get("processor", study.machine.get("architecture", "")))
@@ -92,7 +95,7 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str
     by_strategy = {name: list(some) for name, some in groupby(cells, lambda cell: cell.setting.strategy)}
     ranks = sorted({cell.setting.ranks for cell in cells})
     logarithmic = len(ranks) > 1
-    gaps = 0
+    missing: list[tuple[int, str]] = []
     for number, (strategy, some) in enumerate(by_strategy.items()):
         best = _fastest_of_hints(some, ranks)
         shift = 1 + _APART * (number - (len(by_strategy) - 1) / 2) if logarithmic and strategy != DISK else 1.0
@@ -104,18 +107,15 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str
         for place, cell in zip(places, values, strict=True):
             if cell is not None and len(cell.done) > 1:
                 axes.vlines(place, *cell.speeds, color=_STYLES[strategy][0], linewidth=1)
-        for place, cell in zip(ranks, best, strict=True):
-            if cell is not None and cell.reason and strategy != DISK:
-                axes.plot(
-                    [place], [0.03 + 0.05 * (gaps % 4)], "x", color=_STYLES[strategy][0], markersize=8,
-                    markeredgewidth=2, transform=axes.get_xaxis_transform(), clip_on=False,
-                )  # fmt: skip
-                gaps += 1
+        if strategy != DISK:
+            missing += [(place, strategy) for place, cell in zip(ranks, best, strict=True) if cell and cell.reason]
+    _mark_missing(axes, missing)
     if logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.minorticks_off()
+        axes.set_xlim(ranks[0] / 1.2, ranks[-1] * 1.2)
     axes.set_xticks(ranks)
     axes.set_xlabel("MPI ranks")
     axes.set_ylim(0, 1.08 * top)
@@ -125,6 +125,23 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
     return list(by_strategy)
+
+
+def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:
+    """A cross for each strategy without a result, side by side at the foot of its number of ranks."""
+    for place in {place for place, _ in missing}:
+        strategies = [strategy for at, strategy in missing if at == place]
+        for number, strategy in enumerate(strategies):
+            right = 11 * (number - (len(strategies) - 1) / 2)
+            axes.annotate(
+                "\u00d7", (place, 0.0), xytext=(right, 1), textcoords="offset points", ha="center", va="bottom",
+                xycoords=axes.get_xaxis_transform(), color=_STYLES[strategy][0], fontsize=15, fontweight="bold",
+                annotation_clip=False,
+            )  # fmt: skip
+
+
+def _wrapped(study: WriteStudy, width: int) -> list[str]:
+    return [line for text in caption(study) for line in textwrap.wrap(text, width, subsequent_indent="    ")]
 
 
 def _fastest_of_hints(cells: list[WriteCell], ranks: list[int]) -> list[WriteCell | None]:
@@ -149,5 +166,3 @@ def _line(strategy: str) -> dict[str, Any]:
 
 def _handle(strategy: str) -> Line2D:
     return Line2D([], [], label=_STYLES[strategy][2], **_line(strategy))
-
-

@@ -156,12 +156,14 @@ class Pyrochlore:
 
 def _normal(ids: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
     """(n, 10) numbers of the normal distribution that follow from id, column and seed alone."""
-    counters = ids.astype(np.uint64)[:, None] * np.uint64(10) + np.arange(10, dtype=np.uint64)
+    counters = (10 * ids[:, None] + np.arange(10)).astype(np.uint64)
     # splitmix64 (Steele, Lea, Flood 2014), then Box and Muller's transform
-    mixed = (counters + np.uint64(seed * 0xD1342543DE82EF95 % (1 << 64))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed: NDArray[np.uint64] = np.multiply(counters, 0x9E3779B97F4A7C15, dtype=np.uint64)
+    mixed += np.uint64(seed * 0xD1342543DE82EF95 % (1 << 64))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        mixed ^= np.right_shift(mixed, shift, dtype=np.uint64)
+        mixed *= np.uint64(factor)
+    mixed ^= np.right_shift(mixed, 31, dtype=np.uint64)
+    uniform = (np.right_shift(mixed, 11, dtype=np.uint64).astype(np.float64) + 0.5) * 2.0**-53
     radius, angle = np.sqrt(-2.0 * np.log(uniform[:, :5])), 2.0 * np.pi * uniform[:, 5:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)

@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from kinema.printable import counted
 from kinema.studies.write_strategies.design import DISK, NETCDF_LIBRARY, WriteDesign, WriteSetting
 from kinema.studies.write_strategies.outcome import PHASES, RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import FormattedWrite
@@ -143,15 +144,16 @@ class WriteStudy:
         """Cells without a time."""
         return [cell for cell in self.cells.values() if cell.reason]
 
-    def among(
-        self, records: str, strategies: Iterable[str], ranks: int | None = None
-    ) -> list[WriteCell]:
+    def among(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> list[WriteCell]:
         """Cells with a time, of one kind of records."""
         wanted = tuple(strategies)
         return [
             cell
             for setting, cell in self.cells.items()
-            if cell.done and setting.records == records and setting.strategy in wanted and ranks in (None, setting.ranks)
+            if cell.done
+            and setting.records == records
+            and setting.strategy in wanted
+            and ranks in (None, setting.ranks)
         ]
 
     def fastest(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> WriteCell | None:
@@ -180,24 +182,6 @@ class WriteStudy:
                 ("serial", self.fastest(records, ("serial", NETCDF_LIBRARY))),
             ):
                 if cell is not None:
-                    name = f"{records}, {what}: {cell.setting.label}, {cell.setting.ranks} ranks"
+                    name = f"{records}, {what}: {cell.setting.label} on {counted(cell.setting.ranks, 'rank')}"
                     found.append(Lost(name, cell.seconds, cell.seconds / (cell.seconds + between)))
         return found
-
-    def as_dict(self) -> dict[str, Any]:
-        """For results.json: everything."""
-        from dataclasses import asdict
-
-        from kinema.studies.write_strategies.findings import findings_of
-
-        return {
-            "design": asdict(self.design) | {"hints": {name: list(one) for name, one in self.design.hints.items()}},
-            "system": {"cells": list(self.system.cells), "particles": self.system.n_atoms, "box": self.system.box.tolist()},
-            "machine": dict(self.machine),
-            "file_system": self.file_system,
-            "cells": [cell.as_dict() for cell in self.cells.values()],
-            "findings": [one.as_dict() for one in findings_of(self)],
-            "peers": [one.as_dict() for one in self.peers],
-            "lost": [asdict(one) for one in self.lost()],
-            "runs": [run.as_dict() for run in self.runs],
-        }
