@@ -1,4 +1,4 @@
-"""Whether a file has what was written: read back and compared with what the atoms are, or by the digest of its bytes."""
+"""Whether a file has what was written: read back and compared with the atoms, or by the digest of its bytes."""
 
 from __future__ import annotations
 

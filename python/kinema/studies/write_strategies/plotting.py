@@ -33,6 +33,8 @@ _STYLES = {
     "subfiles": ("#56B4E9", "*", "a file a rank"),
     DISK: ("0.45", "", "the disk alone"),
 }
+# not of the size that is written over the axes
+_OTHERS = (DISK, NETCDF_LIBRARY)
 _APART = 0.02
 _MOST_COLUMNS = 4
 _WIDTH_OF_A_LETTER = 0.066
@@ -118,8 +120,10 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str
         axes.set_xlim(ranks[0] / 1.2, ranks[-1] * 1.2)
     axes.set_xticks(ranks)
     axes.set_xlabel("MPI ranks")
-    axes.set_ylim(0, 1.08 * top)
-    size = max((cell.bytes for cell in cells if cell.done and cell.setting.strategy != DISK), default=0)
+    # crosses stand in a strip below
+    axes.set_ylim(-0.07 * top if study.gaps else 0, 1.08 * top)
+    axes.axhline(0, color="black", linewidth=0.8)
+    size = max((cell.bytes for cell in cells if cell.done and cell.setting.strategy not in _OTHERS), default=0)
     axes.set_title(f"{KINDS[kind].title}\n{_size(size)}" if size else KINDS[kind].title, fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)
@@ -134,8 +138,8 @@ def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:
         for number, strategy in enumerate(strategies):
             right = 11 * (number - (len(strategies) - 1) / 2)
             axes.annotate(
-                "\u00d7", (place, 0.0), xytext=(right, 1), textcoords="offset points", ha="center", va="bottom",
-                xycoords=axes.get_xaxis_transform(), color=_STYLES[strategy][0], fontsize=15, fontweight="bold",
+                "\u00d7", (place, 0.0), xytext=(right, 0), textcoords="offset points", ha="center", va="top",
+                color=_STYLES[strategy][0], fontsize=15, fontweight="bold",
                 annotation_clip=False,
             )  # fmt: skip
 
