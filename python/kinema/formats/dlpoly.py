@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -14,7 +16,10 @@ from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
 
-__all__ = ["DLPOLY", "DlpolyAtoms", "has_atoms", "labels_of", "of_own_atoms"]
+__all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "has_atoms", "kinds_of", "labels_of", "of_own_atoms"]
+
+Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | None]"
+"""Names, masses (u) and charges (e), one a kind of atoms."""
 
 DLPOLY = ("DL_POLY HISTORY", "DL_POLY CONFIG")
 
@@ -59,18 +64,59 @@ def labels_of(atoms: Atoms | None, *, of_source: bool = False) -> _core.AtomLabe
     """
     if atoms is None:
         return None
-    if not isinstance(atoms, Atoms):
-        raise ArgumentError(
-            f"atoms is a table of the class Atoms, found {type(atoms).__name__}; kinema.read_atoms makes one of a "
-            "Universe, an AtomGroup or a file"
-        )
-    names = next((found for kind in ("names", "elements", "types") if (found := atoms.get(kind)) is not None), None)
-    masses, charges = atoms.get("masses"), atoms.get("charges")
-    if masses is not None and "masses" in atoms.guessed:
-        emit(atoms.mass_notes())
+    check_table(atoms)
+    names, masses, charges = _columns(atoms)
     return (
         None if names is None else names.tolist(),
         None if masses is None else masses.tolist(),
         None if charges is None else charges.tolist(),
         of_source,
     )
+
+
+def kinds_of(atoms: Atoms) -> tuple[Kinds, NDArray[np.uint32]]:
+    """The same one a kind of atoms, and which kind each atom is, (n_atoms,): four bytes an atom."""
+    check_table(atoms)
+    columns = _columns(atoms)
+    codes = np.zeros(atoms.n_atoms, np.uint64)
+    for column in columns:
+        for words in _words_of(column):
+            found, place = np.unique(words, return_inverse=True)
+            # pairs that occur are counted anew, so that numbers stay small
+            codes = np.unique(codes * np.uint64(len(found)) + place.astype(np.uint64), return_inverse=True)[1]
+            codes = codes.astype(np.uint64)
+    _, first = np.unique(codes, return_index=True)
+    names, masses, charges = (None if column is None else column[first].tolist() for column in columns)
+    return (names, masses, charges), codes.astype(np.uint32)
+
+
+def check_table(atoms: Atoms) -> None:
+    """ArgumentError for what is no table of atoms."""
+    if not isinstance(atoms, Atoms):
+        raise ArgumentError(
+            f"atoms is a table of the class Atoms, found {type(atoms).__name__}; kinema.read_atoms makes one of a "
+            "Universe, an AtomGroup or a file"
+        )
+
+
+def _columns(atoms: Atoms) -> tuple[NDArray[Any] | None, NDArray[Any] | None, NDArray[Any] | None]:
+    """Names (elements or types where there are none), masses, charges; emits that masses were guessed."""
+    names = next((found for kind in ("names", "elements", "types") if (found := atoms.get(kind)) is not None), None)
+    masses, charges = atoms.get("masses"), atoms.get("charges")
+    if masses is not None and "masses" in atoms.guessed:
+        emit(atoms.mass_notes())
+    return names, masses, charges
+
+
+def _words_of(column: NDArray[Any] | None) -> Iterator[NDArray[np.uint64]]:
+    """The values of a column in words of eight bytes, (n_atoms,) each: equal values have equal words."""
+    if column is None:
+        return
+    if column.dtype.kind == "U":
+        width = column.dtype.itemsize // 4
+        column = column.astype(f"<U{width + width % 2 or 2}")
+    else:
+        column = column.astype(np.float64)
+    words = np.ascontiguousarray(column).view(np.uint64).reshape(len(column), -1)
+    for place in range(words.shape[1]):
+        yield words[:, place]

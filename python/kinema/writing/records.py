@@ -25,6 +25,7 @@ from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile, lock_alone, publish, write_index
+from kinema.writing.stamps import LastStamps
 
 __all__ = [
     "ConfigWriter",
@@ -34,6 +35,7 @@ __all__ = [
     "RecordWriter",
     "TrrWriter",
     "XtcWriter",
+    "vector_names",
 ]
 
 # what the core counts atoms with
@@ -64,7 +66,7 @@ class RecordWriter(Writer):
         workers: int | None = None,
         fields: str | Sequence[str] | None = None,
     ) -> None:
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=_names(fields))
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=vector_names(fields))
 
     def _open(
         self,
@@ -84,9 +86,7 @@ class RecordWriter(Writer):
         self._holds_frames = False
         # of a file that grows: open as long as it is locked
         self._locked: int | None = None
-        # steps and times of the last two frames
-        self._steps: list[int] = []
-        self._times: list[float] = []
+        self._stamps = LastStamps()
         self._options = {**options, "workers": worker_count(workers)}
         if n_atoms is not None and not 0 < whole_number("n_atoms", n_atoms) <= _MOST_ATOMS:
             raise ArgumentError(f"n_atoms is a number from 1 to {_MOST_ATOMS}, found {n_atoms}")
@@ -171,7 +171,8 @@ class RecordWriter(Writer):
 
     def _add(self, frames: FrameArrays) -> None:
         rows = len(frames)
-        steps, times = self._steps_of(frames), self._times_of(frames)
+        steps = self._stamps.steps_of(frames.steps, rows)
+        times = self._stamps.times_of(frames.times, rows)
         cells = np.zeros((rows, 3, 3)) if frames.cells is None else frames.cells.astype(np.float64)
         vectors = [None if (one := frames.fields.get(name)) is None else _numbers(one) for name in VECTOR_FIELDS]
         before = self._core.n_frames
@@ -180,28 +181,12 @@ class RecordWriter(Writer):
         finally:
             # a signal may have come when they were taken
             taken = max(self._core.n_frames - before, 0)
-            self._steps = [*self._steps, *steps[:taken][-2:].tolist()][-2:]
-            self._times = [*self._times, *times[:taken][-2:].tolist()][-2:]
+            self._stamps.took(steps[:taken], times[:taken])
         # XTC holds none, which is an error when they are encoded
         if "positions" in (self._core.fields or ()) and self.format != "XTC":
             self._note_not_finite(frames, self.n_frames - rows)
         if self._mode == "a" and self._output is not None and self._core.n_written:
             self._commit()
-
-    def _steps_of(self, frames: FrameArrays) -> NDArray[np.int64]:
-        if frames.steps is not None:
-            return frames.steps
-        if not self._steps:
-            return np.arange(len(frames), dtype=np.int64)
-        stride = self._steps[-1] - self._steps[0] if len(self._steps) == 2 else 1
-        return self._steps[-1] + max(stride, 1) * np.arange(1, len(frames) + 1, dtype=np.int64)
-
-    def _times_of(self, frames: FrameArrays) -> NDArray[np.float64]:
-        if frames.times is not None:
-            return frames.times
-        if len(self._times) < 2:
-            return np.full(len(frames), np.nan)
-        return self._times[-1] + (self._times[-1] - self._times[0]) * np.arange(1, len(frames) + 1, dtype=np.float64)
 
     def _created(self, n_atoms: int | None) -> _core.RecordFile:
         if n_atoms is None:
@@ -237,8 +222,9 @@ class RecordWriter(Writer):
             self._note([f"{part.truncation.removeprefix(f'{self.path}: ')}; it is cut off"])
         self._note(f"{warning}; this is put right" for warning in part.warnings if "header says" in warning)
         steps, times = trajectory.core.steps(), trajectory.core.times()
-        self._steps = [] if steps is None else steps[-2:].tolist()
-        self._times = [] if times is None else times[-2:].tolist()
+        self._stamps = LastStamps(
+            [] if steps is None else steps[-2:].tolist(), [] if times is None else times[-2:].tolist()
+        )
         self._n_flushed = core.n_flushed
         return core
 
@@ -269,7 +255,13 @@ class RecordWriter(Writer):
     def _commit(self) -> None:
         """Brings what was taken into the file: all, or what lies before a frame that cannot be encoded."""
         self._calling(self._core.flush)
-        if self._output is not None and self._core.n_flushed:
+        if self._core.n_flushed:
+            self.name_committed()
+        self._n_flushed = self._core.n_flushed
+
+    def name_committed(self) -> None:
+        """Gives a file that holds its first committed frames the name under which they stay."""
+        if self._output is not None:
             if self._mode == "a":
                 check_target(self.path, overwrite=False)
                 self._publish(self._output)
@@ -277,7 +269,20 @@ class RecordWriter(Writer):
                 self._output.protect()
                 self._output.keep()
                 self._holds_frames = True
-        self._n_flushed = self._core.n_flushed
+
+    @property
+    def written_path(self) -> str:
+        """The file as it is called now."""
+        return self.path if self._output is None else self._output.temporary
+
+    def finish_names(self) -> None:
+        """Gives a file its name that others have written and synced, and releases it; one without frames is removed."""
+        if self._output is not None and self._holds_frames:
+            check_target(self.path, overwrite=self._overwrite)
+            self._publish(self._output)
+        self._closed = True
+        self._release()
+        self._discard()
 
     def _publish(self, output: OutputFile) -> None:
         publish(output.temporary, self.path)
@@ -338,7 +343,7 @@ class XtcWriter(RecordWriter, format="XTC"):
         fields: str | Sequence[str] | None = None,
         precision: float | None = None,
     ) -> None:
-        options = {"fields": _names(fields), "precision": precision}
+        options = {"fields": vector_names(fields), "precision": precision}
         self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
 
 
@@ -384,7 +389,7 @@ class TrrWriter(RecordWriter, format="TRR"):
         fields: str | Sequence[str] | None = None,
         dtype: DTypeLike | None = None,
     ) -> None:
-        options = {"fields": _names(fields), "dtype": None if dtype is None else float_name(dtype)}
+        options = {"fields": vector_names(fields), "dtype": None if dtype is None else float_name(dtype)}
         self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
 
 
@@ -415,7 +420,7 @@ class NetcdfWriter(RecordWriter, format="NetCDF"):
         fields: str | Sequence[str] | None = None,
         netcdf4: bool = False,
     ) -> None:
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=_names(fields))
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=vector_names(fields))
 
 
 class _DlpolyWriter(RecordWriter):
@@ -440,7 +445,7 @@ class _DlpolyWriter(RecordWriter):
             n_atoms = atoms.n_atoms if n_atoms is None else n_atoms
             if n_atoms != atoms.n_atoms:
                 raise ArgumentError(f"atoms= has {atoms.n_atoms} atoms, and n_atoms= is {n_atoms}")
-        options = {"fields": _names(fields), "title": title, "labels": labels}
+        options = {"fields": vector_names(fields), "title": title, "labels": labels}
         self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
 
 
@@ -475,7 +480,8 @@ class ConfigWriter(_DlpolyWriter, format="DL_POLY CONFIG"):
     """
 
 
-def _names(fields: str | Sequence[str] | None) -> list[str] | None:
+def vector_names(fields: str | Sequence[str] | None) -> list[str] | None:
+    """Names of vectors as a list; ArgumentError for others."""
     names = None if fields is None else [fields] if isinstance(fields, str) else list(fields)
     if names is not None and (not names or any(name not in VECTOR_FIELDS for name in names)):
         raise ArgumentError(f"fields are names out of {', '.join(VECTOR_FIELDS)}, found {fields!r}")

@@ -21,18 +21,23 @@ class WriteBehind:
         self._thread = ThreadPoolExecutor(1, "kinema-writing")
         self._waiting: deque[Future[None]] = deque()
         self._failed = False
+        self._n_done = 0
+
+    @property
+    def n_done(self) -> int:
+        """How many pieces of work were done without an error, of all that were taken."""
+        return self._n_done
 
     def add(self, work: Callable[[], None]) -> None:
         """Takes work; waits until there is room for it."""
-        while len(self._waiting) >= self._most:
-            self._first_done()
+        self.wait(self._most - 1)
         context = contextvars.copy_context()
         self._waiting.append(self._thread.submit(context.run, self._unless_failed, work))
 
-    def finish(self) -> None:
-        """Returns when all work is done."""
-        while self._waiting:
-            self._first_done()
+    def wait(self, most_left: int = 0) -> None:
+        """Returns when not more than so many pieces of work are left."""
+        while len(self._waiting) > most_left:
+            self._waiting.popleft().result()
 
     def close(self) -> None:
         """Ends the thread after the work that it is at; the rest is left out."""
@@ -40,14 +45,12 @@ class WriteBehind:
         self._waiting.clear()
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _first_done(self) -> None:
-        self._waiting.popleft().result()
-
     def _unless_failed(self, work: Callable[[], None]) -> None:
         if self._failed:
             return
         try:
             work()
+            self._n_done += 1
         except BaseException:
             self._failed = True
             raise

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from kinema.errors import InternalError
+from kinema._core import formats
+from kinema.errors import ArgumentError
+from kinema.formats.dlpoly import DLPOLY
 from kinema.writing.parallel.agreement import Agreement
+from kinema.writing.parallel.placed import PlacedFile
 from kinema.writing.parallel.rank_file import FileRequest, RankFile
 from kinema.writing.parallel.serial import SerialFile
 
-__all__ = ["opened_file"]
+__all__ = ["check_order", "opened_file"]
+
+
+def check_order(format: str, strategy: str, order: str) -> None:
+    """ArgumentError for order="given" where records do not say which atom is which, or ranks do not write their own."""
+    if order == "given" and (format not in DLPOLY or strategy in ("serial", "gather")):
+        raise ArgumentError(
+            f"order='given' is for {' and '.join(DLPOLY)} with 'direct', 'mpiio' and 'mpiio-collective', found "
+            f"{format} with {strategy!r}"
+        )
 
 
 def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
     """The file, opened by all ranks together; the same error on all of them."""
     if request.strategy == "serial":
         return SerialFile(request, agreement)
-    raise InternalError(f"strategy {request.strategy} is in the table and nowhere else")
+    places_atoms = {one["name"] for one in formats() if one["places_atoms"]}
+    if request.format in places_atoms:
+        return PlacedFile(request, agreement)
+    raise ArgumentError(f"{request.path}: no {request.strategy} for {request.format}")

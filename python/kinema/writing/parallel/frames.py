@@ -23,11 +23,13 @@ class RankFrame:
     ----------
     ids : (n_mine,) numbers of the atoms
     vectors : {"positions": (n_mine, 3), ...}, float32 or float64, the same on all ranks
+    counts : (ranks,) how many atoms each rank has
     step, time, cell : those of rank 0; None where it gives none. cell is (3, 3), float64.
     """
 
     ids: NDArray[Any]
     vectors: dict[str, NDArray[Any]]
+    counts: NDArray[np.int64]
     step: int | None
     time: float | None
     cell: NDArray[np.float64] | None
@@ -122,6 +124,7 @@ def agreed_frame(part: GivenPart, rows: NDArray[np.int64]) -> RankFrame:
     return RankFrame(
         part.ids,
         vectors,
+        rows[:, 0].copy(),
         int(root[5]) if root[4] else None,
         float(root[7:8].view(np.float64)[0]) if root[6] else None,
         root[9:].copy().view(np.float64).reshape(3, 3) if root[8] else None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import Error, FileIOError, from_os
 
-__all__ = ["FilePlacer", "MpiPlacer", "Placer"]
+__all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of"]
 
 Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
 
@@ -65,7 +65,7 @@ class FilePlacer:
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`; short writes and interrupted calls are gone on with."""
-        view = _bytes_of(data)
+        view = bytes_of(data)
         while view:
             try:
                 written = os.pwrite(self._handle, view, offset)
@@ -125,7 +125,7 @@ class MpiPlacer:
         """As `Placer.write_at`."""
         write = self._file.Write_at_all if self.is_collective else self._file.Write_at
         status = MPI.Status()
-        view = _bytes_of(data)
+        view = bytes_of(data)
         try:
             write(offset, [view, MPI.BYTE], status)
         except MPI.Exception as error:
@@ -133,7 +133,7 @@ class MpiPlacer:
         written = status.Get_count(MPI.BYTE)
         if len(view) and written not in (len(view), MPI.UNDEFINED):
             raise FileIOError(
-                f"{self.name}: byte {offset}: cannot write the file, expected {len(view)} bytes, found {written} written",
+                f"{self.name}: byte {offset}: cannot write the file, {len(view)} bytes expected, {written} written",
                 path=self.name,
                 offset=offset,
             )
@@ -155,7 +155,8 @@ class MpiPlacer:
                 raise _of_mpi(error, self.name) from None
 
 
-def _bytes_of(data: Data) -> memoryview:
+def bytes_of(data: Data) -> memoryview:
+    """The same without a shape."""
     return (data.data if isinstance(data, np.ndarray) else memoryview(data)).cast("B")
 
 

@@ -48,6 +48,10 @@ class AtomRecordsLike(Protocol):
         """What of the frames is not in the file, or is rounded."""
 
     @property
+    def widths(self) -> list[int]:
+        """Bytes of an atom in each plane."""
+
+    @property
     def head(self) -> bytes:
         """The bytes before the first record, of a file without any."""
 

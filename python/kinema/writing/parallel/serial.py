@@ -62,7 +62,7 @@ class SerialFile(RankFile):
         def flush() -> FileState:
             assert self._writer is not None
             if self._behind is not None:
-                self._behind.finish()
+                self._behind.wait()
             with self.agreement.timings.of("sync"):
                 self._writer.flush()
             return self._state()
@@ -75,7 +75,7 @@ class SerialFile(RankFile):
         def close() -> FileState:
             assert self._writer is not None
             if self._behind is not None:
-                self._behind.finish()
+                self._behind.wait()
                 self._behind.close()
             with self.agreement.timings.of("sync"):
                 self._writer.close()
@@ -102,7 +102,7 @@ class SerialFile(RankFile):
         def called() -> FileState:
             assert self._writer is not None
             if self._behind is not None:
-                self._behind.finish()
+                self._behind.wait()
             call(self._writer)
             return self._state()
 

@@ -1,0 +1,141 @@
+"""`RecordOutput`: the file of records that ranks write together, as rank 0 makes, continues, names and leaves it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import opening
+from kinema.errors import ArgumentError, InternalError
+from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
+from kinema.notes import collected
+from kinema.selection.atom_table import Atoms
+from kinema.writing.base import Writer
+from kinema.writing.parallel.rank_file import FileRequest, FileState
+from kinema.writing.records import RecordWriter
+
+__all__ = ["OpenedRecords", "RecordOutput"]
+
+# bytes of a title in DL_POLY's files
+_TITLE = 72
+
+
+@dataclass
+class OpenedRecords:
+    """What all ranks learn of the file.
+
+    Attributes
+    ----------
+    written_path : str
+        What it is called now.
+    end : int
+        The byte behind its last record; 0 of a new file.
+    first, last : steps and times (ps) of the first and the last two frames
+    cell : (3, 3) of the first frame; None where there is no frame
+    fields, dtype, precision, title, kinds : of a file that is gone on with
+    head : its first bytes
+    """
+
+    written_path: str
+    state: FileState
+    end: int = 0
+    first: tuple[list[int], list[float]] = field(default_factory=lambda: ([], []))
+    last: tuple[list[int], list[float]] = field(default_factory=lambda: ([], []))
+    cell: NDArray[np.float64] | None = None
+    fields: list[str] | None = None
+    dtype: str | None = None
+    title: str | None = None
+    kinds: Kinds | None = None
+    head: bytes = b""
+
+
+class RecordOutput:
+    """On rank 0: the ordinary writer of the format holds name, lock and temporary file, and is given no frame."""
+
+    def __init__(self, request: FileRequest) -> None:
+        options: dict[str, Any] = dict(request.options)
+        if request.resume_from is not None:
+            options["resume_from"] = request.resume_from
+        writer = Writer(
+            request.path,
+            request.n_atoms,
+            mode=request.mode,
+            overwrite=request.overwrite,
+            keep_partial=request.keep_partial,
+            workers=1,
+            **{name: value for name, value in options.items() if name != "atoms"},
+        )
+        if not isinstance(writer, RecordWriter):
+            raise InternalError(f"{request.path}: no file of records")
+        self._writer, self._request = writer, request
+        self.codes: NDArray[np.uint32] | None = None
+
+    def opened(self) -> OpenedRecords:
+        """What there is to know of the file; `codes` has the kind of each atom."""
+        writer, request = self._writer, self._request
+        state = FileState(
+            writer.n_atoms, writer.n_frames, writer.n_flushed, writer.fields, list(writer.notes), writer.losses
+        )
+        made = OpenedRecords(writer.written_path, state)
+        table = request.options.get("atoms")
+        if writer.n_frames:
+            self._read(made)
+            if request.format in DLPOLY and table is None:
+                with collected():
+                    table = opening.open(self._request.path).atoms
+        if table is not None:
+            self._take_table(made, table)
+        return made
+
+    def _take_table(self, made: OpenedRecords, table: Atoms) -> None:
+        kinds, self.codes = kinds_of(table)
+        if len(self.codes) != self._writer.n_atoms:
+            raise ArgumentError(f"atoms= has {len(self.codes)} atoms, and n_atoms= is {self._writer.n_atoms}")
+        made.kinds = kinds
+
+    def _read(self, made: OpenedRecords) -> None:
+        """What a file says that is gone on with."""
+        path = self._request.path
+        with collected():
+            trajectory = opening.open(path)
+            trajectory.scan()
+        (part,) = trajectory.core.parts()
+        steps, times = trajectory.steps, trajectory.times
+        made.end = os.path.getsize(path)
+        made.first = steps[:2].tolist(), times[:2].tolist()
+        made.last = steps[-2:].tolist(), times[-2:].tolist()
+        made.cell = trajectory[0].cell.astype(np.float64)
+        made.fields = list(part["fields"])
+        made.dtype = "float64" if part["wide_fields"] else "float32"
+        with open(path, "rb") as file:
+            made.head = file.read(1 << 16)
+        if self._request.format in DLPOLY:
+            made.title = made.head[:_TITLE].decode("ascii", "replace").rstrip()
+
+    def name_committed(self) -> str:
+        """The first frames are committed: gives the file the name under which they stay, and returns it."""
+        self._writer.name_committed()
+        return self._writer.written_path
+
+    @property
+    def temporary(self) -> str | None:
+        """The temporary file that holds committed frames, or None."""
+        return self._writer._temporary
+
+    def publish(self) -> None:
+        """Gives a finished file its name; one without frames is removed."""
+        self._writer.finish_names()
+
+    def abort(self) -> None:
+        """As `kinema.Writer.abort`."""
+        self._writer.abort()
+
+    def cut(self, end: int) -> None:
+        """Cuts the file behind its last whole record, after a failure; what cannot be cut stays torn."""
+        with suppress(OSError):
+            os.truncate(self._writer.written_path, end)
