@@ -60,7 +60,7 @@ class BinaryRecords:
     n_atoms: int
     fields: list[str]
     names: Sequence[str]
-    codes: NDArray[np.uint32]
+    codes: NDArray[np.uint8]
     format: str = "native binary"
     head: bytes = b""
     losses: list[str] = field(default_factory=list)
@@ -72,6 +72,11 @@ class BinaryRecords:
             raise ArgumentError(f"codes are of {self.n_atoms} atoms, found shape {self.codes.shape}")
         self._names = np.array([name.encode("ascii") for name in self.names], "S8")
         self._atom = _atom_type(len(self.fields))
+
+    @property
+    def widths(self) -> list[int]:
+        """Bytes of an atom: one plane."""
+        return [self._atom.itemsize]
 
     def time_by(self, _steps: Any, _times: Any) -> None:
         """Such files state no series of times."""

@@ -12,11 +12,13 @@ from kinema.selection.atom_table import Atoms
 from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
 from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
-from kinema.writing.output_file import OutputFile
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
-from kinema.writing.parallel.exchange import Exchange, even_owners
-from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
-from kinema.writing.parallel.strategies import Hints, hints_of, uses_mpiio
+from kinema.writing.parallel.frames import RankFrame
+from kinema.writing.parallel.placed import PlacedFile
+from kinema.writing.parallel.rank_file import FileRequest
+from kinema.writing.parallel.records import AtomRecordsLike
+from kinema.writing.parallel.records_file import Stamp
+from kinema.writing.parallel.strategies import hints_of
 from kinema.writing.parallel.writer import ParallelWriter
 from kinema.writing.writer import Writer
 
@@ -44,65 +46,38 @@ def writer_of(
     return out
 
 
+class _BinaryFile(PlacedFile):
+    """Native binary records in the place of those of CONFIG: one frame, of a format that is not registered."""
+
+    def __init__(self, request: FileRequest, agreement: Agreement, system: Pyrochlore) -> None:
+        self._system = system
+        super().__init__(request, agreement)
+
+    def _new_records(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
+        return BinaryRecords(self._system.n_atoms, list(fields), NAMES, self._system.kinds())
+
+
 def write_binary(
     comm: MPI.Intracomm, settings: Mapping[str, Any], system: Pyrochlore, step: int, own: OwnAtoms
 ) -> dict[str, float]:
-    """Writes native binary records by "serial", "direct", "mpiio" or "mpiio-collective"; collective.
+    """Writes native binary records by a strategy that places atoms; "serial": rank 0 writes them all, in order.
 
-    Gives the seconds of this rank, as `ParallelWriter.timings`.
+    Collective. Gives the seconds of this rank, as `ParallelWriter.timings`.
     """
     timings = WriterTimings()
     agreement = Agreement(comm.Dup(), timings)
-    hints = hints_of(settings["hints"], settings["strategy"])
-    output = OutputFile(settings["path"]) if agreement.is_root else None
-    temporary = agreement.on_root(lambda: "" if output is None else output.temporary)
-    placer = _placer(agreement.comm, temporary, settings, hints)
-    try:
-        _write_batches(agreement, placer, hints, settings["strategy"], system, own, step)
-    finally:
-        placer.close()
-    agreement.on_root(lambda: None if output is None else output.commit())
+    serial = settings["strategy"] == "serial"
+    strategy = "direct" if serial else settings["strategy"]
+    hints = hints_of({**settings["hints"], **({"cb_nodes": 1} if serial else {})}, strategy)
+    format = KINDS["binary"].format
+    request = FileRequest(
+        settings["path"], system.n_atoms, format, strategy, hints, "w", False, True, 1, "sorted", settings["verify"],
+        None, None, {"format": format},
+    )  # fmt: skip
+    counts = agreement.gathered(np.array([len(own.ids)], np.int64))[:, 0]
+    vectors = {"positions": own.positions, "velocities": own.velocities, "forces": own.forces}
+    file = _BinaryFile(request, agreement, system)
+    file.take(RankFrame(own.ids, vectors, counts, step, None, system.box))
+    file.close()
     agreement.comm.Free()
     return dict(timings)
-
-
-def _placer(comm: MPI.Intracomm, temporary: str, settings: Mapping[str, Any], hints: Hints) -> Placer:
-    path = settings["path"]
-    if uses_mpiio(settings["strategy"]):
-        collective = settings["strategy"] == "mpiio-collective"
-        return MpiPlacer(comm, temporary, path, collective=collective, hints=hints.info)
-    return FilePlacer(temporary, path)
-
-
-def _write_batches(
-    agreement: Agreement,
-    placer: Placer,
-    hints: Hints,
-    strategy: str,
-    system: Pyrochlore,
-    own: OwnAtoms,
-    step: int,
-) -> None:
-    timings = agreement.timings
-    fields = ["positions", "velocities", "forces"]
-    records = BinaryRecords(system.n_atoms, fields, NAMES, system.kinds())
-    layout = records.frame(0, step, 0.0, system.box)
-    ((place, width),) = layout.planes
-    writers = 1 if strategy == "serial" else hints.writers or agreement.size
-    owners = even_owners(system.n_atoms, agreement.size, writers)
-    route = Exchange(agreement, system.n_atoms).route(own.ids, owners)
-    for offset, data in layout.pieces:
-        if agreement.is_root or placer.is_collective:
-            placer.write_at(offset, data if agreement.is_root else b"")
-    for batch in route.batches(max(1, hints.batch_bytes // width)):
-        vectors = [batch.values(getattr(own, name)) for name in fields]
-        n = len(batch.atoms)
-        with timings.of("encode"):
-            out = np.empty(n * width, np.uint8)
-            records.encode(vectors, 0, n, None, batch.atoms.start, [out])
-        if n or placer.is_collective:
-            with timings.of("write"):
-                placer.write_at(place + batch.atoms.start * width, out)
-    with timings.of("sync"):
-        placer.sync()
-    agreement.check(None)

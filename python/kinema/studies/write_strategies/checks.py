@@ -22,6 +22,7 @@ __all__ = ["FileChecks"]
 
 _CHUNK = 8 << 20
 _BATCH = 1 << 17
+_MEMORY = "4 GiB"
 _ALL = ("positions", "velocities", "forces")
 # largest rounding that a kind of file may have, of the largest number of each field, or (absolute) of XTC in angstrom:
 # ten digits, float64, float32 (with factors of units), a thousandth of a nm
@@ -107,10 +108,12 @@ def _values_of(kind: str, path: str, system: Pyrochlore) -> Iterator[tuple[int, 
             if found != (1, system.n_atoms):
                 what = f"expected 1 frame of {system.n_atoms} atoms, found {found[0]} of {found[1]}"
                 raise FileIOError(f"{path}: {what}", path=path)
-            wanted = FIELDS.get(kind, _ALL)
-            whole = trajectory.read(fields=wanted, dtype="float64")
+        wanted = FIELDS.get(kind, _ALL)
         for start in range(0, system.n_atoms, _BATCH):
-            yield start, {name: whole[name][0, start : start + _BATCH] for name in wanted}
+            atoms = np.arange(start, min(start + _BATCH, system.n_atoms))
+            with collected():
+                rows = trajectory.read(select=atoms, fields=wanted, dtype="float64", memory=_MEMORY)
+            yield start, {name: rows[name][0] for name in wanted}
 
 
 def _binary_values(path: str, system: Pyrochlore) -> Iterator[tuple[int, Values]]:

@@ -34,7 +34,7 @@ class RecordKind:
 
 KINDS: Mapping[str, RecordKind] = {
     "ascii": RecordKind("DL_POLY CONFIG", "CONFIG", "ASCII records (CONFIG)"),
-    "binary": RecordKind("DL_POLY CONFIG", "records.bin", "native binary records"),
+    "binary": RecordKind("DL_POLY CONFIG", "binary.config", "native binary records"),
     "netcdf": RecordKind("NetCDF", "configuration.nc", "NetCDF"),
     "dcd": RecordKind("DCD", "configuration.dcd", "DCD (positions)"),
     "trr": RecordKind("TRR", "configuration.trr", "TRR"),

@@ -70,10 +70,10 @@ def _carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
         share, write = own.nbytes, partial(call, own)
     _forget_peak()
     comm.Barrier()
-    began = time.perf_counter()
+    began, of_cpu = time.perf_counter(), time.process_time()
     phases = write()
-    seconds = time.perf_counter() - began
-    measured = {"seconds": seconds, "phases": phases, "peak": peak_memory(), "base": base, "share": share}
+    seconds, cpu = time.perf_counter() - began, time.process_time() - of_cpu
+    measured = {"seconds": seconds, "cpu": cpu, "phases": phases, "peak": peak_memory(), "base": base, "share": share}
     found = comm.gather(measured | {"node": MPI.Get_processor_name()})
     if found is not None:
         library = " ".join(MPI.Get_library_version().split("\n")[0].split("\0")[0].split())

@@ -40,6 +40,7 @@ class WriteRun:
     job_seconds : of the program from its start to its end; 0 where none was started
     seconds : from when all ranks had their atoms to when all had closed the synced file
     bytes : of the file
+    cpu : seconds of the processors of all ranks, of the system for them as well
     phases : {phase: seconds}, the most of any rank
     memory : a rank each
     checked : how the file was found right
@@ -52,6 +53,7 @@ class WriteRun:
     reason: str = ""
     job_seconds: float = 0.0
     seconds: float = 0.0
+    cpu: float = 0.0
     bytes: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
     memory: tuple[RankMemory, ...] = ()
@@ -76,7 +78,7 @@ class WriteRun:
         ranks = found["ranks"]
         phases = {name: max(one["phases"].get(name, 0.0) for one in ranks) for name in PHASES}
         memory = tuple(RankMemory(one["peak"], one["base"], one["share"]) for one in ranks)
-        seconds = max(one["seconds"] for one in ranks)
+        seconds, cpu = max(one["seconds"] for one in ranks), sum(one["cpu"] for one in ranks)
         return cls(
-            setting, repeat, "", job_seconds, seconds, found["bytes"], phases, memory, mpi=found["mpi"]
+            setting, repeat, "", job_seconds, seconds, cpu, found["bytes"], phases, memory, mpi=found["mpi"]
         )  # fmt: skip

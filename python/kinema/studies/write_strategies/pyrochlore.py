@@ -45,13 +45,13 @@ _FORCE = 150.0
 _BATCH = 1 << 15
 
 
-def site_positions() -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
+def site_positions() -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """(88, 3) fractions of the cell in [0, 1), and (88,) numbers in NAMES."""
     # six around each empty site, which has the symmetry of a tetrahedron: (x, 1/8, 1/8) and its like
     along = (OXYGEN_X - 1 / 8) * np.concatenate([np.eye(3), -np.eye(3)])
     oxygen = (_8A[:, None, :] + along).reshape(-1, 3)
     found = [(sites[:, None, :] + _CENTRING).reshape(-1, 3) % 1.0 for sites in (_16D, _16C, oxygen, _8B)]
-    kinds = np.repeat(np.array([0, 1, 2, 2], np.uint32), [len(one) for one in found])
+    kinds = np.repeat(np.array([0, 1, 2, 2], np.uint8), [len(one) for one in found])
     return np.concatenate(found), kinds
 
 
@@ -101,7 +101,7 @@ class Pyrochlore:
         """(3, 3) angstrom, a vector a row."""
         return np.diag(LATTICE_CONSTANT * np.array(self.cells, np.float64))
 
-    def kinds(self) -> NDArray[np.uint32]:
+    def kinds(self) -> NDArray[np.uint8]:
         """(n_atoms,) numbers in NAMES of all atoms."""
         return np.tile(site_positions()[1], self.n_atoms // SITES)
 

@@ -62,7 +62,7 @@ def _findings(study: WriteStudy) -> str:
 
 
 def _speeds(study: WriteStudy) -> str:
-    head = ("records", "strategy", "paper", "ranks", "writers", "MB", "s", "GiB/s", *PHASES, "file")
+    head = ("records", "strategy", "paper", "ranks", "writers", "MB", "s", "GiB/s", *PHASES, "CPU", "file")
     rows = []
     for setting, cell in study.cells.items():
         of_disk = setting.strategy == DISK
@@ -71,7 +71,7 @@ def _speeds(study: WriteStudy) -> str:
             "" if of_disk else str(setting.writers),
         )  # fmt: skip
         if cell.reason:
-            rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), f"no result: {cell.reason}"))
+            rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"no result: {cell.reason}"))
             continue
         low, high = cell.speeds
         spread = f" ({low:.2f} to {high:.2f})" if len(cell.done) > 1 else ""
@@ -80,10 +80,12 @@ def _speeds(study: WriteStudy) -> str:
             f"; no result of some runs: {'; '.join(cell.failures)}" if cell.failures else ""
         )
         size = f"{cell.bytes / 1e6:,.2f}"
-        rows.append((*first, size, f"{cell.seconds:.2f}", f"{cell.speed:.2f}{spread}", *phases, found))
+        rows.append(
+            (*first, size, f"{cell.seconds:.2f}", f"{cell.speed:.2f}{spread}", *phases, f"{cell.cpu:.2f}", found)
+        )
     words = (
         "Phases are seconds of the rank that spent the most on them, so they may add up to more than a run took. "
-        "Where serial has no time to encode, that is part of its writing. "
+        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing. "
         "A file is read back and compared with the atoms, or has the bytes of one that was."
     )
     return _section("Speed", head, rows, words)

@@ -55,6 +55,11 @@ class WriteCell:
         return median(run.seconds for run in self.done)
 
     @property
+    def cpu(self) -> float:
+        """Processor seconds of all ranks, the median of the runs."""
+        return median(run.cpu for run in self.done)
+
+    @property
     def speed(self) -> float:
         """GiB/s at that time."""
         return self.bytes / self.seconds / _GIB
@@ -90,7 +95,7 @@ class WriteCell:
         }  # fmt: skip
         if self.done:
             low, high = self.speeds
-            found |= {"bytes": self.bytes, "seconds": self.seconds, "gib_per_second": self.speed}
+            found |= {"bytes": self.bytes, "seconds": self.seconds, "cpu": self.cpu, "gib_per_second": self.speed}
             found |= {"slowest_gib_per_second": low, "fastest_gib_per_second": high, "phases": self.phases}
             found |= {"checked": self.done[0].checked, "roundings": dict(self.roundings)}
         return found
