@@ -389,6 +389,22 @@ class RecordFile:
     ) -> RecordFile:
         """Goes on behind the last whole frame of the one file of a trajectory; what lies behind it is cut off."""
 
+    @staticmethod
+    def encoded(
+        format: str,
+        n_atoms: int,
+        frame: int,
+        vectors: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (atoms, 3), angstrom and ps
+        cell: NDArray[np.float64],  # (3, 3)
+        step: int,
+        time: float,  # ps; nan where there is none
+        *,
+        fields: Sequence[str] | None = None,
+        precision: float | None = None,
+    ) -> tuple[bytes, list[str], list[str]]:
+        """The record of a frame alone, of a format whose records lie one behind the other; what is lost of frames, and
+        what of this one's step, time and cell."""
+
     @property
     def fields(self) -> list[str] | None:
         """Known from the first frame on."""

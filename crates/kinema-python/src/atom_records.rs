@@ -26,7 +26,11 @@ impl PyAtomRecords {
     }
 }
 
-fn cell_of(cell: &PyReadonlyArray2<'_, f64>) -> PyResult<Cell> {
+/// A cell (3, 3).
+///
+/// # Errors
+/// For another shape.
+pub fn cell_of(cell: &PyReadonlyArray2<'_, f64>) -> PyResult<Cell> {
     let cell = cell.as_array();
     if cell.shape() != [3, 3] {
         return Err(invalid(format!("a cell has shape {:?}, expected [3, 3]", cell.shape())));

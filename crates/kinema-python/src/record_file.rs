@@ -9,10 +9,12 @@ use kinema_core::index::store::save_written;
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::FileSink;
-use numpy::{PyReadonlyArray1, PyReadonlyArray3, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::arguments;
+use crate::atom_records::cell_of;
 use crate::errors::{invalid, to_python};
 use crate::signals::{run_inline, run_interruptible};
 use crate::trajectory::PyTrajectory;
@@ -141,6 +143,36 @@ impl PyRecordFile {
             RecordFile::resume(&trajectory, &making, Arc::new(sink), workers)
         };
         Ok(Self { inner: Mutex::new(run_interruptible(py, None, 0, open)?) })
+    }
+
+    /// The record of a frame alone, what is lost of frames, and what of this one's step, time and cell.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    #[pyo3(signature = (format, n_atoms, frame, vectors, cell, step, time, *, fields=None, precision=None))]
+    fn encoded<'py>(
+        py: Python<'py>,
+        format: &str,
+        n_atoms: u32,
+        frame: u64,
+        vectors: [Option<Bound<'py, PyAny>>; 3],
+        cell: PyReadonlyArray2<'_, f64>,
+        step: i64,
+        time: f64,
+        fields: Option<Vec<String>>,
+        precision: Option<f64>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Vec<&'static str>)> {
+        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let making = making(n_atoms, fields, precision, None, None, None)?;
+        let [positions, velocities, forces] = &vectors;
+        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::of).transpose();
+        let arrays = [read(positions)?, read(velocities)?, read(forces)?];
+        let mut given = Given::default();
+        for (place, array) in given.vectors.iter_mut().zip(&arrays) {
+            *place = array.as_ref().map(Vectors::of_atoms).transpose()?;
+        }
+        given.stamps = vec![Stamp { cell: cell_of(&cell)?, step, time, ..Stamp::default() }];
+        let made = run_inline(py, |progress| RecordFile::encoded(format, &making, &given, frame, progress))?;
+        Ok((PyBytes::new(py, &made.bytes), made.losses, made.stamp_losses))
     }
 
     #[getter]

@@ -3,8 +3,11 @@
 //! Frames that come one by one are gathered first. What was committed is in the file whatever happens later: records are
 //! down and synced before the count in the header says so. Names of files are the caller's: see `docs/write.md`.
 
+mod encoded;
+
 use std::sync::Arc;
 
+pub use self::encoded::EncodedFrame;
 pub use super::encode_rows::Values;
 use super::encode_rows::{Rows, TASK_BYTES};
 use super::pool::Progress;

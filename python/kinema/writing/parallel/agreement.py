@@ -17,7 +17,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
-from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes, sleep_between
+from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes
 
 __all__ = ["Agreement", "WriterTimings", "wait_for"]
 
@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 # tests of a request that only give way to other processes, before sleeping begins
 _TESTS = 200
+# seconds of a sleep; more would delay the many small calls of a frame
+_SHORTEST, _LONGEST = 0.00002, 0.0003
+# of ranks that others did not hear of
 _ABANDONED: list[tuple[MPI.Request, NDArray[np.int64], NDArray[np.int64]]] = []
 
 
@@ -147,4 +150,7 @@ def wait_for(request: MPI.Request) -> None:
         if request.Test():
             return
         os.sched_yield()
-    sleep_between(request)
+    pause = _SHORTEST
+    while not request.Test():
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)

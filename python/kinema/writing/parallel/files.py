@@ -6,8 +6,9 @@ from kinema._core import formats
 from kinema.errors import ArgumentError
 from kinema.formats.dlpoly import DLPOLY
 from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.placed import PlacedFile
 from kinema.writing.parallel.rank_file import FileRequest, RankFile
+from kinema.writing.parallel.record_files.gathered import GatheredFile
+from kinema.writing.parallel.record_files.placed import PlacedFile
 from kinema.writing.parallel.serial import SerialFile
 
 __all__ = ["check_order", "opened_file"]
@@ -29,4 +30,4 @@ def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
     places_atoms = {one["name"] for one in formats() if one["places_atoms"]}
     if request.format in places_atoms:
         return PlacedFile(request, agreement)
-    raise ArgumentError(f"{request.path}: no {request.strategy} for {request.format}")
+    return GatheredFile(request, agreement)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
 use super::planes::{PlaneRuns, gather_run, interleave};
+use super::scan::{UNFINISHED, unfinished};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
@@ -97,10 +98,33 @@ struct Fixed {
     slots: Vec<u32>,
 }
 
+/// Frames that may be unfinished at the end of a file: so many are written at a time at most.
+const MOST_UNFINISHED: u64 = 1024;
+
 struct DcdDecoder {
     header: Header,
     dcd: DcdHeader,
     fixed: Option<Fixed>,
+}
+
+impl DcdDecoder {
+    /// The first frame that several processes were writing when they were ended. There is none in a file whose header
+    /// counts all frames.
+    fn first_unfinished(&self, source: &dyn Source, index: &UniformIndex) -> Result<Option<u64>> {
+        let counted = u64::try_from(self.dcd.claimed_frames).unwrap_or(0);
+        if counted >= index.n_frames {
+            return Ok(None);
+        }
+        let all = Index::Uniform(index.clone());
+        for frame in counted.max(index.n_frames.saturating_sub(MOST_UNFINISHED))..index.n_frames {
+            let mut found = [0; UNFINISHED.len()];
+            source.read_exact_at(all.extent(frame).offset, &mut found)?;
+            if found == *UNFINISHED {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl Decoder for DcdDecoder {
@@ -124,7 +148,13 @@ impl Decoder for DcdDecoder {
     }
 
     fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
-        let (index, rest) = uniform(&self.dcd, source.len()?);
+        let (mut index, rest) = uniform(&self.dcd, source.len()?);
+        if let Some(frame) = self.first_unfinished(source, &index)? {
+            let at = Index::Uniform(index.clone()).extent(frame).offset;
+            index.n_frames = frame;
+            let truncation = Some(unfinished(at).at_frame(frame));
+            return Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() });
+        }
         let truncation = (rest > 0).then(|| {
             let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
             let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);

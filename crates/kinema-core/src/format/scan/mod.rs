@@ -99,6 +99,16 @@ pub(super) trait FrameHeaders: Sync {
     }
 }
 
+/// What stands where a record begins that several processes are writing (`docs/parallel-writing.md`): its first bytes
+/// replace it when all of it is there, so that what a killed run leaves is not taken for damage.
+pub(super) const UNFINISHED: &[u8; 4] = b"KINE";
+
+/// The end of a file at [`UNFINISHED`].
+pub(super) fn unfinished(offset: u64) -> Error {
+    let what = "the frame was not finished, as the processes that wrote it were ended; the file is used up to it";
+    Error::new(ErrorKind::Truncated, what).at_byte(offset)
+}
+
 /// A frame that should have `needs` bytes from `offset` on, where the file has `len` in all.
 pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     let found = len.saturating_sub(offset);
@@ -326,6 +336,7 @@ impl<H: FrameHeaders> File<'_, H> {
             let left = self.len - offset;
             let header = match self.headers.parse(bytes, offset) {
                 Ok(header) => header,
+                Err(_) if bytes.starts_with(UNFINISHED) => return Ok(End::Truncated(unfinished(offset))),
                 Err(HeaderFault::Wrong(error)) => return Ok(End::Corrupt(error)),
                 // blank lines at the end of a text
                 Err(HeaderFault::Short(_)) if H::LINES && bytes.trim_ascii().is_empty() => break,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ from kinema.writing.records import RecordWriter
 
 __all__ = ["OpenedRecords", "RecordOutput"]
 
+# atoms that XTC stores as they are; where the precision of the others is in the first frame
+_PLAIN_ATOMS, _PRECISION = 9, 56
 # bytes of a title in DL_POLY's files
 _TITLE = 72
 
@@ -49,6 +52,7 @@ class OpenedRecords:
     cell: NDArray[np.float64] | None = None
     fields: list[str] | None = None
     dtype: str | None = None
+    precision: float | None = None
     title: str | None = None
     kinds: Kinds | None = None
     head: bytes = b""
@@ -100,7 +104,7 @@ class RecordOutput:
 
     def _read(self, made: OpenedRecords) -> None:
         """What a file says that is gone on with."""
-        path = self._request.path
+        path, writer = self._request.path, self._writer
         with collected():
             trajectory = opening.open(path)
             trajectory.scan()
@@ -114,6 +118,8 @@ class RecordOutput:
         made.dtype = "float64" if part["wide_fields"] else "float32"
         with open(path, "rb") as file:
             made.head = file.read(1 << 16)
+        if self._request.format == "XTC" and writer.n_atoms > _PLAIN_ATOMS:
+            (made.precision,) = struct.unpack_from(">f", made.head, _PRECISION)
         if self._request.format in DLPOLY:
             made.title = made.head[:_TITLE].decode("ascii", "replace").rstrip()
 

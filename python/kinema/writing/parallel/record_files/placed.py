@@ -18,8 +18,8 @@ from kinema.writing.parallel.exchange import Exchange, Owners, Route, even_owner
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.placers import FilePlacer
 from kinema.writing.parallel.rank_file import FileRequest
+from kinema.writing.parallel.record_files.base import RecordsFile, Stamp
 from kinema.writing.parallel.records import AtomRecordsLike, FrameLayoutLike
-from kinema.writing.parallel.records_file import RecordsFile, Stamp
 from kinema.writing.records import vector_names
 
 __all__ = ["PlacedFile"]

@@ -17,7 +17,7 @@ from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
 from kinema.writing.parallel.rank_file import FileRequest, RankFile
-from kinema.writing.parallel.record_output import RecordOutput
+from kinema.writing.parallel.record_files.output import RecordOutput
 from kinema.writing.parallel.strategies import uses_mpiio
 from kinema.writing.parallel.verification import Verification
 from kinema.writing.stamps import LastStamps
@@ -231,9 +231,13 @@ class RecordsFile(RankFile):
                     write(self._root)
 
         self.checked(commit)
+        self.committed(n_frames, end)
+
+    def committed(self, n_frames: int, end: int) -> None:
+        """So many frames are whole in the file."""
         self._n_committed, self._committed_end = n_frames, end
         if self.request.mode == "a" and self.state.n_flushed == 0:
-            self._commit_count()
+            self.commit_count()
 
     # what is flushed
 
@@ -252,9 +256,9 @@ class RecordsFile(RankFile):
     def flush(self) -> None:
         """As `RankFile.flush`."""
         self.flush_records()
-        self._commit_count()
+        self.commit_count()
 
-    def _commit_count(self) -> None:
+    def commit_count(self) -> None:
         """Records are synced on all ranks and, if that is wanted, read back; then the count is written, and synced."""
         if self.state.n_flushed == self._n_committed:
             return

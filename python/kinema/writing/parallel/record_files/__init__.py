@@ -1,0 +1,1 @@
+"""Files of records that ranks write together: what they share, records with places for atoms, whole records."""
