@@ -14,10 +14,10 @@ from kinema.studies.write_strategies.design import KINDS
 from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.placed import PlacedFile
 from kinema.writing.parallel.rank_file import FileRequest
+from kinema.writing.parallel.record_files.base import Stamp
+from kinema.writing.parallel.record_files.placed import PlacedFile
 from kinema.writing.parallel.records import AtomRecordsLike
-from kinema.writing.parallel.records_file import Stamp
 from kinema.writing.parallel.strategies import hints_of
 from kinema.writing.parallel.writer import ParallelWriter
 from kinema.writing.writer import Writer

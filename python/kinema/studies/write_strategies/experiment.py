@@ -106,7 +106,7 @@ class _Driver:
         ended = run_bounded(words, child_environment(), self.design.time_limit)
         failed = WriteRun(setting, repeat, job_seconds=ended.seconds)
         if ended.code is None:
-            return replace(failed, reason=f"out of time: not done after {format_seconds(self.design.time_limit)}")
+            return replace(failed, reason=f"out of time: not done after {self.design.time_limit:g} s")
         if ended.code != 0 or not answer.exists():
             said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
             why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"

@@ -65,6 +65,12 @@ class WriteCell:
         return self.bytes / self.seconds / _GIB
 
     @property
+    def speed_of_writing(self) -> float:
+        """GiB/s of writing and syncing alone, without sorting, communicating, encoding; 0 where that is not known."""
+        seconds = self.phases["write"] + self.phases["sync"]
+        return self.bytes / seconds / _GIB if seconds else 0.0
+
+    @property
     def speeds(self) -> tuple[float, float]:
         """The slowest and the fastest run."""
         found = [run.speed for run in self.done]
@@ -96,6 +102,7 @@ class WriteCell:
         if self.done:
             low, high = self.speeds
             found |= {"bytes": self.bytes, "seconds": self.seconds, "cpu": self.cpu, "gib_per_second": self.speed}
+            found |= {"gib_per_second_of_writing": self.speed_of_writing}
             found |= {"slowest_gib_per_second": low, "fastest_gib_per_second": high, "phases": self.phases}
             found |= {"checked": self.done[0].checked, "roundings": dict(self.roundings)}
         return found

@@ -86,7 +86,7 @@ class Exchange:
             mine = ids.astype(np.uint32) if error is None else np.empty(0, np.uint32)
             order = _order(mine)
             mine = mine if order is None else mine[order]
-            ends = np.searchsorted(mine, owners.bounds)
+            ends = _places(mine, owners.bounds)
         counts = np.zeros(agreement.size, np.int64)
         counts[owners.ranks] = np.diff(ends)
         received = np.empty(agreement.size, np.int64)
@@ -168,8 +168,8 @@ class Batch:
         self.atoms = own[begin:end]
         with agreement.timings.of("sort"):
             stops = owners.bounds[1:]
-            first = np.searchsorted(route.mine, np.minimum(owners.bounds[:-1] + begin, stops))
-            last = np.searchsorted(route.mine, np.minimum(owners.bounds[:-1] + end, stops))
+            first = _places(route.mine, np.minimum(owners.bounds[:-1] + begin, stops))
+            last = _places(route.mine, np.minimum(owners.bounds[:-1] + end, stops))
             self._sent = np.zeros(agreement.size, np.int64)
             self._sent[owners.ranks] = last - first
             self._rows = self._rows_between(first, last)
@@ -219,7 +219,7 @@ class Batch:
         """Numbers of the atoms of this batch that `source` gives."""
         route = self._route
         taken = route.taken[int(route.starts[source]) : int(route.starts[source + 1])]
-        first, last = np.searchsorted(taken, [self.atoms.start, self.atoms.stop])
+        first, last = _places(taken, np.array([self.atoms.start, self.atoms.stop]))
         return taken[first:last]
 
     def _inverse(self, pieces: list[Ids]) -> NDArray[np.int64] | None:
@@ -240,6 +240,11 @@ def _range_error(ids: NDArray[np.integer[Any]], n_atoms: int, rank: int) -> Argu
         return None
     wrong = least if least < 0 else most
     return ArgumentError(f"ids: rank {rank} gives atom {wrong}, expected numbers from 0 to {n_atoms - 1}")
+
+
+def _places(ids: Ids, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where bounds lie in sorted numbers; of one type, or NumPy would widen all numbers first."""
+    return np.searchsorted(ids, bounds.astype(ids.dtype))
 
 
 def _order(ids: Ids) -> NDArray[np.int64] | None:
