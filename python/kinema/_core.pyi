@@ -380,6 +380,7 @@ class RecordFile:
         trajectory: Trajectory,
         path: str,
         *,
+        n_frames: int | None = None,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
         dtype: str | None = None,
@@ -387,7 +388,8 @@ class RecordFile:
         labels: AtomLabels | None = None,
         workers: int = 0,
     ) -> RecordFile:
-        """Goes on behind the last whole frame of the one file of a trajectory; what lies behind it is cut off."""
+        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; what
+        lies behind is cut off: first the count in the header is that of the frames that stay and is synced."""
 
     @staticmethod
     def encoded(
@@ -475,6 +477,46 @@ class AtomRecords:
         kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
         codes: NDArray[np.uint32] | None = None,
     ) -> None: ...
+    @staticmethod
+    def resume(
+        trajectory: Trajectory,
+        *,
+        n_frames: int | None = None,
+        fields: Sequence[str] | None = None,
+        wide: Sequence[str] | None = None,
+        title: str | None = None,
+        dtype: str | None = None,
+        kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
+        codes: NDArray[np.uint32] | None = None,
+    ) -> AtomRecords | None:
+        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; None
+        where it has none. It only reads: see `cut`.
+
+        Fields, cells, names, masses and charges, and spacing of times are the file's: ArgumentError where `fields` are
+        others, UnsupportedFormatError for layouts that are read but not written. With `kinds` and `codes`, as another
+        rank got them, those in the file are not read."""
+
+    def cut(self, path: str) -> None:
+        """Cuts off what lies behind the frames that stay, of the file that `resume` goes on with: the count in the header
+        is put right and synced first. One rank calls it, when all have called `resume`; on a new file it does nothing."""
+
+    @property
+    def n_atoms(self) -> int: ...
+    @property
+    def n_frames(self) -> int:
+        """Frames that the file has, of those that stay; 0 of a new file. What is written next has this number."""
+    @property
+    def end(self) -> int:
+        """The byte behind them, where the next record begins; of a new file the length of `head`."""
+    @property
+    def first(self) -> list[tuple[int, float]]:
+        """Step and time (ps) of the first two of them: of one frame, what `time_by` needs beside those of the second."""
+    @property
+    def kinds(self) -> tuple[list[str] | None, list[float] | None, list[float] | None] | None:
+        """Names, masses and charges of a HISTORY file, one a kind."""
+    @property
+    def codes(self) -> NDArray[np.uint32] | None:
+        """The kind of each atom of a HISTORY file."""
     @property
     def format(self) -> str: ...
     @property
@@ -507,6 +549,34 @@ class AtomRecords:
         out: Sequence[NDArray[np.uint8]],  # one a plane, (stop - start) * width bytes
     ) -> None:
         """Encodes atoms start to stop of the arrays, in angstrom and ps, one behind the other as they are given."""
+
+def partition_atoms(
+    ids: NDArray[np.uint32] | NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint64],  # (atoms,), in any order
+    bounds: Sequence[int],  # from 0 to the number of all atoms: range i is bounds[i] to bounds[i + 1]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32] | None]:
+    """Rows in the order of the ranges that their atoms lie in, those of a range as they were given: the number of rows of
+    each range, their ids, and their rows; no rows where they are in order already.
+
+    ArgumentError with row and id for what is no atom."""
+
+def take_atoms(
+    values: NDArray[Any],  # (atoms, 3), float32 or float64
+    order: NDArray[np.uint32],  # (rows,)
+    out: NDArray[Any],  # (rows, 3), of the same type
+) -> None:
+    """Puts row `order[i]` of `values` into row `i` of `out`."""
+
+def scatter_atoms(
+    ids: NDArray[np.uint32],  # (rows,), all of the range
+    first: int,  # of the range
+    values: Sequence[NDArray[Any]],  # (rows, 3) each, float32 or float64
+    out: Sequence[NDArray[Any]],  # (atoms of the range, 3) each, of the types of values
+    seen: NDArray[np.uint8],  # (atoms of the range,): 0 before the first call for a frame, then kept
+) -> tuple[int, int | None, int, int | None]:
+    """Puts row `i` of `values` into the row of atom `ids[i]` of the range. Returns how many rows are of an atom that had
+    been there before, the first such row, how many atoms of the range are still missing, and the id of the first.
+
+    ArgumentError, before anything is put, for atoms of other ranges."""
 
 class Kernel:
     """An analysis kernel; it is pickled as the call that made it.

@@ -216,7 +216,7 @@ fn no_count_is_written_before_what_it_counts_is_synced() {
 
 /// Goes on with the file of these bytes.
 fn resume(bytes: &[u8], sink: &Arc<RecordingSink>) -> Result<RecordFile> {
-    RecordFile::resume(&opened(bytes.to_vec())?, &making(N_ATOMS), Arc::clone(sink) as Arc<dyn Sink>, 1)
+    RecordFile::resume(&opened(bytes.to_vec())?, &making(N_ATOMS), None, Arc::clone(sink) as Arc<dyn Sink>, 1)
 }
 
 #[test]
@@ -423,6 +423,6 @@ fn a_wrong_count_is_put_right_and_other_layouts_are_refused() {
     assert!(what.contains("X-PLOR's layout"), "{what}");
     let xtc = whole(by_name("XTC").unwrap());
     let making = Making { precision: Some(10.0), ..making(N_ATOMS) };
-    let error = RecordFile::resume(&opened(xtc).unwrap(), &making, sink, 1).err().unwrap();
+    let error = RecordFile::resume(&opened(xtc).unwrap(), &making, None, sink, 1).err().unwrap();
     assert!(error.what().contains("precision is that of the frames in the file, expected 1000, found 10"), "{error}");
 }

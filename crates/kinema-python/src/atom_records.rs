@@ -1,18 +1,21 @@
 //! `AtomRecords`: records of which a process has some of the atoms.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use kinema_core::format::{self, AtomNumbers, FrameLayout, Making};
 use kinema_core::frame::{Cell, Stamp};
 use kinema_core::pipeline::atom_records::AtomRecords;
-use numpy::{PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1};
+use kinema_core::sink::FileSink;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arguments;
 use crate::errors::{invalid, to_python};
 use crate::record_file::Vectors;
-use crate::signals::run_inline;
+use crate::signals::{run_inline, run_interruptible};
+use crate::trajectory::PyTrajectory;
 
 /// What makes the records of one file.
 #[pyclass(name = "AtomRecords", module = "kinema._core", frozen)]
@@ -69,6 +72,70 @@ impl PyAtomRecords {
         };
         let made = py.detach(|| AtomRecords::new(format, &making));
         Ok(Self { inner: RwLock::new(made.map_err(|error| to_python(&error))?) })
+    }
+
+    /// Goes on behind the first frames of the file of a trajectory; `None` where it has none.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    #[pyo3(signature = (trajectory, *, n_frames=None, fields=None, wide=None, title=None, dtype=None, kinds=None, codes=None))]
+    fn resume(
+        py: Python<'_>,
+        trajectory: &PyTrajectory,
+        n_frames: Option<u64>,
+        fields: Option<Vec<String>>,
+        wide: Option<Vec<String>>,
+        title: Option<String>,
+        dtype: Option<&str>,
+        kinds: Option<arguments::Kinds>,
+        codes: Option<PyReadonlyArray1<'_, u32>>,
+    ) -> PyResult<Option<Self>> {
+        trajectory.scanned(py)?;
+        let trajectory = Arc::clone(&trajectory.inner);
+        let making = Making {
+            fields: fields.map(|names| arguments::fields(&names)).transpose()?,
+            wide: arguments::fields(&wide.unwrap_or_default())?,
+            double: dtype.map(arguments::is_double).transpose()?,
+            title,
+            labels: arguments::labels_of_kinds(kinds, codes)?,
+            ..Making::default()
+        };
+        let made = run_interruptible(py, None, 0, |_| AtomRecords::resume(&trajectory, &making, n_frames))?;
+        Ok(made.map(|made| Self { inner: RwLock::new(made) }))
+    }
+
+    /// Puts the count of a file that is gone on with right, and cuts off what lies behind the frames that stay.
+    fn cut(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        run_interruptible(py, None, 0, |_| self.records().cut(&FileSink::open(&path, &path)?))
+    }
+
+    #[getter]
+    fn n_atoms(&self) -> u32 {
+        self.records().n_atoms()
+    }
+
+    #[getter]
+    fn n_frames(&self) -> u64 {
+        self.records().kept().frames
+    }
+
+    #[getter]
+    fn end(&self) -> u64 {
+        self.records().kept().bytes
+    }
+
+    #[getter]
+    fn first(&self) -> Vec<(i64, f64)> {
+        self.records().first().iter().map(|stamp| (stamp.step, stamp.time)).collect()
+    }
+
+    #[getter]
+    fn kinds(&self) -> Option<arguments::Kinds> {
+        self.records().labels().map(|one| (one.names.clone(), one.masses.clone(), one.charges.clone()))
+    }
+
+    #[getter]
+    fn codes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
+        self.records().labels().and_then(|labels| labels.codes.as_ref().map(|codes| PyArray1::from_slice(py, codes)))
     }
 
     #[getter]
@@ -131,7 +198,7 @@ impl PyAtomRecords {
         stop: usize,
         ids: Option<PyReadonlyArray1<'py, u32>>,
         first_id: u32,
-        out: Vec<Bound<'py, numpy::PyArray1<u8>>>,
+        out: Vec<Bound<'py, PyArray1<u8>>>,
     ) -> PyResult<()> {
         if stop < start {
             return Err(invalid(format!("atoms {start} to {stop}, of which the end lies before the start")));
@@ -147,7 +214,7 @@ impl PyAtomRecords {
             None => AtomNumbers::From(first_id),
             Some(ids) => AtomNumbers::Listed(ids.as_slice().map_err(|_| invalid("ids must be C-contiguous"))?),
         };
-        let writable = |array: &Bound<'py, numpy::PyArray1<u8>>| {
+        let writable = |array: &Bound<'py, PyArray1<u8>>| {
             array.try_readwrite().map_err(|_| invalid("arrays of bytes must be writable, and each another one"))
         };
         let mut out: Vec<PyReadwriteArray1<'_, u8>> = out.iter().map(writable).collect::<PyResult<_>>()?;

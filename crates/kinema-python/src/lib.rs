@@ -4,6 +4,7 @@
 
 mod arguments;
 mod atom_checkpoints;
+mod atom_exchange;
 mod atom_records;
 mod callback;
 mod dcd;
@@ -113,6 +114,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<record_file::PyRecordFile>()?;
     module.add_class::<atom_records::PyAtomRecords>()?;
     module.add_class::<atom_records::PyFrameLayout>()?;
+    module.add_function(wrap_pyfunction!(atom_exchange::partition_atoms, module)?)?;
+    module.add_function(wrap_pyfunction!(atom_exchange::take_atoms, module)?)?;
+    module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;
     module.add_class::<kernels::PyPartial>()?;

@@ -122,11 +122,12 @@ impl PyRecordFile {
     /// Goes on with the one file of a trajectory that was scanned.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
-    #[pyo3(signature = (trajectory, path, *, fields=None, precision=None, dtype=None, title=None, labels=None, workers=0))]
+    #[pyo3(signature = (trajectory, path, *, n_frames=None, fields=None, precision=None, dtype=None, title=None, labels=None, workers=0))]
     fn resume(
         py: Python<'_>,
         trajectory: &PyTrajectory,
         path: PathBuf,
+        n_frames: Option<u64>,
         fields: Option<Vec<String>>,
         precision: Option<f64>,
         dtype: Option<&str>,
@@ -140,7 +141,7 @@ impl PyRecordFile {
         let workers = arguments::workers(workers);
         let open = |_: &Progress| {
             let sink = FileSink::open(&path, &path)?;
-            RecordFile::resume(&trajectory, &making, Arc::new(sink), workers)
+            RecordFile::resume(&trajectory, &making, n_frames, Arc::new(sink), workers)
         };
         Ok(Self { inner: Mutex::new(run_interruptible(py, None, 0, open)?) })
     }

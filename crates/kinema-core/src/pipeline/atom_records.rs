@@ -3,11 +3,16 @@
 //! Nothing here writes: bytes and their places are the caller's, who brings them into the file in whatever way.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::append::Existing;
 use super::encode_rows::Values;
+use super::resume::Committed;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{AtomNumbers, Encoder, Format, FrameLayout, Making, Marker, SomeAtoms};
-use crate::frame::{BlockView, Fields, NO_CELL, Scales, Stamp};
+use crate::format::{AtomLabels, AtomNumbers, Encoder, Format, FrameLayout, Making, Marker, SomeAtoms, no_planes};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Scales, Stamp};
+use crate::sink::Sink;
+use crate::trajectory::Trajectory;
 
 /// Atoms that are encoded at a time.
 const BATCH: usize = 2048;
@@ -18,6 +23,8 @@ pub struct AtomRecords {
     encoder: Box<dyn Encoder>,
     n_atoms: u32,
     widths: Vec<usize>,
+    /// Of a file that is gone on with.
+    existing: Option<Existing>,
 }
 
 impl AtomRecords {
@@ -29,7 +36,7 @@ impl AtomRecords {
     pub fn new(format: &'static dyn Format, making: &Making) -> Result<Self> {
         let place = |error: Error| error.in_format(format.info().name);
         if !format.info().places_atoms {
-            return Err(place(crate::format::no_planes()));
+            return Err(place(no_planes()));
         }
         let there = making.cells.iter().any(|cell| *cell != NO_CELL);
         let cell = if there { Fields::CELL } else { Fields::NONE };
@@ -38,11 +45,68 @@ impl AtomRecords {
         let cells = making.cells.iter().map(|cell| cell.map(|row| row.map(|value| value * length))).collect();
         let known = Making { held, cells, open_ended: true, source_atoms: making.n_atoms, ..making.clone() };
         let encoder = format.encoder(&known).map_err(place)?;
-        let mut made = Self { format, encoder, n_atoms: making.n_atoms, widths: Vec::new() };
         let cell = making.cells.first().copied().unwrap_or(NO_CELL);
+        Self::with(format, encoder, making.n_atoms, cell, None)
+    }
+
+    /// Goes on with the file of a trajectory behind its first `n_frames`, or behind its last whole frame; `None` where it
+    /// has none. Nothing is changed: see [`AtomRecords::cut`].
+    ///
+    /// # Errors
+    /// Those of [`Existing::of`]; `Unsupported` where atoms have no fixed places in a record.
+    pub fn resume(trajectory: &Trajectory, making: &Making, n_frames: Option<u64>) -> Result<Option<Self>> {
+        let format = trajectory.format();
+        if !format.info().places_atoms {
+            return Err(no_planes().in_format(format.info().name));
+        }
+        let held = trajectory.header().fields;
+        let vectors = Fields::VECTORS.into_iter().filter(|field| held.contains(*field));
+        let fields = making.fields.unwrap_or_else(|| vectors.fold(Fields::NONE, |all, field| all | field));
+        let making = Making { fields: Some(fields), ..making.clone() };
+        let Some((existing, encoder)) = Existing::of(trajectory, &making, n_frames)? else { return Ok(None) };
+        Self::with(format, encoder, trajectory.n_atoms(), NO_CELL, Some(existing)).map(Some)
+    }
+
+    fn with(
+        format: &'static dyn Format,
+        encoder: Box<dyn Encoder>,
+        n_atoms: u32,
+        cell: Cell,
+        existing: Option<Existing>,
+    ) -> Result<Self> {
+        let mut made = Self { format, encoder, n_atoms, widths: Vec::new(), existing };
         let layout = made.frame_layout(&Stamp { cell, time: 0.0, ..Stamp::default() }, 0)?;
         made.widths = layout.planes.iter().map(|plane| plane.width as usize).collect();
         Ok(made)
+    }
+
+    /// Frames that the file has, of those that stay, and the byte behind them.
+    pub fn kept(&self) -> Committed {
+        let new = || Committed { frames: 0, bytes: self.encoder.head().len() as u64 };
+        self.existing.as_ref().map_or_else(new, |existing| existing.kept)
+    }
+
+    /// Steps and times (ps) of the first two frames that the file has.
+    pub fn first(&self) -> &[Stamp] {
+        self.existing.as_ref().map_or(&[], |existing| &existing.first)
+    }
+
+    /// [`Encoder::labels`].
+    pub fn labels(&self) -> Option<Arc<AtomLabels>> {
+        self.encoder.labels()
+    }
+
+    /// [`Existing::cut`]; nothing of a new file. One process does it, when all have what they need of the file.
+    ///
+    /// # Errors
+    /// Those of [`Existing::cut`].
+    pub fn cut(&self, sink: &dyn Sink) -> Result<()> {
+        self.existing.as_ref().map_or(Ok(()), |existing| existing.cut(&*self.encoder, sink))
+    }
+
+    /// Number of atoms.
+    pub fn n_atoms(&self) -> u32 {
+        self.n_atoms
     }
 
     /// Name of the format.

@@ -1,7 +1,9 @@
 //! The pipeline: frames are read, decoded and given to kernels, put into arrays or encoded, on the threads of the trajectory.
 
 mod absent;
+pub mod append;
 pub mod arrays;
+pub mod atom_exchange;
 pub mod atom_records;
 mod commit;
 pub mod encode;

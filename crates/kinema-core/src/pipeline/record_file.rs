@@ -8,15 +8,16 @@ mod encoded;
 use std::sync::Arc;
 
 pub use self::encoded::EncodedFrame;
+use super::append::Existing;
 pub use super::encode_rows::Values;
 use super::encode_rows::{Rows, TASK_BYTES};
 use super::pool::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Encoder, Format, Making, Placing};
 use crate::frame::{Cell, Fields, NO_CELL, Scales, Stamp};
-use crate::index::{Index, TableBuilder, TableIndex};
+use crate::index::{TableBuilder, TableIndex};
 use crate::sink::Sink;
-use crate::trajectory::{Threads, Trajectory, not_scanned};
+use crate::trajectory::{Threads, Trajectory};
 
 /// Tasks that are gathered for each worker before frames are encoded.
 const TASKS_A_WORKER: usize = 2;
@@ -115,50 +116,33 @@ impl RecordFile {
         }
     }
 
-    /// Goes on behind the last whole frame of a trajectory of one file, which `sink` is: what lies behind it is cut off, and
-    /// a count that is wrong is put right.
+    /// Goes on behind the first `n_frames` of a trajectory of one file, which `sink` is, or behind its last whole frame: what
+    /// lies behind is cut off, and a count that is wrong is put right.
     ///
     /// # Errors
-    /// Those of [`Format::resume`] and of the sink.
-    pub fn resume(trajectory: &Trajectory, making: &Making, sink: Arc<dyn Sink>, workers: usize) -> Result<Self> {
-        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        let part = &scanned.parts[0];
+    /// Those of [`Existing::of`] and of the sink.
+    pub fn resume(
+        trajectory: &Trajectory,
+        making: &Making,
+        n_frames: Option<u64>,
+        sink: Arc<dyn Sink>,
+        workers: usize,
+    ) -> Result<Self> {
         let making = Making { n_atoms: trajectory.n_atoms(), source_atoms: trajectory.n_atoms(), ..making.clone() };
-        let mut file = Self::new(part.format, &making, sink, workers);
-        let n_frames = part.index.n_frames();
-        let Some(end) = part.index.end() else {
+        let mut file = Self::new(trajectory.format(), &making, sink, workers);
+        let Some((existing, encoder)) = Existing::of(trajectory, &file.making, n_frames)? else {
             file.replaces = true;
             return Ok(file);
         };
-        let source = trajectory.source(0)?;
-        let held = part.header().fields;
-        let known = Making { held, ..file.making.clone() };
-        let encoder = part.format.resume(&*source, &part.index, &known).map_err(|error| file.place(error))?;
+        existing.cut(&*encoder, &*file.sink)?;
+        let Existing { kept, first, index, .. } = existing;
         // by which later losses are described
         let rounding = Some(encoder.largest_rounding()).filter(|rounding| *rounding > 0.0);
         file.making.source_precision = rounding.map(|rounding| 0.5 / rounding);
         file.making.labels = encoder.labels().or(file.making.labels);
-        for frame in 0..n_frames.min(2) {
-            let (step, time) = (part.index.step(frame).unwrap_or(0), part.index.time(frame).unwrap_or(f64::NAN));
-            file.first.push(Stamp { step, time, ..Stamp::default() });
-        }
-        file.first_noted = true;
-        if end < source.len()? {
-            file.sink.set_len(end)?;
-        }
-        if let Some(marker) = encoder.marker(n_frames) {
-            let mut found = vec![0; marker.bytes.len()];
-            source.read_exact_at(marker.offset, &mut found)?;
-            if found != marker.bytes {
-                file.sink.sync()?;
-                file.sink.write_at(marker.offset, &marker.bytes)?;
-            }
-        }
-        file.sink.sync()?;
-        if let Index::Table(table) = &part.index {
-            file.index = TableBuilder::extend(table.clone());
-        }
-        (file.encoder, file.end, file.n_written, file.n_flushed) = (Some(encoder), end, n_frames, n_frames);
+        (file.first, file.first_noted, file.index) = (first, true, index);
+        (file.encoder, file.end, file.n_written, file.n_flushed) =
+            (Some(encoder), kept.bytes, kept.frames, kept.frames);
         Ok(file)
     }
 

@@ -5,7 +5,6 @@ Waiting gives the core to others: most programs have more ranks than it seems, a
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -149,7 +148,8 @@ def wait_for(request: MPI.Request) -> None:
     for _ in range(_TESTS):
         if request.Test():
             return
-        os.sched_yield()
+        # also to a thread of this process that writes
+        time.sleep(0)
     pause = _SHORTEST
     while not request.Test():
         time.sleep(pause)

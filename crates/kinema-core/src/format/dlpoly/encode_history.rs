@@ -108,16 +108,16 @@ impl HistoryEncoder {
                         written here";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        let known = super::atoms::read_atoms(source)?;
-        let labels = AtomLabels {
-            names: Some(known.names),
-            masses: known.masses,
-            charges: known.charges,
-            codes: None,
-            of_source: true,
+        let labels = match making.labels.clone() {
+            Some(labels) => labels,
+            None => {
+                let known = super::atoms::read_atoms(source)?;
+                let names = Some(known.names);
+                let (masses, charges) = (known.masses, known.charges);
+                Arc::new(AtomLabels { names, masses, charges, codes: None, of_source: true })
+            }
         };
         let held = making.held | fields;
-        let labels = making.labels.clone().unwrap_or_else(|| labels.into());
         let made = Self::new(&Making {
             held,
             fields: Some(fields),

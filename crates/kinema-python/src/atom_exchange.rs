@@ -1,0 +1,141 @@
+//! Functions that sort atoms for the processes that write them.
+
+use kinema_core::Result;
+use kinema_core::pipeline::atom_exchange::{Partition, partition, scatter, see, take};
+use numpy::{
+    Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
+};
+use pyo3::prelude::*;
+
+use crate::errors::invalid;
+use crate::signals::run_inline;
+
+/// Rows in the order of the ranges that their atoms lie in.
+type Sorted<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray1<u32>>>);
+
+/// Duplicate rows, the first of them, missing atoms, the first of them.
+type Found = (u64, Option<usize>, u64, Option<u64>);
+
+fn contiguous<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>, name: &str) -> PyResult<&'a [T]> {
+    array.as_slice().map_err(|_| invalid(format!("{name} must be C-contiguous")))
+}
+
+fn vectors<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<&'a [[T; 3]]> {
+    let values = array.as_slice().map_err(|_| invalid("vectors must be C-contiguous"))?;
+    check_shape(array.as_array().shape())?;
+    Ok(values.as_chunks().0)
+}
+
+fn vectors_mut<'a, T: Element>(array: &'a mut PyReadwriteArray2<'_, T>) -> PyResult<&'a mut [[T; 3]]> {
+    check_shape(array.as_array().shape())?;
+    let values = array.as_slice_mut().map_err(|_| invalid("arrays to fill must be C-contiguous"))?;
+    Ok(values.as_chunks_mut().0)
+}
+
+fn check_shape(shape: &[usize]) -> PyResult<()> {
+    match shape {
+        [_, 3] => Ok(()),
+        _ => Err(invalid(format!("vectors have shape {shape:?}, expected [atoms, 3]"))),
+    }
+}
+
+/// Sorts rows by the range in which the ids of their atoms lie.
+#[pyfunction]
+pub fn partition_atoms<'py>(py: Python<'py>, ids: &Bound<'py, PyAny>, bounds: Vec<u64>) -> PyResult<Sorted<'py>> {
+    fn sorted<'py, I>(ids: &Bound<'py, PyArray1<I>>, bounds: &[u64]) -> PyResult<Partition>
+    where
+        I: Element + Copy + TryInto<u64> + std::fmt::Display,
+    {
+        let ids_of = ids.try_readonly().map_err(|_| invalid("ids are written at the same time"))?;
+        let values = contiguous(&ids_of, "ids")?;
+        run_inline(ids.py(), |_| partition(values, bounds))
+    }
+    let found = if let Ok(ids) = ids.cast::<PyArray1<u32>>() {
+        sorted(ids, &bounds)?
+    } else if let Ok(ids) = ids.cast::<PyArray1<i64>>() {
+        sorted(ids, &bounds)?
+    } else if let Ok(ids) = ids.cast::<PyArray1<i32>>() {
+        sorted(ids, &bounds)?
+    } else if let Ok(ids) = ids.cast::<PyArray1<u64>>() {
+        sorted(ids, &bounds)?
+    } else {
+        return Err(invalid("ids are an array (atoms,) of int32, int64, uint32 or uint64"));
+    };
+    Ok((found.counts.into_pyarray(py), found.ids.into_pyarray(py), found.order.map(|order| order.into_pyarray(py))))
+}
+
+/// Puts row `order[i]` of `values` into row `i` of `out`.
+#[pyfunction]
+pub fn take_atoms<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    order: PyReadonlyArray1<'py, u32>,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let order = contiguous(&order, "order")?;
+    of_one_type(
+        py,
+        values,
+        out,
+        Work { single: &|from, to| take(from, order, to), double: &|from, to| take(from, order, to) },
+    )
+}
+
+/// Puts row `i` of each of `values` into the row of atom `ids[i]` of the array in `out`, which begins with atom `first`.
+#[pyfunction]
+pub fn scatter_atoms<'py>(
+    py: Python<'py>,
+    ids: PyReadonlyArray1<'py, u32>,
+    first: u32,
+    values: Vec<Bound<'py, PyAny>>,
+    out: Vec<Bound<'py, PyAny>>,
+    seen: &Bound<'py, PyArray1<u8>>,
+) -> PyResult<Found> {
+    let ids = contiguous(&ids, "ids")?;
+    if values.len() != out.len() {
+        return Err(invalid(format!("arrays to fill, expected {}, found {}", values.len(), out.len())));
+    }
+    let faults = {
+        let mut seen = seen.try_readwrite().map_err(|_| invalid("seen must be writable"))?;
+        let seen = seen.as_slice_mut().map_err(|_| invalid("seen must be C-contiguous"))?;
+        run_inline(py, |_| see(ids, first, seen))?
+    };
+    for (values, out) in values.iter().zip(&out) {
+        let work = Work {
+            single: &|from, to| scatter(ids, first, from, to),
+            double: &|from, to| scatter(ids, first, from, to),
+        };
+        of_one_type(py, values, out, work)?;
+    }
+    Ok((faults.duplicates, faults.first_duplicate, faults.missing, faults.first_missing))
+}
+
+/// What is done with vectors: those that are read, and those that are filled.
+type Fill<'a, T> = &'a (dyn Fn(&[[T; 3]], &mut [[T; 3]]) -> Result<()> + Sync);
+
+/// The same work on vectors of float32 and of float64.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    single: Fill<'a, f32>,
+    double: Fill<'a, f64>,
+}
+
+fn of_one_type<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    out: &Bound<'py, PyAny>,
+    work: Work<'_>,
+) -> PyResult<()> {
+    let writable = |_| invalid("arrays to fill must be writable, and none of those that are read");
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
+        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
+        return run_inline(py, |_| (work.single)(from, to));
+    }
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
+        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
+        return run_inline(py, |_| (work.double)(from, to));
+    }
+    Err(invalid("vectors and the array to fill are both float32 or both float64, (atoms, 3)"))
+}
