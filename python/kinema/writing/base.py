@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -23,7 +23,16 @@ from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
 from kinema.writing.output_checks import is_stream
 
-__all__ = ["Writer", "check_options", "format_of", "format_of_file_name", "is_variant", "options_of"]
+__all__ = [
+    "OPTIONS_OF_RANKS",
+    "RanksWriter",
+    "Writer",
+    "check_options",
+    "format_of",
+    "format_of_file_name",
+    "is_variant",
+    "options_of",
+]
 
 # what a name without a suffix means
 _USUAL = "H5MD"
@@ -32,8 +41,8 @@ _COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_parti
 
 # The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
 _OVER_RANKS = ("kinema.writing.parallel.writer", "ParallelWriter")
-# what it takes besides
-_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
+OPTIONS_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
+"""What it takes besides."""
 
 _CLASSES: dict[str, type[Writer]] = {}
 # other classes of a format, by the option that chooses each
@@ -353,6 +362,28 @@ class Writer:
         return UnsupportedFormatError(what, path=self.path, format=self.format)
 
 
+class RanksWriter(Writer):
+    """A writer of many ranks, as `comm=` chooses it: `kinema.writing.parallel.writer` makes it of files."""
+
+    def write(
+        self,
+        positions: ArrayLike | Frame | Block | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        velocities: ArrayLike | None = None,
+        forces: ArrayLike | None = None,
+        cell: ArrayLike | None = None,
+        step: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> None:
+        """As `Writer.write`, of the atoms of this rank, whose numbers are `ids`; collective."""
+        raise NotImplementedError
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Takes part in the `write` of the other ranks with an error, which is raised on all of them."""
+        raise NotImplementedError
+
+
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     """The format in which a `Writer` writes `path`: that of this name, or of the suffix; of a name without one the
     format whose files have it (HISTORY), else H5MD.
@@ -402,7 +433,7 @@ def check_options(path: str | os.PathLike[str], format: str, options: Mapping[st
     for name in options:
         if name in taken or name in _COMMON:
             continue
-        if name in _OF_RANKS:
+        if name in OPTIONS_OF_RANKS:
             raise ArgumentError(f"{name}= is for a writer of many ranks, which needs comm=, their communicator")
         needed = next((option for option, one in _VARIANTS.get(format, {}).items() if name in _arguments(one)), None)
         if needed is not None:

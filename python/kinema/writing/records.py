@@ -11,32 +11,20 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from kinema import _core, opening
 from kinema.errors import ArgumentError, Error, UnsupportedFormatError, from_os
-from kinema.formats.dlpoly import labels_of
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import VECTOR_FIELDS, float_name
+from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected
 from kinema.resources import worker_count
-from kinema.selection.atom_table import Atoms
 from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays
+from kinema.writing.frames import FrameArrays, LastStamps
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile, lock_alone, publish, write_index
-from kinema.writing.stamps import LastStamps
 
-__all__ = [
-    "ConfigWriter",
-    "DcdWriter",
-    "HistoryWriter",
-    "NetcdfWriter",
-    "RecordWriter",
-    "TrrWriter",
-    "XtcWriter",
-    "vector_names",
-]
+__all__ = ["RecordWriter", "vector_names"]
 
 # what the core counts atoms with
 _MOST_ATOMS = 2**32 - 1
@@ -64,9 +52,11 @@ class RecordWriter(Writer):
         overwrite: bool = False,
         keep_partial: bool = True,
         workers: int | None = None,
+        resume_from: int | None = None,
         fields: str | Sequence[str] | None = None,
     ) -> None:
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=vector_names(fields))
+        options = {"fields": vector_names(fields)}
+        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, resume_from, **options)
 
     def _open(
         self,
@@ -77,6 +67,7 @@ class RecordWriter(Writer):
         overwrite: bool,
         keep_partial: bool,
         workers: int | None,
+        resume_from: int | None,
         **options: Any,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
@@ -90,9 +81,11 @@ class RecordWriter(Writer):
         self._options = {**options, "workers": worker_count(workers)}
         if n_atoms is not None and not 0 < whole_number("n_atoms", n_atoms) <= _MOST_ATOMS:
             raise ArgumentError(f"n_atoms is a number from 1 to {_MOST_ATOMS}, found {n_atoms}")
+        if resume_from is not None and (mode != "a" or not os.path.exists(self.path)):
+            raise ArgumentError(f"{self.path}: resume_from= is for mode='a' and a file that is there", path=self.path)
         try:
             if mode == "a" and os.path.exists(self.path):
-                self._core = self._resumed(n_atoms)
+                self._core = self._resumed(n_atoms, resume_from)
             else:
                 self._core = self._created(n_atoms)
         except BaseException:
@@ -198,7 +191,7 @@ class RecordWriter(Writer):
             self._locked = self._lock(self._output.temporary)
         return _core.RecordFile(self._output.temporary, self.path, self.format, n_atoms, **self._options)
 
-    def _resumed(self, n_atoms: int | None) -> _core.RecordFile:
+    def _resumed(self, n_atoms: int | None, resume_from: int | None) -> _core.RecordFile:
         self._locked = self._lock(self.path)
         if os.fstat(self._locked).st_size == 0:
             if n_atoms is None:
@@ -217,16 +210,29 @@ class RecordWriter(Writer):
             what = f"{self.path}: cannot append with n_atoms={n_atoms}, the file has {trajectory.n_atoms}"
             raise ArgumentError(what, path=self.path)
         self.n_atoms = trajectory.n_atoms
-        core = _core.RecordFile.resume(trajectory.core, self.path, **self._options)
+        steps, times = trajectory.core.steps(), trajectory.core.times()
+        kept = None if resume_from is None else self._frames_up_to(resume_from, steps)
+        core = _core.RecordFile.resume(trajectory.core, self.path, n_frames=kept, **self._options)
         if part.truncation is not None:
             self._note([f"{part.truncation.removeprefix(f'{self.path}: ')}; it is cut off"])
         self._note(f"{warning}; this is put right" for warning in part.warnings if "header says" in warning)
-        steps, times = trajectory.core.steps(), trajectory.core.times()
         self._stamps = LastStamps(
-            [] if steps is None else steps[-2:].tolist(), [] if times is None else times[-2:].tolist()
+            [] if steps is None else steps[:kept][-2:].tolist(), [] if times is None else times[:kept][-2:].tolist()
         )
         self._n_flushed = core.n_flushed
         return core
+
+    def _frames_up_to(self, step: int, steps: NDArray[np.int64] | None) -> int:
+        """How many frames are kept: up to the last whose step is not greater. ArgumentError where there is none."""
+        if isinstance(step, bool) or not hasattr(step, "__index__"):
+            raise ArgumentError(f"resume_from is the number of a step, found {step!r}")
+        if steps is None:
+            raise ArgumentError(f"{self.path}: no steps are known, by which resume_from= cuts", path=self.path)
+        places = np.flatnonzero(steps <= step)
+        if not len(places):
+            first = f"the first frame has step {steps[0]}" if len(steps) else "the file has no frame"
+            raise ArgumentError(f"{self.path}: no frame with a step of {step} or less, {first}", path=self.path)
+        return int(places[-1]) + 1
 
     def _lock(self, path: str) -> int:
         try:
@@ -317,167 +323,6 @@ class RecordWriter(Writer):
     @property
     def _temporary(self) -> str | None:
         return self._output.temporary if self._output is not None and self._holds_frames else None
-
-
-class XtcWriter(RecordWriter, format="XTC"):
-    """Writes XTC: positions rounded to a precision, cell, step and time.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    fields : "positions"
-    precision : float
-        Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        fields: str | Sequence[str] | None = None,
-        precision: float | None = None,
-    ) -> None:
-        options = {"fields": vector_names(fields), "precision": precision}
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
-
-
-class DcdWriter(RecordWriter, format="DCD"):
-    """Writes DCD as CHARMM and NAMD do: positions or velocities as float32, and the cell.
-
-    Steps and times follow from a first step, a stride and a time step in the header, which the first two frames decide;
-    the first that does not follow is noted. The first frame decides whether the file has cells.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    fields : "positions" or "velocities"
-        By default positions where the first frame has them.
-    """
-
-
-class TrrWriter(RecordWriter, format="TRR"):
-    """Writes TRR: positions, velocities, forces that each frame has, cell, step and time.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    fields : names out of "positions", "velocities", "forces"
-        What is written of frames that have it; by default all.
-    dtype : "float32" or "float64"
-        Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What mode="a" adds to
-        a file has by default that of its first frame.
-    """
-
-    _fields_of_each = True
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        fields: str | Sequence[str] | None = None,
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        options = {"fields": vector_names(fields), "dtype": None if dtype is None else float_name(dtype)}
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
-
-
-class NetcdfWriter(RecordWriter, format="NetCDF"):
-    """Writes AMBER's NetCDF trajectories: float32 positions, velocities and forces, the cell, times.
-
-    The first frame decides what all have. A file of more than 357 million atoms is CDF-5, others are CDF-2.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    fields : names out of "positions", "velocities", "forces"
-        By default those of the first frame.
-    netcdf4 : bool
-        Write NetCDF-4 instead: `Netcdf4Writer`, with its options. A file that mode="a" finds stays what it is.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        fields: str | Sequence[str] | None = None,
-        netcdf4: bool = False,
-    ) -> None:
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, fields=vector_names(fields))
-
-
-class _DlpolyWriter(RecordWriter):
-    """What the writers of DL_POLY's files share."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        fields: str | Sequence[str] | None = None,
-        title: str | None = None,
-        atoms: Atoms | None = None,
-    ) -> None:
-        labels = labels_of(atoms)
-        if atoms is not None:
-            n_atoms = atoms.n_atoms if n_atoms is None else n_atoms
-            if n_atoms != atoms.n_atoms:
-                raise ArgumentError(f"atoms= has {atoms.n_atoms} atoms, and n_atoms= is {n_atoms}")
-        options = {"fields": vector_names(fields), "title": title, "labels": labels}
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, **options)
-
-
-class HistoryWriter(_DlpolyWriter, format="DL_POLY HISTORY"):
-    """Writes DL_POLY's HISTORY as DL_POLY_4 does: cell, step, time, and of each atom its name, index, mass and charge,
-    and vectors of 10 digits.
-
-    The first frame decides which vectors all have (keytrj): positions, with velocities, or with velocities and forces.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-        A file named HISTORY is one as well. `n_atoms` may be left out where `atoms` are given.
-    fields : names out of "positions", "velocities", "forces"
-        By default those of the first frame.
-    title : str, optional
-        The first line, cut at 72 characters.
-    atoms : kinema.Atoms, optional
-        Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a" finds keeps
-        its own unless others are given.
-    """
-
-
-class ConfigWriter(_DlpolyWriter, format="DL_POLY CONFIG"):
-    """Writes DL_POLY's CONFIG (REVCON, CFGMIN) as DL_POLY_4 does: one frame. A second one is refused.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-        A file named CONFIG, REVCON or CFGMIN is one as well.
-    fields, title, atoms : as `HistoryWriter`
-    """
 
 
 def vector_names(fields: str | Sequence[str] | None) -> list[str] | None:

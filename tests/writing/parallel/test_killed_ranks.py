@@ -19,7 +19,7 @@ from kinema.notes import collected
 
 pytestmark = pytest.mark.processes
 
-PROGRAMS = Path(__file__).with_name("rank_programs.py")
+PROGRAMS = Path(__file__).with_name("rank_growth.py")
 N_RANKS, N_ATOMS = 3, 211
 CASES = (
     ("dcd", "direct"),
@@ -32,13 +32,13 @@ CASES = (
 
 
 def expected(frame: int) -> np.ndarray[Any, Any]:
-    """As `rank_programs.values_of`."""
+    """As `rank_common.values_of`."""
     return frame % 97 + np.arange(N_ATOMS * 3).reshape(N_ATOMS, 3) % 331 / 10
 
 
 def killed(mpi: Any, folder: Path, words: list[str], moments: random.Random, *, all_ranks: bool) -> int:
-    """Starts the ranks, kills one or all of them at a random moment after a flush, and returns how many frames these say
-    are flushed."""
+    """Starts the ranks and kills one or all of them at a random moment after a flush; how many they have said are
+    flushed."""
     process = mpi.started(N_RANKS, ["-m", "mpi4py", str(PROGRAMS), "killed", *words], folder)
     ranks: list[int] = []
     flushed, n_flushes = 0, moments.randrange(1, 4)
@@ -84,6 +84,8 @@ def test_ranks_killed_at_random_moments(
         suffix, strategy = CASES[number % len(CASES)]
         mode = "a" if number // len(CASES) % 2 or suffix in ("trr", "history") else "w"
         path = tmp_path / f"{strategy}.{suffix}"
+        if mode == "w":
+            path.unlink(missing_ok=True)
         before = check(path, 0) if path.exists() else 0
         flushed = killed(mpi, tmp_path, [path.name, strategy, mode], moments, all_ranks=all_ranks)
         if mode == "a":

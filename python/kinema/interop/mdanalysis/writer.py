@@ -19,7 +19,7 @@ from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
-from kinema.writing.writer import Writer, format_of, is_variant, options_of
+from kinema.writing.writer import OPTIONS_OF_RANKS, RanksWriter, Writer, format_of, is_variant, options_of
 
 __all__ = ["KinemaWriter"]
 
@@ -59,6 +59,10 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         Replace a file of that name, as MDAnalysis' writers do.
     dialect : {"mdanalysis", "h5md"}
         Of H5MD; by default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
+    comm : mpi4py intracommunicator, optional
+        All its ranks write the file together: each passes an AtomGroup of the atoms that it has, by their indices in
+        the Universe; `n_atoms` is the number of all. `strategy`, `hints`, `order`, `verify`,
+        `buffer_frames` are those of `kinema.Writer(comm=)`; observables are not written.
     start, step, multiframe : ignored; MDAnalysis passes them to all writers
     **options
         `layout`, `compression`, `max_error`, `precision` and all others of `kinema.Writer` for the format.
@@ -92,6 +96,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         topology: bool = True,
         overwrite: bool = True,
         dialect: str | None = None,
+        comm: Any = None,
         start: int | None = None,
         step: int | None = None,
         multiframe: bool | None = None,
@@ -104,7 +109,9 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
                 "convert_units=False is not for writing; say which units the file has: length_unit='nm'"
             )
         self._format = format_of(filename)
-        unknown = set(options) - {*options_of(self._format), "keep_partial", "workers"} | set(options) & {"fields"}
+        of_ranks = OPTIONS_OF_RANKS if comm is not None else ()
+        known = {*options_of(self._format), *of_ranks, "keep_partial", "workers"} - {"resume_from"}
+        unknown = set(options) - known | set(options) & {"fields"}
         if unknown:
             raise ArgumentError(f"no such option of the writer: {', '.join(sorted(unknown))}")
         self.filename = os.fspath(filename)
@@ -113,6 +120,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._wanted = {"positions": positions, "velocities": velocities, "forces": forces}
         self._with_observables, self._with_topology = observables, topology
         self._options = {"overwrite": overwrite, **options}
+        self._comm = comm
         if dialect is not None or self._format == "H5MD":
             self._options["dialect"] = dialect or "mdanalysis"
         self._closed = False
@@ -124,6 +132,9 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             raise TypeError(f"a writer takes an AtomGroup or a Universe, found {type(obj).__name__}")
         if self._closed:
             raise ArgumentError(f"{self.filename}: the writer is closed", path=self.filename)
+        if self._comm is not None:
+            self._write_part(atoms)
+            return
         if len(atoms) != self.n_atoms:
             raise ArgumentError(f"the frame has {len(atoms)} atoms, expected {self.n_atoms} as the writer was made for")
         ts = atoms.universe.trajectory.ts
@@ -136,6 +147,31 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._pending.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
         if self._pending.full:
             self._pending.write_to(self._writer)
+
+    def _write_part(self, atoms: Any) -> None:
+        """Writes a frame of which this rank has `atoms`; collective."""
+        ts = atoms.universe.trajectory.ts
+        if self._writer is None:
+            options = {**self._table_of(atoms.universe), **self._options}
+            self._writer = Writer(self.filename, self.n_atoms, comm=self._comm, **options)
+        assert isinstance(self._writer, RanksWriter)
+        try:
+            vectors = {name: getattr(ts, name)[atoms.indices] for name in self._fields_of(ts)}
+        except Exception as error:
+            self._writer.fail(error)
+        time = ts.time if self._dt is None else ts.frame * self._dt
+        step, cell = int(ts.data.get("step", ts.frame)), ts.triclinic_dimensions
+        positions = vectors.pop("positions", None)
+        self._writer.write(positions, ids=atoms.indices, **vectors, cell=cell, step=step, time=time)
+
+    def _table_of(self, universe: Any) -> dict[str, Any]:
+        """What rank 0 says of all atoms, as an option of the format, where the Universe has all of them."""
+        if self._comm.Get_rank() != 0 or len(universe.atoms) != self.n_atoms or not self._with_topology:
+            return {}
+        if self._format == "H5MD":
+            return {"topology": universe.atoms}
+        known = options_of(self._format, variants=is_variant(self.filename, self._format, self._options))
+        return {"atoms": Atoms.from_mdanalysis(universe.atoms)} if "atoms" in known else {}
 
     def _begin(self, atoms: Any, ts: Any) -> None:
         """Makes the file, with what the first frame has."""
@@ -187,10 +223,11 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         if self._closed:
             return
         self._closed = True
-        if self._writer is None or self._pending is None:
+        if self._writer is None:
             return
         try:
-            self._pending.write_to(self._writer)
+            if self._pending is not None:
+                self._pending.write_to(self._writer)
             self._writer.close()
         except BaseException as error:
             self._writer.__exit__(type(error), error, error.__traceback__)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,7 +17,7 @@ from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import Block, Frame
 from kinema.notes import collected, emit
 from kinema.runners.mpi.communicator import check_communicator, check_size
-from kinema.writing.base import Writer, check_options, format_of, is_variant
+from kinema.writing.base import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.files import check_order, opened_file
 from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
@@ -37,7 +37,7 @@ _WORDS = {_WRITE: "write", _FLUSH: "flush", _CLOSE: "close", _LEAVE: "left its b
 _FAREWELL = 5.0
 
 
-class ParallelWriter(Writer):
+class ParallelWriter(RanksWriter):
     """Writes frames into one file from all ranks of a communicator, each of which has some of the atoms.
 
         out = kn.Writer("run.dcd", n_atoms, comm=MPI.COMM_WORLD)
@@ -188,6 +188,11 @@ class ParallelWriter(Writer):
         if rows[:, 3].any() and not self._not_finite_noted and self.format != "XTC":
             self._not_finite_noted = True
             self._note([f"frame {taken} has positions that are no numbers (NaN or infinite)"])
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """As `RanksWriter.fail`; collective."""
+        self._begin(_WRITE, error)
+        raise error
 
     def flush(self) -> None:
         """As `Writer.flush`; collective."""

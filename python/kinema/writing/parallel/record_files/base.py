@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.notes import emit
+from kinema.writing.frames import LastStamps
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
@@ -20,7 +21,6 @@ from kinema.writing.parallel.rank_file import FileRequest, RankFile
 from kinema.writing.parallel.record_files.output import RecordOutput
 from kinema.writing.parallel.strategies import uses_mpiio
 from kinema.writing.parallel.verification import Verification
-from kinema.writing.stamps import LastStamps
 
 __all__ = ["UNFINISHED", "RecordsFile", "Stamp"]
 

@@ -16,6 +16,7 @@ from kinema.errors import ArgumentError, InternalError
 from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
+from kinema.trajectory import Trajectory
 from kinema.writing.base import Writer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 from kinema.writing.records import RecordWriter
@@ -24,8 +25,6 @@ __all__ = ["OpenedRecords", "RecordOutput"]
 
 # atoms that XTC stores as they are; where the precision of the others is in the first frame
 _PLAIN_ATOMS, _PRECISION = 9, 56
-# bytes of a title in DL_POLY's files
-_TITLE = 72
 
 
 @dataclass
@@ -40,8 +39,8 @@ class OpenedRecords:
         The byte behind its last record; 0 of a new file.
     first, last : steps and times (ps) of the first and the last two frames
     cell : (3, 3) of the first frame; None where there is no frame
-    fields, dtype, precision, title, kinds : of a file that is gone on with
-    head : its first bytes
+    fields, dtype, precision, kinds : of a file that is gone on with
+    trajectory : the frames of such a file
     """
 
     written_path: str
@@ -53,9 +52,8 @@ class OpenedRecords:
     fields: list[str] | None = None
     dtype: str | None = None
     precision: float | None = None
-    title: str | None = None
     kinds: Kinds | None = None
-    head: bytes = b""
+    trajectory: Trajectory | None = None
 
 
 class RecordOutput:
@@ -104,7 +102,7 @@ class RecordOutput:
 
     def _read(self, made: OpenedRecords) -> None:
         """What a file says that is gone on with."""
-        path, writer = self._request.path, self._writer
+        path = self._request.path
         with collected():
             trajectory = opening.open(path)
             trajectory.scan()
@@ -116,12 +114,10 @@ class RecordOutput:
         made.cell = trajectory[0].cell.astype(np.float64)
         made.fields = list(part["fields"])
         made.dtype = "float64" if part["wide_fields"] else "float32"
-        with open(path, "rb") as file:
-            made.head = file.read(1 << 16)
-        if self._request.format == "XTC" and writer.n_atoms > _PLAIN_ATOMS:
-            (made.precision,) = struct.unpack_from(">f", made.head, _PRECISION)
-        if self._request.format in DLPOLY:
-            made.title = made.head[:_TITLE].decode("ascii", "replace").rstrip()
+        made.trajectory = trajectory
+        if self._request.format == "XTC" and self._writer.n_atoms > _PLAIN_ATOMS:
+            with open(path, "rb") as file:
+                (made.precision,) = struct.unpack_from(">f", file.read(1 << 8), _PRECISION)
 
     def name_committed(self) -> str:
         """The first frames are committed: gives the file the name under which they stay, and returns it."""

@@ -165,46 +165,28 @@ class PlacedFile(RecordsFile):
         records = self._made.get(fields)
         if records is None:
             records = self.agreement.together(lambda: self._new_records(fields, frame, stamp))
-        if stamp.number and not self._made:
-            self._check_head(records)
         return records
 
     def _new_records(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
         options, opened = self.request.options, self.opened
         cell = stamp.cell if opened.cell is None else opened.cell
         dtype, title = options.get("dtype"), options.get("title")
+        dtype = opened.dtype if dtype is None else float_name(dtype)
         wide = [name for name, values in frame.vectors.items() if values.dtype == np.float64 and name in fields]
-        return _core.AtomRecords(
-            self.request.format,
-            self.state.n_atoms,
-            fields=fields,
-            cell=cell if cell.any() else None,
-            wide=wide,
-            title=opened.title if title is None else title,
-            dtype=self._dtype(opened.dtype if dtype is None else float_name(dtype)),
-            kinds=opened.kinds,
-            codes=self.codes,
-        )
-
-    def _dtype(self, name: str | None) -> str | None:
-        return name if self.request.format == "TRR" else None
-
-    def _check_head(self, records: AtomRecordsLike) -> None:
-        """ArgumentError where a file that is gone on with was begun in another way than this writer would have."""
-        records.time_by(*self.opened.first)
-        head = bytearray(records.head)
-        marker = records.marker(self.state.n_frames)
-        if marker is not None:
-            head[marker[0] : marker[0] + len(marker[1])] = marker[1]
-        found = self.opened.head[: len(head)]
-        if bytes(head[: len(found)]) != found:
-            byte = next(i for i, (a, b) in enumerate(zip(head, found, strict=False)) if a != b)
-            path, strategy = self.request.path, self.request.strategy
-            raise ArgumentError(
-                f"{path}: byte {byte} of the head is not what this writer makes: title, atoms, fields, cells or the "
-                f"program differ; strategy='serial' goes on with any file, {strategy!r} with those begun alike",
-                path=path,
-            )
+        known = {
+            "fields": fields,
+            "wide": wide,
+            "title": title,
+            "dtype": dtype if self.request.format == "TRR" else None,
+            "kinds": opened.kinds,
+            "codes": self.codes,
+        }
+        if opened.trajectory is not None and not self._made:
+            resumed = _core.AtomRecords.resume(opened.trajectory.core, **known)
+            if resumed is not None:
+                return resumed
+        cell = cell if cell.any() else None
+        return _core.AtomRecords(self.request.format, self.state.n_atoms, cell=cell, **known)
 
     def _note_losses(self, fields: tuple[str, ...], frame: RankFrame, records: AtomRecordsLike) -> None:
         left_out = [name for name in VECTOR_FIELDS if name in frame.vectors and name not in fields]
