@@ -27,9 +27,17 @@ NEEDED = {
     "join": ["a.dcd", "-o", "out.dcd"],
     "demo": [],
     "scaling": ["-f", "a.dcd", "--repeats", "1"],
+    "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
 }
 # texts that are, or hold, numbers
-TEXTS = {"--memory": "{}TiB", "--workers": "1,{}", "--workload": "{}", "--oversubscribe": "{}", "--layout": "{}x3x3"}
+TEXTS = {
+    "--memory": "{}TiB",
+    "--workers": "1,{}",
+    "--workload": "{}",
+    "--oversubscribe": "{}",
+    "--ranks": "1,{}",
+    "--layout": "{}x3x3",
+}
 WITH = {"--checkpoint-interval": ["--checkpoint", "run.ckpt"], "--ref-frame": []}
 BAD = {"whole": [str(10**21), str(-(10**21)), "1" * 5000, "1e3", "nan"], "decimal": ["nan", "inf", "-inf", "1e400"]}
 

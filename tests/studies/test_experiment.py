@@ -22,7 +22,8 @@ from kinema.errors import ArgumentError, FileIOError
 from kinema.profile import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, ExperimentRun, files, run_design
-from kinema.studies import experiment as running
+from kinema.studies.launching import mpi_launcher
+from kinema.studies.results_log import ResultsLog
 from kinema.testing import random_walk, write_xtc
 from kinema.writing.output_file import temporary_folder
 
@@ -84,9 +85,9 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
 
 def test_results_are_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = an_outcome(Design(files=("md.xtc",)))
-    with running._ResultsLog(tmp_path / "out") as log:
-        log.add(outcome)
-        log.add(outcome)
+    with ResultsLog(tmp_path / "out", "reports") as log:
+        log.add(outcome.as_dict())
+        log.add(outcome.as_dict())
         before = (tmp_path / "out/results.jsonl").read_bytes()
 
         def full(*_: object) -> None:
@@ -94,10 +95,10 @@ def test_results_are_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(FileIOError, match="no space left"):
-            log.add(outcome)
+            log.add(outcome.as_dict())
         monkeypatch.undo()
         assert (tmp_path / "out/results.jsonl").read_bytes() == before
-        log.add(outcome)
+        log.add(outcome.as_dict())
     assert (tmp_path / "out/results.jsonl").read_bytes() == before[: len(before) // 2] * 3
     assert sorted(os.listdir(tmp_path / "out")) == ["reports", "results.jsonl"]
 
@@ -193,13 +194,13 @@ def test_ranks_per_node_in_the_words_of_each_launcher(
     launcher = tmp_path / "mpiexec"
     launcher.write_text(f"#!/bin/sh\necho '{says}'\n")
     launcher.chmod(0o755)
-    monkeypatch.setattr(running.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     design = Design(files=("md.xtc",), runner="mpi", ranks_per_node=12)
-    assert running._launcher(design)(24) == [str(launcher), "-n", "24", *words]
-    assert running._launcher(Design(files=("md.xtc",), runner="mpi"))(24) == [str(launcher), "-n", "24"]
+    assert mpi_launcher(design.ranks_per_node)(24) == [str(launcher), "-n", "24", *words]
+    assert mpi_launcher(None)(24) == [str(launcher), "-n", "24"]
     launcher.write_text("#!/bin/sh\necho 'another one'\n")
     with pytest.raises(ArgumentError, match="how it places ranks on nodes is not known"):
-        running._launcher(design)
+        mpi_launcher(design.ranks_per_node)
 
 
 # -- the cache ----------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import typer
 from kinema.cli.single_options import SingleOptionsCommand
 from kinema.errors import ArgumentError
 
-# in the order of --help; each is a function in a module of its name
+# in the order of --help; each is a function in a module of its name, with _ for -
 COMMANDS = (
     "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "scaling",
+    "report", "scaling", "bench-write",
 )  # fmt: skip
 
 
@@ -45,7 +45,8 @@ def application(words: list[str]) -> typer.Typer:
     app.callback()(_kinema)
     named = words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS
     for name in named:
-        function = getattr(import_module(f"kinema.cli.commands.{name}"), name)
+        python_name = name.replace("-", "_")
+        function = getattr(import_module(f"kinema.cli.commands.{python_name}"), python_name)
         app.command(name, cls=SingleOptionsCommand)(function)
     return app
 

@@ -22,6 +22,8 @@ Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | No
 """Names, masses (u) and charges (e), one a kind of atoms."""
 
 DLPOLY = ("DL_POLY HISTORY", "DL_POLY CONFIG")
+# of a table that is gone through once for each
+_FEW_KINDS = 64
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,39 @@ def kinds_of(atoms: Atoms) -> tuple[Kinds, NDArray[np.uint32]]:
     """The same one a kind of atoms, and which kind each atom is, (n_atoms,): four bytes an atom."""
     check_table(atoms)
     columns = _columns(atoms)
-    codes = np.zeros(atoms.n_atoms, np.uint64)
+    codes = np.zeros(atoms.n_atoms, np.uint32)
+    firsts = np.zeros(min(1, atoms.n_atoms), np.int64)
     for column in columns:
         for words in _words_of(column):
-            found, place = np.unique(words, return_inverse=True)
-            # pairs that occur are counted anew, so that numbers stay small
-            codes = np.unique(codes * np.uint64(len(found)) + place.astype(np.uint64), return_inverse=True)[1]
-            codes = codes.astype(np.uint64)
-    _, first = np.unique(codes, return_index=True)
-    names, masses, charges = (None if column is None else column[first].tolist() for column in columns)
-    return (names, masses, charges), codes.astype(np.uint32)
+            codes, firsts = _counted_anew(codes, firsts, words)
+    names, masses, charges = (None if column is None else column[firsts].tolist() for column in columns)
+    return (names, masses, charges), codes
+
+
+def _counted_anew(
+    codes: NDArray[np.uint32], firsts: NDArray[np.int64], words: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Numbers of the pairs of code and word that occur, (n_atoms,), and an atom of each; `firsts` are those of codes.
+
+    Systems have millions of atoms and few kinds: as long as these are few nothing is sorted.
+    """
+    alike = words == words[firsts][codes]
+    if alike.all():
+        return codes, firsts
+    new = list(firsts)
+    found = codes.copy()
+    left = ~alike
+    for _ in range(_FEW_KINDS):
+        first = int(np.argmax(left))
+        if not left[first]:
+            return found, np.array(new, np.int64)
+        alike = left & (words == words[first]) & (codes == codes[first])
+        found[alike] = len(new)
+        new.append(first)
+        left &= ~alike
+    pairs = np.stack([codes.astype(np.uint64), words], axis=1)
+    _, atoms, places = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    return places.reshape(-1).astype(np.uint32), atoms.astype(np.int64)
 
 
 def check_table(atoms: Atoms) -> None:
@@ -117,6 +142,6 @@ def _words_of(column: NDArray[Any] | None) -> Iterator[NDArray[np.uint64]]:
         column = column.astype(f"<U{width + width % 2 or 2}")
     else:
         column = column.astype(np.float64)
-    words = np.ascontiguousarray(column).view(np.uint64).reshape(len(column), -1)
+    words = np.ascontiguousarray(column).view(np.uint64).reshape(len(column), column.dtype.itemsize // 8)
     for place in range(words.shape[1]):
         yield words[:, place]

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kinema.errors import ArgumentError, FileNotFound, WorkerError, from_os
+from kinema.errors import FileNotFound, WorkerError, from_os
 from kinema.opening import open as open_trajectory
 from kinema.printable import counted
 from kinema.profile import Report
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
+from kinema.studies.launching import child_environment, mpi_launcher, said_last
+from kinema.studies.results_log import ResultsLog
 from kinema.timings import format_seconds
 from kinema.trajectory import Trajectory
-from kinema.writing.output_checks import check_target
-from kinema.writing.output_file import temporary_folder, write_whole
+from kinema.writing.output_file import temporary_folder
 
 __all__ = ["ExperimentRun", "run_design"]
 
@@ -59,8 +59,8 @@ def run_design(
     Raises ArgumentError, WorkerError with the last line of a run that has failed, and what opening the files raises.
     """
     place = Path(folder)
-    launcher = _launcher(design) if design.runner == "mpi" else _no_launcher
-    results = _ResultsLog(place)
+    launcher = mpi_launcher(design.ranks_per_node) if design.runner == "mpi" else _no_launcher
+    results = ResultsLog(place, "reports")
     with ExitStack() as stack:
         stack.enter_context(results)
         # another experiment in the same folder is refused
@@ -70,55 +70,9 @@ def run_design(
             for setting in design.settings():
                 for workers in design.workers:
                     outcome = _one(design, setting, workers, repeat, made, place, launcher)
-                    results.add(outcome)
+                    results.add(outcome.as_dict())
                     notify(_summary(outcome))
                     yield outcome
-
-
-class _ResultsLog:
-    """results.jsonl, a line a run, in the folder of an experiment; its path is noted on an error that ends it early.
-
-    The file is whole at any moment: each line makes it anew.
-    """
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._path = place / "results.jsonl"
-        self._lines: list[bytes] = []
-        reports = place / "reports"
-        self._made = [folder for folder in (reports, place) if not folder.exists()]
-        try:
-            reports.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise from_os("cannot write", error, str(place)) from None
-        check_target(self._path)
-        if self._path.exists() and self._path.stat().st_size > 0:
-            raise ArgumentError(
-                f"{self._path}: holds the results of another experiment; name another folder, or move them away"
-            )
-
-    def __enter__(self) -> _ResultsLog:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        n = len(self._lines)
-        if n == 0:
-            self._leave_nothing_empty()
-        elif error is not None:
-            runs = "1 run is" if n == 1 else f"{n} runs are"
-            error.add_note(f"{runs} kept in {self._path}, with reports in {self._place / 'reports'}")
-
-    def _leave_nothing_empty(self) -> None:
-        # what is left after all is no harm, and hides no error
-        with suppress(OSError):
-            for folder in self._made:
-                folder.rmdir()
-
-    def add(self, outcome: ExperimentRun) -> None:
-        """Writes the line of a run; it is there when this returns."""
-        lines = [*self._lines, json.dumps(outcome.as_dict(), allow_nan=False).encode() + b"\n"]
-        write_whole(self._path, lambda file: file.writelines(lines))
-        self._lines = lines
 
 
 class _ExperimentFiles:
@@ -213,12 +167,10 @@ def _one(
             raise from_os("cannot write", error, str(settings_file)) from None
         command = [*launcher(workers), sys.executable, "-m", "kinema.studies.one_run", str(settings_file)]
         began = time.perf_counter()
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
         took = time.perf_counter() - began
     if done.returncode != 0:
-        # not the lines that launchers draw
-        lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if any(map(str.isalnum, line))]
-        last = lines[-1].strip() if lines else "it printed nothing"
+        last = said_last(done.stdout + "\n" + done.stderr)
         raise WorkerError(
             f"a run of {design.runner} with {counted(workers, 'worker')} failed (exit {done.returncode}): {last}"
         )
@@ -242,34 +194,8 @@ def _extra(design: Design, setting: Setting, workers: int, repeat: int) -> dict[
     return found | {name: value for name, value in varied.items() if value}
 
 
-def _environment() -> Mapping[str, str]:
-    """In which the programs find the same kinema."""
-    package = str(Path(__file__).parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
-
-
 def _no_launcher(_workers: int) -> list[str]:
     return []
-
-
-def _launcher(design: Design) -> Callable[[int], list[str]]:
-    """The words before the program; FileNotFound without mpiexec."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        raise FileNotFound("mpiexec: not found; install kinema[mpi-local], or load the machine's MPI")
-    placed: Sequence[str] = ()
-    if design.ranks_per_node is not None:
-        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-        if "Open MPI" in version or "OpenRTE" in version:
-            placed = ("--map-by", f"ppr:{design.ranks_per_node}:node")
-        elif "HYDRA" in version or "Intel" in version:
-            placed = ("-ppn", str(design.ranks_per_node))
-        else:
-            raise ArgumentError(
-                f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
-            )
-    return lambda workers: [found, "-n", str(workers), *placed]
 
 
 def _summary(outcome: ExperimentRun) -> str:

@@ -10,6 +10,7 @@ from kinema.choices import GATHER, SCHEDULE
 from kinema.cli import numbers, options
 from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.errors import ArgumentError
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 
@@ -113,15 +114,17 @@ class ScalingRuns:
             start=inputs.start,
             stop=inputs.stop,
             step=inputs.step,
-            workers=_numbers("--workers", self.workers),
+            workers=list_of_numbers("--workers", self.workers),
             runner=self.runner,
             repeats=self.repeats,
-            workloads=_numbers("--workload", self.workload),
-            sources=_words(self.source),
-            formats=FORMATS[:1] if self.formats is None else _words(self.formats),
-            gathers=("",) if self.gather is None else _words(self.gather),
-            oversubscribes=(0,) if self.oversubscribe is None else _numbers("--oversubscribe", self.oversubscribe),
-            accesses=_words(self.access),
+            workloads=list_of_numbers("--workload", self.workload),
+            sources=list_of_words(self.source),
+            formats=FORMATS[:1] if self.formats is None else list_of_words(self.formats),
+            gathers=("",) if self.gather is None else list_of_words(self.gather),
+            oversubscribes=(0,)
+            if self.oversubscribe is None
+            else list_of_numbers("--oversubscribe", self.oversubscribe),
+            accesses=list_of_words(self.access),
             memory=self.memory,
             schedule=self.schedule or "",
             page_cache=self.page_cache,
@@ -159,20 +162,3 @@ def scaling(
         },
         lambda: f"{measured}\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}",
     )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    words = _words(text)
-    try:
-        found = [numbers.whole_number(word, 1, numbers.MOST_WORKERS) for word in words]
-    except typer.BadParameter:
-        found = []
-    if not found:
-        raise ArgumentError(
-            f"{option} takes whole numbers from 1 to {numbers.MOST_WORKERS}, with commas between, found {text!r}"
-        )
-    return tuple(dict.fromkeys(found))

@@ -20,6 +20,8 @@ from kinema.writing.parallel.agreement import Agreement, wait_for
 __all__ = ["Exchange", "Owners", "Route", "even_owners"]
 
 Ids = NDArray[np.uint32]
+# places for all atoms, of 4 bytes, for each atom of a rank
+_MOST_PLACES = 4
 
 # an atom that a rank gives by a wrong number is missing where another rank looks for it: the former is what went wrong
 _FOUND_BY_ANOTHER, _OF_A_RANK = 1, 2
@@ -84,9 +86,9 @@ class Exchange:
             if error is None:
                 error = _range_error(ids, self.n_atoms, agreement.rank)
             mine = ids.astype(np.uint32) if error is None else np.empty(0, np.uint32)
-            order = _order(mine)
+            order = _order(mine, self.n_atoms)
             mine = mine if order is None else mine[order]
-            ends = np.searchsorted(mine, owners.bounds)
+            ends = _places(mine, owners.bounds)
         counts = np.zeros(agreement.size, np.int64)
         counts[owners.ranks] = np.diff(ends)
         received = np.empty(agreement.size, np.int64)
@@ -139,7 +141,7 @@ class Route:
 
     agreement: Agreement
     owners: Owners
-    order: NDArray[np.int64] | None
+    order: NDArray[np.integer[Any]] | None
     mine: Ids
     taken: Ids
     starts: NDArray[np.int64]
@@ -168,8 +170,8 @@ class Batch:
         self.atoms = own[begin:end]
         with agreement.timings.of("sort"):
             stops = owners.bounds[1:]
-            first = np.searchsorted(route.mine, np.minimum(owners.bounds[:-1] + begin, stops))
-            last = np.searchsorted(route.mine, np.minimum(owners.bounds[:-1] + end, stops))
+            first = _places(route.mine, np.minimum(owners.bounds[:-1] + begin, stops))
+            last = _places(route.mine, np.minimum(owners.bounds[:-1] + end, stops))
             self._sent = np.zeros(agreement.size, np.int64)
             self._sent[owners.ranks] = last - first
             self._rows = self._rows_between(first, last)
@@ -205,7 +207,7 @@ class Batch:
                 np.take(received, self._places, axis=0, out=out, mode="clip")
         return out
 
-    def _rows_between(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    def _rows_between(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> slice | NDArray[np.integer[Any]]:
         """Rows of this rank's arrays that are sent, one owner behind the other."""
         order = self._route.order
         pieces = [slice(int(a), int(b)) for a, b in zip(first, last, strict=True) if a < b]
@@ -219,7 +221,7 @@ class Batch:
         """Numbers of the atoms of this batch that `source` gives."""
         route = self._route
         taken = route.taken[int(route.starts[source]) : int(route.starts[source + 1])]
-        first, last = np.searchsorted(taken, [self.atoms.start, self.atoms.stop])
+        first, last = _places(taken, np.array([self.atoms.start, self.atoms.stop]))
         return taken[first:last]
 
     def _inverse(self, pieces: list[Ids]) -> NDArray[np.int64] | None:
@@ -242,10 +244,25 @@ def _range_error(ids: NDArray[np.integer[Any]], n_atoms: int, rank: int) -> Argu
     return ArgumentError(f"ids: rank {rank} gives atom {wrong}, expected numbers from 0 to {n_atoms - 1}")
 
 
-def _order(ids: Ids) -> NDArray[np.int64] | None:
-    """The order that sorts numbers, in two passes over halves of 16 bits; None where they rise already."""
+def _places(ids: Ids, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where bounds lie in sorted numbers; of one type, or NumPy would widen all numbers first."""
+    return np.searchsorted(ids, bounds.astype(ids.dtype))
+
+
+def _order(ids: Ids, n_atoms: int) -> NDArray[np.integer[Any]] | None:
+    """The order that sorts numbers below `n_atoms`; None where they rise already.
+
+    A rank with many of all atoms looks at a place for each of them; others sort, in two passes over halves of 16 bits.
+    """
     if (ids[1:] >= ids[:-1]).all():
         return None
+    if n_atoms <= min(_MOST_PLACES * len(ids), 1 << 31):
+        rows = np.full(n_atoms, -1, np.int32)
+        rows[ids] = np.arange(len(ids), dtype=np.int32)
+        found = rows[rows >= 0]
+        if len(found) == len(ids):
+            return found
+        # some number is there twice
     low = (ids & np.uint32(0xFFFF)).astype(np.uint16)
     order = np.argsort(low, kind="stable")
     high = (ids >> np.uint32(16)).astype(np.uint16)

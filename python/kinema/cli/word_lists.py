@@ -1,0 +1,27 @@
+"""Options that take several values with commas between."""
+
+import typer
+
+from kinema.cli import numbers
+from kinema.errors import ArgumentError
+
+__all__ = ["list_of_numbers", "list_of_words"]
+
+
+def list_of_words(text: str) -> tuple[str, ...]:
+    """Words with commas between, each once."""
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def list_of_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Numbers of workers or ranks, each once; ArgumentError that names the option."""
+    words = list_of_words(text)
+    try:
+        found = [numbers.whole_number(word, 1, numbers.MOST_WORKERS) for word in words]
+    except typer.BadParameter:
+        found = []
+    if not found:
+        raise ArgumentError(
+            f"{option} takes whole numbers from 1 to {numbers.MOST_WORKERS}, with commas between, found {text!r}"
+        )
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,95 @@
+"""How programs of an experiment are started and ended: the words of the MPI launcher, their environment, their limit of
+time, what they said last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinema.errors import ArgumentError, FileNotFound
+
+__all__ = ["Ended", "child_environment", "mpi_launcher", "run_bounded", "said_last"]
+
+# for a launcher to end its ranks, before it is killed itself
+_GRACE = 5.0
+
+
+def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
+    """The words before the program; FileNotFound without mpiexec."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise FileNotFound("mpiexec: not found; install kinema[mpi-local], or load the machine's MPI")
+    placed: Sequence[str] = ()
+    if ranks_per_node is not None:
+        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+        if "Open MPI" in version or "OpenRTE" in version:
+            placed = ("--map-by", f"ppr:{ranks_per_node}:node")
+        elif "HYDRA" in version or "Intel" in version:
+            placed = ("-ppn", str(ranks_per_node))
+        else:
+            raise ArgumentError(
+                f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
+            )
+    return lambda workers: [found, "-n", str(workers), *placed]
+
+
+def child_environment() -> Mapping[str, str]:
+    """In which the programs find the same kinema."""
+    package = str(Path(__file__).parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
+
+
+def said_last(printed: str) -> str:
+    """The last line of what a program has printed, but for lines that launchers draw."""
+    lines = [line for line in printed.splitlines() if any(map(str.isalnum, line))]
+    return lines[-1].strip() if lines else "it printed nothing"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program has ended; `code` is None where its time was over."""
+
+    code: int | None
+    seconds: float
+    printed: str
+
+
+def run_bounded(words: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+    """Runs it in a session of its own; nothing of it is left when this returns or raises."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        words, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    code: int | None = None
+    printed = ""
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            printed, _ = process.communicate(timeout=seconds)
+            code = process.returncode
+        took = time.perf_counter() - began
+    finally:
+        _end(process)
+    return Ended(code, took, printed)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Asks the program to end, so that a launcher ends its ranks, then kills its group."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

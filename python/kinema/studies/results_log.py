@@ -1,0 +1,63 @@
+"""results.jsonl: a line for each run of an experiment, in the folder that the user has named for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kinema.errors import ArgumentError, from_os
+from kinema.writing.output_checks import check_target
+from kinema.writing.output_file import write_whole
+
+__all__ = ["ResultsLog"]
+
+
+class ResultsLog:
+    """results.jsonl, a line a run, in the folder of an experiment; its path is noted on an error that ends it early.
+
+    The file is whole at any moment: each line makes it anew.
+    """
+
+    def __init__(self, place: Path, beside: str | None = None) -> None:
+        """`beside` is the name of a folder in `place` that is made for what belongs to the lines."""
+        self._place = place
+        self._path = place / "results.jsonl"
+        self._lines: list[bytes] = []
+        self._beside = place if beside is None else place / beside
+        self._made = [folder for folder in dict.fromkeys((self._beside, place)) if not folder.exists()]
+        try:
+            self._beside.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os("cannot write", error, str(place)) from None
+        check_target(self._path)
+        if self._path.exists() and self._path.stat().st_size > 0:
+            raise ArgumentError(
+                f"{self._path}: holds the results of another experiment; name another folder, or move them away"
+            )
+
+    def __enter__(self) -> ResultsLog:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        n = len(self._lines)
+        if n == 0:
+            self._leave_nothing_empty()
+        elif error is not None:
+            runs = "1 run is" if n == 1 else f"{n} runs are"
+            more = "" if self._beside == self._place else f", with {self._beside.name} in {self._beside}"
+            error.add_note(f"{runs} kept in {self._path}{more}")
+
+    def _leave_nothing_empty(self) -> None:
+        # what is left after all is no harm, and hides no error
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
+
+    def add(self, outcome: Mapping[str, Any]) -> None:
+        """Writes the line of a run; it is there when this returns."""
+        lines = [*self._lines, json.dumps(outcome, allow_nan=False).encode() + b"\n"]
+        write_whole(self._path, lambda file: file.writelines(lines))
+        self._lines = lines

@@ -1,0 +1,83 @@
+"""The calls that an experiment makes: `kinema.Writer(comm=)`, and the same strategies for native binary records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from kinema.selection.atom_table import Atoms
+from kinema.studies.write_strategies.binary import BinaryRecords
+from kinema.studies.write_strategies.design import KINDS
+from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
+from kinema.writing.parallel.agreement import Agreement, WriterTimings
+from kinema.writing.parallel.frames import RankFrame
+from kinema.writing.parallel.rank_file import FileRequest
+from kinema.writing.parallel.record_files.base import Stamp
+from kinema.writing.parallel.record_files.placed import PlacedFile
+from kinema.writing.parallel.records import AtomRecordsLike
+from kinema.writing.parallel.strategies import hints_of
+from kinema.writing.parallel.writer import ParallelWriter
+from kinema.writing.writer import Writer
+
+__all__ = ["atoms_of", "write_binary", "writer_of"]
+
+_NAMED = ("ascii",)
+
+
+def atoms_of(records: str, system: Pyrochlore) -> Atoms | None:
+    """The table of atoms for kinds of files that have their names; rank 0 gives it."""
+    return Atoms(system.n_atoms, names=np.array(NAMES)[system.kinds()]) if records in _NAMED else None
+
+
+def writer_of(
+    comm: MPI.Intracomm, settings: Mapping[str, Any], n_atoms: int, fields: list[str], atoms: Atoms | None
+) -> ParallelWriter:
+    """The writer of a cell. One thread a rank: as many cores work as there are ranks, whatever the strategy."""
+    records = settings["records"]
+    options: dict[str, Any] = {"fields": fields} if records not in _NAMED else {"fields": fields, "atoms": atoms}
+    out = Writer(
+        settings["path"], n_atoms, format=KINDS[records].format, comm=comm, strategy=settings["strategy"],
+        hints=settings["hints"], verify=settings["verify"], workers=1, **options,
+    )  # fmt: skip
+    assert isinstance(out, ParallelWriter)  # what comm= gives
+    return out
+
+
+class _BinaryFile(PlacedFile):
+    """Native binary records in the place of those of CONFIG: one frame, of a format that is not registered."""
+
+    def __init__(self, request: FileRequest, agreement: Agreement, system: Pyrochlore) -> None:
+        self._system = system
+        super().__init__(request, agreement)
+
+    def _new_records(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
+        return BinaryRecords(self._system.n_atoms, list(fields), NAMES, self._system.kinds())
+
+
+def write_binary(
+    comm: MPI.Intracomm, settings: Mapping[str, Any], system: Pyrochlore, step: int, own: OwnAtoms
+) -> dict[str, float]:
+    """Writes native binary records by a strategy that places atoms; "serial": rank 0 writes them all, in order.
+
+    Collective. Gives the seconds of this rank, as `ParallelWriter.timings`.
+    """
+    timings = WriterTimings()
+    agreement = Agreement(comm.Dup(), timings)
+    serial = settings["strategy"] == "serial"
+    strategy = "direct" if serial else settings["strategy"]
+    hints = hints_of({**settings["hints"], **({"cb_nodes": 1} if serial else {})}, strategy)
+    format = KINDS["binary"].format
+    request = FileRequest(
+        settings["path"], system.n_atoms, format, strategy, hints, "w", False, True, 1, "sorted", settings["verify"],
+        None, None, {"format": format},
+    )  # fmt: skip
+    counts = agreement.gathered(np.array([len(own.ids)], np.int64))[:, 0]
+    vectors = {"positions": own.positions, "velocities": own.velocities, "forces": own.forces}
+    file = _BinaryFile(request, agreement, system)
+    file.take(RankFrame(own.ids, vectors, counts, step, None, system.box))
+    file.close()
+    agreement.comm.Free()
+    return dict(timings)

@@ -1,0 +1,201 @@
+"""What an experiment on writing varies: kinds of records, strategies, ranks, hints; checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from kinema.errors import ArgumentError
+from kinema.writing.parallel.strategies import STRATEGIES, strategies_of
+
+__all__ = [
+    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "RECORDS", "SYSTEMS",
+    "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """One kind of file.
+
+    Attributes
+    ----------
+    format : of the registry; for native binary records that whose strategies they have
+    file : its name
+    title : for tables and pictures
+    """
+
+    format: str
+    file: str
+    title: str
+
+
+KINDS: Mapping[str, RecordKind] = {
+    "ascii": RecordKind("DL_POLY CONFIG", "CONFIG", "ASCII records (CONFIG)"),
+    "binary": RecordKind("DL_POLY CONFIG", "binary.config", "native binary records"),
+    "netcdf": RecordKind("NetCDF", "configuration.nc", "NetCDF"),
+    "dcd": RecordKind("DCD", "configuration.dcd", "DCD (positions)"),
+    "trr": RecordKind("TRR", "configuration.trr", "TRR"),
+    "xtc": RecordKind("XTC", "configuration.xtc", "XTC (positions)"),
+    "h5md": RecordKind("H5MD", "configuration.h5md", "H5MD"),
+}
+RECORDS = ("ascii", "binary")
+FORMATS = tuple(name for name in KINDS if name not in RECORDS)
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "dcd": ("positions",), "xtc": ("positions",),
+}  # fmt: skip
+"""Of kinds that do not hold all three."""
+
+NETCDF_LIBRARY = "netcdf-library"
+"""The netCDF4 library on rank 0, in DL_POLY's convention."""
+DISK = "disk"
+"""Not a strategy: as many bytes as a file has, written by as many processes, without atoms."""
+
+PAPER_NAMES: Mapping[tuple[str, str], str] = {
+    ("", "serial"): "SDAW",
+    ("", "direct"): "PDAW",
+    ("", "mpiio"): "MPIW",
+    ("", "mpiio-collective"): "MPIW, collective",
+    ("netcdf", NETCDF_LIBRARY): "SNCW",
+}
+
+SYSTEMS = ("pyrochlore",)
+PAGE_CACHES = ("warm", "drop")
+
+# a start of mpiexec takes a second or two
+_MOST_SECONDS = 1e7
+
+
+@dataclass(frozen=True)
+class WriteSetting:
+    """One cell of the table: all repeats of it are alike."""
+
+    records: str
+    strategy: str
+    ranks: int
+    hints: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The strategy with its hints, for tables."""
+        return " ".join([self.strategy, *(f"{name}={value}" for name, value in self.hints)])
+
+    @property
+    def paper_name(self) -> str:
+        """What the DL_POLY paper calls it; "" for what it has not."""
+        own = PAPER_NAMES.get((self.records, self.strategy), "")
+        return own if own or self.records not in RECORDS else PAPER_NAMES.get(("", self.strategy), "")
+
+    @property
+    def writers(self) -> int:
+        """Ranks that write."""
+        if self.strategy in ("serial", NETCDF_LIBRARY):
+            return 1
+        return min(self.ranks, int(dict(self.hints).get("cb_nodes", self.ranks)))
+
+
+@dataclass(frozen=True)
+class WriteDesign:
+    """An experiment.
+
+    Attributes
+    ----------
+    particles : about so many atoms, whole cells of the system
+    system : of SYSTEMS
+    records : of KINDS
+    strategies : of `kinema.writing.parallel.strategies`, and "netcdf-library"; ("all",) for what each kind has
+    ranks : numbers of MPI ranks
+    hints : {ROMIO's name: (values,)}; each combination of values is a series of its own
+    time_limit : seconds of one program, from its start to its end
+    repeats : runs of each cell
+    verify : each rank reads what another has written (`kinema.Writer(verify=True)`), which is timed apart
+    page_cache : how files are read back: "warm", as they lie in memory, or "drop": the system is asked to forget them
+    ranks_per_node : as the launcher places them
+    step_time, every : seconds of a step of a simulation, and steps between two configurations
+    peers : formatted writes by Fortran and by Python are timed as well
+    seed : of velocities, displacements, and the order of atoms
+    """
+
+    particles: int = 3_773_000
+    system: str = SYSTEMS[0]
+    records: tuple[str, ...] = (*RECORDS, "netcdf")
+    strategies: tuple[str, ...] = ("all",)
+    ranks: tuple[int, ...] = (1, 2)
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    time_limit: float = 600.0
+    repeats: int = 1
+    verify: bool = False
+    page_cache: str = "drop"
+    ranks_per_node: int | None = None
+    step_time: float | None = None
+    every: int | None = None
+    peers: bool = True
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        _among("system", (self.system,), SYSTEMS)
+        _among("records", self.records, tuple(KINDS))
+        _among("strategies", self.strategies, ("all", *STRATEGIES, NETCDF_LIBRARY))
+        _among("page_cache", (self.page_cache,), PAGE_CACHES)
+        whole = {"particles": (self.particles,), "ranks": self.ranks, "repeats": (self.repeats,)}
+        whole |= {"ranks_per_node": (self.ranks_per_node,)} if self.ranks_per_node is not None else {}
+        whole |= {"every": (self.every,)} if self.every is not None else {}
+        for name, numbers in whole.items():
+            if not numbers or min(numbers) < 1:
+                raise ArgumentError(f"{name} must be at least 1, found {', '.join(map(str, numbers)) or 'none'}")
+        seconds = {"time_limit": self.time_limit} | ({} if self.step_time is None else {"step_time": self.step_time})
+        for name, value in seconds.items():
+            if not 0 < value <= _MOST_SECONDS or math.isnan(value):
+                raise ArgumentError(f"{name} is a number of seconds above 0, found {value:g}")
+        if (self.step_time is None) != (self.every is None):
+            raise ArgumentError("step_time and every belong together; give both")
+        if not list(self.settings()):
+            raise ArgumentError(
+                f"none of {', '.join(self.strategies)} exists for {', '.join(self.records)}; see docs/bench-write.md"
+            )
+
+    @property
+    def asks_for_all(self) -> bool:
+        """Whether each kind of records is written by every strategy that it has."""
+        return "all" in self.strategies
+
+    def settings(self) -> Iterator[WriteSetting]:
+        """All cells. A strategy that was named stands with each kind, also where it does not exist: a gap."""
+        for records, ranks in product(self.records, self.ranks):
+            for strategy in self._strategies_of(records):
+                for values in product(*self.hints.values()):
+                    yield WriteSetting(records, strategy, ranks, tuple(zip(self.hints, values, strict=True)))
+
+    def _strategies_of(self, records: str) -> tuple[str, ...]:
+        if not self.asks_for_all:
+            # the library writes NetCDF, and nothing else can be meant
+            return tuple(one for one in self.strategies if one != NETCDF_LIBRARY or records == "netcdf")
+        known = strategies_of(KINDS[records].format)
+        # one frame: to gather it whole is the way of formats whose atoms have no places
+        found = tuple(one for one in known if one != "gather" or "direct" not in known)
+        return (*((NETCDF_LIBRARY,) if records == "netcdf" else ()), *found)
+
+
+def parse_hints(text: str) -> dict[str, tuple[str, ...]]:
+    """{"cb_nodes": ("1", "2"), "striping_factor": ("4",)} of "cb_nodes=1/2,striping_factor=4"."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, equals, values = word.partition("=")
+        parts = tuple(dict.fromkeys(one.strip() for one in values.split("/")))
+        if not name.strip() or not equals or not all(parts):
+            raise ArgumentError(f"hints are name=value or name=value/value, with commas between, found {word!r}")
+        if name.strip() in found:
+            raise ArgumentError(f"hints name {name.strip()} twice; several values are name=value/value")
+        found[name.strip()] = parts
+    return found
+
+
+def _among(name: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    if not values:
+        raise ArgumentError(f"{name} must be of {', '.join(map(repr, allowed))}, found none")
+    for value in values:
+        if value not in allowed:
+            raise ArgumentError(f"{name} must be of {', '.join(map(repr, allowed))}, found {value!r}")

@@ -1,0 +1,156 @@
+"""The driver of an experiment on writing: each run is a program under mpiexec with a limit of time, and its file is
+checked and removed. A run that fails, or whose time is over, is a result: its reason stands in the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kinema.errors import Error, from_os
+from kinema.printable import printable
+from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
+from kinema.studies.results_log import ResultsLog
+from kinema.studies.write_strategies.checks import FileChecks
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, WriteDesign, WriteSetting
+from kinema.studies.write_strategies.outcome import WriteRun
+from kinema.studies.write_strategies.pyrochlore import Pyrochlore
+from kinema.timings import format_seconds
+from kinema.writing.output_file import temporary_folder
+from kinema.writing.parallel.strategies import strategies_of
+
+__all__ = ["run_write_design", "system_of"]
+
+# bytes of an atom in the largest file of a kind, about; room for one file is there before it is written
+_ATOM_BYTES = {"ascii": 292, "binary": 96, "netcdf": 108, "dcd": 12, "trr": 72, "xtc": 12, "h5md": 72}
+_ROOM = 1.1
+_LONGEST_REASON = 300
+
+
+def system_of(design: WriteDesign) -> Pyrochlore:
+    """The atoms that are written."""
+    return Pyrochlore.of_about(design.particles, design.seed)
+
+
+def run_write_design(
+    design: WriteDesign, folder: str | os.PathLike[str], notify: Callable[[str], None]
+) -> Iterator[WriteRun]:
+    """Carries out all runs, and gives each when it is done; results.jsonl (a line a run) goes to `folder`.
+
+    Repeats are the outer loop. The kinds of records that are the paper's own are followed by the disk itself: as many
+    bytes by as many processes. Files lie in a folder of `folder` that is removed.
+
+    Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and what making files raises.
+    """
+    place = Path(folder)
+    driver = _Driver(design, mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache))
+    with ResultsLog(place) as log, temporary_folder(place / "files") as scratch:
+        for repeat in range(design.repeats):
+            for settings in _groups(design):
+                size = 0
+                for setting in settings:
+                    if setting.strategy == DISK and not size:
+                        continue  # no file to compare with
+                    run = driver.run(setting, repeat, Path(scratch), size)
+                    if setting.strategy != NETCDF_LIBRARY:
+                        size = max(size, run.bytes)
+                    log.add(run.as_dict())
+                    notify(_summary(run))
+                    yield run
+
+
+def _groups(design: WriteDesign) -> Iterator[list[WriteSetting]]:
+    """All settings of a kind of records on a number of ranks, and the disk's own speed behind them."""
+    groups: dict[tuple[str, int], list[WriteSetting]] = {}
+    for setting in design.settings():
+        groups.setdefault((setting.records, setting.ranks), []).append(setting)
+    for (records, ranks), settings in groups.items():
+        yield [*settings, WriteSetting(records, DISK, ranks)]
+
+
+@dataclass
+class _Driver:
+    design: WriteDesign
+    launcher: Callable[[int], list[str]]
+    checks: FileChecks
+
+    def run(self, setting: WriteSetting, repeat: int, scratch: Path, size: int) -> WriteRun:
+        """One run; `size`: bytes for the disk alone. Errors of the run become its reason."""
+        reason = self._refusal(setting, scratch)
+        if reason:
+            return WriteRun(setting, repeat, reason)
+        with temporary_folder(scratch / f"{setting.records}-{setting.strategy}-n{setting.ranks}") as folder:
+            return self._start(setting, repeat, Path(folder), size)
+
+    def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
+        """Why a run would be in vain; "" where it may be tried."""
+        format = KINDS[setting.records].format
+        if setting.strategy not in (DISK, NETCDF_LIBRARY, *strategies_of(format)):
+            return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
+        needed = int(_ROOM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
+        free = shutil.disk_usage(scratch).free
+        return f"no room: the file takes about {needed:,} bytes, and {free:,} are free" if needed > free else ""
+
+    def _start(self, setting: WriteSetting, repeat: int, folder: Path, size: int) -> WriteRun:
+        path = str(folder / KINDS[setting.records].file)
+        answer = folder / "result.json"
+        words = self._program(setting, folder, path, size, answer)
+        # what earlier runs have left to be written is not this one's
+        os.sync()
+        ended = run_bounded(words, child_environment(), self.design.time_limit)
+        failed = WriteRun(setting, repeat, job_seconds=ended.seconds)
+        if ended.code is None:
+            return replace(failed, reason=f"out of time: not done after {self.design.time_limit:g} s")
+        if ended.code != 0 or not answer.exists():
+            said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
+            why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
+            return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
+        run = WriteRun.of_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
+        if setting.strategy == DISK:
+            return run
+        try:
+            checked, roundings = self.checks.check(setting, path)
+        except Error as error:
+            return replace(failed, reason=_short(f"the file is wrong: {error}".replace(f"{folder}/", "")))
+        verified = ", verified by the ranks" if self.design.verify and setting.strategy != NETCDF_LIBRARY else ""
+        return replace(run, checked=checked + verified, roundings=roundings)
+
+    def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
+        settings: dict[str, Any] = {
+            "records": setting.records,
+            "strategy": setting.strategy,
+            "hints": dict(setting.hints),
+            "cells": self.checks.system.cells,
+            "seed": self.design.seed,
+            "verify": self.design.verify,
+            "time_limit": self.design.time_limit,
+            "path": path,
+            "bytes": size,
+            "result": str(answer),
+            "reason": str(folder / "reason"),
+        }
+        settings_file = folder / "settings.json"
+        try:
+            settings_file.write_text(json.dumps(settings), encoding="utf-8")
+        except OSError as error:
+            raise from_os("cannot write", error, str(settings_file)) from None
+        program = [sys.executable, "-m", "kinema.studies.write_strategies.one_cell", str(settings_file)]
+        return [*self.launcher(setting.ranks), *program]
+
+
+def _short(reason: str) -> str:
+    """In one line."""
+    line = printable(" ".join(reason.split()))
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
+
+
+def _summary(run: WriteRun) -> str:
+    ranks = f"{run.setting.ranks} rank{'' if run.setting.ranks == 1 else 's'}"
+    found = run.reason or f"{format_seconds(run.seconds)}, {run.speed:.2f} GiB/s"
+    return f"{run.setting.records}, {run.setting.label}, {ranks}, repeat {run.repeat}: {found}"

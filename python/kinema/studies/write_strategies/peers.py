@@ -1,0 +1,123 @@
+"""Formatted writes of programs that are not Kinema, as rates of one process: Fortran's, as in DL_POLY, and
+Python's.
+
+Records are those of CONFIG: 73 bytes, four an atom.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema.errors import from_os
+from kinema.printable import printable
+from kinema.studies.launching import run_bounded
+
+__all__ = ["FormattedWrite", "formatted_writes"]
+
+_ATOM_BYTES = 292
+_MOST_FORTRAN, _MOST_PYTHON = 200_000, 50_000
+# direct access, a record at a time: SDAW without MPI. The program prints the seconds of its loop.
+_FORTRAN = """\
+program formatted_writes
+  use, intrinsic :: iso_fortran_env, only: real64, int64
+  implicit none
+  integer :: n, i, level, unit
+  integer(int64) :: began, ended, rate
+  real(real64), allocatable :: values(:, :, :)
+  character(len=200) :: word, path
+  call get_command_argument(1, word)
+  read (word, *) n
+  call get_command_argument(2, path)
+  allocate (values(3, 3, n))
+  call random_number(values)
+  values = 400 * values - 200
+  call system_clock(began, rate)
+  open (newunit=unit, file=trim(path), access='direct', form='formatted', recl=73, status='new')
+  do i = 1, n
+    write (unit, '(a8,i10,54x,a1)', rec=4 * i - 3) 'Gd      ', i, new_line('a')
+    do level = 1, 3
+      write (unit, '(3g20.10,12x,a1)', rec=4 * i - 3 + level) values(:, level, i), new_line('a')
+    end do
+  end do
+  close (unit)
+  call system_clock(ended)
+  print '(es16.8)', real(ended - began, real64) / real(rate, real64)
+end program formatted_writes
+"""
+
+
+@dataclass(frozen=True)
+class FormattedWrite:
+    """What one process writes; `reason` where it was not measured."""
+
+    name: str
+    bytes: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def rate(self) -> float:
+        """MB/s (1e6 bytes), formatted into the page cache."""
+        return self.bytes / self.seconds / 1e6
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def formatted_writes(folder: Path, n_atoms: int, environment: Mapping[str, str], limit: float) -> list[FormattedWrite]:
+    """Rates of Fortran, where gfortran is installed, and of Python; files are made in `folder` and removed."""
+    return [
+        _fortran(folder, min(n_atoms, _MOST_FORTRAN), environment, limit),
+        _python(folder, min(n_atoms, _MOST_PYTHON)),
+    ]
+
+
+def _fortran(folder: Path, n: int, environment: Mapping[str, str], limit: float) -> FormattedWrite:
+    name = "Fortran (gfortran -O2, direct access)"
+    compiler = shutil.which("gfortran", path=environment.get("PATH"))
+    if compiler is None:
+        return FormattedWrite(name, reason="gfortran is not installed")
+    source, program, path = folder / "formatted.f90", folder / "formatted", folder / "fortran.txt"
+    try:
+        source.write_text(_FORTRAN)
+        for words in ([compiler, "-O2", "-o", str(program), str(source)], [str(program), str(n), str(path)]):
+            ended = run_bounded(words, environment, limit)
+            if ended.code != 0:
+                why = "out of time" if ended.code is None else printable(ended.printed.strip()[-200:])
+                return FormattedWrite(name, reason=f"{Path(words[0]).name}: {why}")
+        size = path.stat().st_size
+        path.unlink()
+    except (OSError, subprocess.SubprocessError) as error:
+        return FormattedWrite(name, reason=printable(error))
+    if size != n * _ATOM_BYTES:
+        return FormattedWrite(name, reason=f"it wrote {size} bytes, expected {n * _ATOM_BYTES}")
+    return FormattedWrite(name, size, float(ended.printed))
+
+
+def _python(folder: Path, n: int) -> FormattedWrite:
+    values = np.random.default_rng(1).uniform(-200.0, 200.0, (n, 3, 3)).tolist()
+    path = folder / "python.txt"
+    blanks = " " * 54
+    began = time.perf_counter()
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            for number, (positions, velocities, forces) in enumerate(values, 1):
+                file.write(f"{'Gd':<8}{number:>10}{blanks}\n")
+                for x, y, z in (positions, velocities, forces):
+                    file.write(f"{x:>20.10g}{y:>20.10g}{z:>20.10g}            \n")
+        seconds = time.perf_counter() - began
+        size = os.path.getsize(path)
+        path.unlink()
+    except OSError as error:
+        raise from_os("cannot write", error, str(path)) from None
+    return FormattedWrite("Python (f-strings)", size, seconds)

@@ -1,0 +1,253 @@
+"""The report of an experiment on writing, in Markdown: tables of speeds, sizes and precision, memory, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kinema.printable import counted
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, WriteSetting
+from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of
+from kinema.studies.write_strategies.outcome import PHASES
+from kinema.studies.write_strategies.summary import ALLOWANCE, MPIIO, WriteStudy
+
+__all__ = ["report_text"]
+
+_DIGITS = {
+    "ascii": "10 digits",
+    "binary": "float64, all bits",
+    "netcdf": "float32, about 7 digits",
+    "dcd": "float32, about 7 digits",
+    "trr": "float32, about 7 digits",
+    "xtc": "0.01 angstrom",
+    "h5md": "float32, about 7 digits",
+    NETCDF_LIBRARY: "float64, all bits",
+}
+_MIB = 1 << 20
+
+
+def report_text(study: WriteStudy, picture: str) -> str:
+    """All of it; `picture` is the file beside it."""
+    parts = [
+        _head(study, picture), _findings(study), _speeds(study), _fastest(study), _ratios(study), _sizes(study),
+        _memory(study), _lost(study), _peers(study),
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(study: WriteStudy, picture: str) -> str:
+    cells = " x ".join(map(str, study.system.cells))
+    machine = study.machine
+    libraries = ", ".join(dict.fromkeys(run.mpi for run in study.runs if run.mpi))
+    lines = [
+        f"# One file from many ranks: {study.system.n_atoms:,} particles",
+        "",
+        f"Gd2Zr2O7 pyrochlore, {cells} cells of 88 atoms; {machine.get('processor', machine.get('architecture', ''))}, "
+        f"{study.cores} cores, {study.file_system}; {libraries or 'no run of MPI'}; Kinema {machine['kinema']}. Times "
+        "are from when all ranks have their atoms, in no order, to when all have closed the synced file.",
+    ]
+    if study.system.n_atoms != study.design.particles:
+        lines += [
+            "",
+            f"{study.design.particles:,} particles were asked for; whole cells have {study.system.n_atoms:,}.",
+        ]
+    most = max(study.design.ranks)
+    if most > study.cores:
+        lines += ["", f"{counted(most, 'rank')} share {counted(study.cores, 'core')}."]
+    return "\n".join([*lines, "", f"![speed against ranks]({picture})"])
+
+
+def _findings(study: WriteStudy) -> str:
+    rows = [(one.paper, one.here, one.verdict) for one in findings_of(study)]
+    return _section("The DL_POLY paper and this run", ("the paper", "here", ""), rows)
+
+
+def _speeds(study: WriteStudy) -> str:
+    head = ("records", "strategy", "paper", "ranks", "writers", "MB", "s", "GiB/s", *PHASES, "CPU", "file")
+    rows = []
+    for setting, cell in study.cells.items():
+        of_disk = setting.strategy == DISK
+        first = (
+            setting.records, "(the disk alone)" if of_disk else setting.label, setting.paper_name, str(setting.ranks),
+            "" if of_disk else str(setting.writers),
+        )  # fmt: skip
+        if cell.reason:
+            rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"no result: {cell.reason}"))
+            continue
+        low, high = cell.speeds
+        spread = f" ({low:.2f} to {high:.2f})" if len(cell.done) > 1 else ""
+        phases = (f"{value:.2f}" if value else "" for value in cell.phases.values())
+        found = cell.done[0].checked + (
+            f"; no result of some runs: {'; '.join(cell.failures)}" if cell.failures else ""
+        )
+        size = f"{cell.bytes / 1e6:,.2f}"
+        rows.append(
+            (*first, size, f"{cell.seconds:.2f}", f"{cell.speed:.2f}{spread}", *phases, f"{cell.cpu:.2f}", found)
+        )
+    words = (
+        "Phases are seconds of the rank that spent the most on them, so they may add up to more than a run took. "
+        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing. "
+        "A file is read back and compared with the atoms, or has the bytes of one that was."
+    )
+    return _section("Speed", head, rows, words)
+
+
+def _fastest(study: WriteStudy) -> str:
+    lines = []
+    for records in study.design.records:
+        cell = study.fastest_of_all(records)
+        if cell is None:
+            continue
+        setting = cell.setting
+        lines.append(
+            f"- {KINDS[records].title}: {setting.label} on {counted(setting.ranks, 'rank')} "
+            f"({counted(setting.writers, 'writer')}): {cell.seconds:.2f} s, {cell.speed:.2f} GiB/s"
+            + ("" if records == "binary" else f"\n\n  `{_call_of(setting)}`\n")
+        )
+    if not lines:
+        return ""
+    words = "Native binary records are for this comparison alone, and are no format of Kinema." if (
+        "binary" in study.design.records
+    ) else ""  # fmt: skip
+    return "\n".join(["## Fastest strategy and number of writers", "", *lines, *([words] if words else [])])
+
+
+def _call_of(setting: WriteSetting) -> str:
+    """The call that chooses what was fastest."""
+    hints = ", ".join(f"{name!r}: {value!r}" for name, value in setting.hints)
+    chosen = f", hints={{{hints}}}" if hints else ""
+    return f'kn.Writer("{KINDS[setting.records].file}", n_atoms, comm=comm, strategy="{setting.strategy}"{chosen})'
+
+
+def _ratios(study: WriteStudy) -> str:
+    rows = []
+    for ranks in study.design.ranks:
+        for records in study.design.records:
+            found = [
+                study.ratio(records, over, under, ranks)
+                for over, under in (
+                    (("direct",), ("serial",)), (MPIIO, ("direct",)), (("direct",), (DISK,)),
+                )
+            ]  # fmt: skip
+            if any(one is not None for one in found):
+                texts = ["-" if one is None else f"{one:.2f}" for one in found]
+                rows.append((records, str(ranks), *texts, *_direct_alone(study, records, ranks)))
+    head = (
+        "records", "ranks", "direct / serial", "MPI-IO / direct", "direct / the disk alone",
+        "its writing and syncing / the disk alone", "MB/s a core, direct", "MB/s a core by CPU time",
+    )  # fmt: skip
+    words = (
+        "MB are 1e6 bytes. A core's are of the time of the run on as many cores as there are ranks, and of the "
+        "processor seconds that all ranks took, which other programs on the machine change less."
+    )
+    return _section("Ratios of speeds", head, rows, words) if rows else ""
+
+
+def _direct_alone(study: WriteStudy, records: str, ranks: int) -> tuple[str, str, str]:
+    """Of "direct": writing alone beside the disk, and MB/s a core, by time and by processor seconds."""
+    cell, disk = study.fastest(records, ("direct",), ranks), study.fastest(records, (DISK,), ranks)
+    if cell is None:
+        return "-", "-", "-"
+    megabytes = cell.bytes / 1e6
+    beside = "-" if disk is None else f"{cell.speed_of_writing / disk.speed:.2f}"
+    by_cpu = f"{megabytes / cell.cpu:.0f}" if cell.cpu else "-"
+    return beside, f"{megabytes / cell.seconds / min(ranks, study.cores):.0f}", by_cpu
+
+
+def _sizes(study: WriteStudy) -> str:
+    rows = []
+    for records in study.design.records:
+        kinds = [(records, study.fastest_of_all(records))]
+        if records == "netcdf":
+            kinds.append((NETCDF_LIBRARY, study.fastest(records, (NETCDF_LIBRARY,))))
+        for kind, cell in kinds:
+            if cell is None:
+                continue
+            title = "NetCDF, netCDF4 library (DL_POLY's convention)" if kind == NETCDF_LIBRARY else KINDS[records].title
+            size = (f"{cell.bytes:,}", f"{cell.bytes / study.system.n_atoms:.1f}")
+            rounded = [f"{cell.roundings[name]:.1g}" if name in cell.roundings else "-" for name in _FIELDS]
+            rows.append((title, *size, _DIGITS[kind], *rounded))
+    head = ("records", "bytes", "a particle", "precision", *(f"{name}, {unit}" for name, unit in _FIELDS.items()))
+    words = "The last columns are the largest differences between what was given and what the file holds."
+    return _section("Sizes and precision", head, rows, words) if rows else ""
+
+
+_FIELDS = {"positions": "angstrom", "velocities": "angstrom/ps", "forces": "kJ/(mol angstrom)"}
+
+
+def _memory(study: WriteStudy) -> str:
+    rows = []
+    for setting, cell in study.cells.items():
+        if cell.reason or setting.strategy == DISK:
+            continue
+        memory = cell.memory
+        limit = 2 * memory.share + ALLOWANCE
+        rows.append(
+            (
+                setting.records, setting.label, str(setting.ranks), f"{memory.share / _MIB:.0f}",
+                f"{memory.of_writing / _MIB:.0f}", f"{memory.of_writing / limit:.2f}",
+            )
+        )  # fmt: skip
+    head = ("records", "strategy", "ranks", "share, MiB", "the most, MiB", "of twice the share + 64 MiB")
+    words = (
+        "Of the rank that took the most: the arrays that it gives, and the most that was there for them while it "
+        "wrote, these included; what the process had before it made them (Python, NumPy, MPI) is not counted."
+    )
+    return _section("Memory", head, rows, words) if rows else ""
+
+
+def _lost(study: WriteStudy) -> str:
+    lost = study.lost()
+    if not lost:
+        return ""
+    step, every = study.design.step_time, study.design.every
+    rows = [(one.what, f"{one.seconds:.2f}", f"{100 * one.share:.2f} %") for one in lost]
+    seconds, paper_every, paper_step, particles = PAPER_LOST
+    paper = seconds / (seconds + paper_every * paper_step)
+    rows.append((f"the paper: {particles:,} particles, 16,384 processors", f"{seconds:.0f}", f"{100 * paper:.0f} %"))
+    for one in lost:
+        # as much longer as there are more particles
+        longer = one.seconds * particles / study.system.n_atoms
+        rows.append(
+            (f"{one.what}, at this speed for {particles:,}", f"{longer:.2f}",
+             f"{100 * longer / (longer + paper_every * paper_step):.2f} %")
+        )  # fmt: skip
+    words = (
+        f"A configuration every {every:,} steps of {step:g} s. The paper's: every {paper_every:,} steps of "
+        f"{paper_step:g} s, over ten minutes each."
+    )
+    return _section("Time that a simulation loses", ("", "s a configuration", "of all time"), rows, words)
+
+
+def _peers(study: WriteStudy) -> str:
+    if not study.peers:
+        return ""
+    rows = [
+        (one.name, "-" if one.reason else f"{one.rate:.0f}", one.reason or f"{one.bytes / 1e6:.1f} MB")
+        for one in study.peers
+    ]
+    own = study.fastest("ascii", ("direct",), 1)
+    if own is not None and own.phases["encode"] > 0:
+        phases = own.phases
+        for what, seconds in (
+            ("Kinema, formatting alone (direct, 1 rank)", phases["encode"]),
+            ("Kinema, formatting and writing, not sorting and syncing", phases["encode"] + phases["write"]),
+        ):
+            rows.append((what, f"{own.bytes / 1e6 / seconds:.0f}", f"{own.bytes / 1e6:.1f} MB"))
+    words = "Records of CONFIG by one process, into the page cache, not sorted and not synced."
+    return _section("Formatted writes of others", ("", "MB/s", ""), rows, words)
+
+
+def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], words: str = "") -> str:
+    return "\n".join([f"## {title}", "", *([words, ""] if words else []), *_table(head, rows)])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    yield _row(head, widths)
+    yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    for row in rows:
+        yield _row([cell.replace("|", "/") for cell in row], widths)
+
+
+def _row(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"

@@ -1,0 +1,96 @@
+"""A whole study of writing: the runs, then results.json, report.md and bandwidth.png in the user's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kinema.printable import counted
+from kinema.profile import plotting
+from kinema.profile.machine import file_systems, machine_facts
+from kinema.studies.launching import child_environment
+from kinema.studies.write_strategies.design import WriteDesign
+from kinema.studies.write_strategies.experiment import run_write_design, system_of
+from kinema.studies.write_strategies.findings import findings_of
+from kinema.studies.write_strategies.peers import FormattedWrite, formatted_writes
+from kinema.studies.write_strategies.plotting import draw_strategies
+from kinema.studies.write_strategies.report import report_text
+from kinema.studies.write_strategies.summary import WriteStudy
+from kinema.writing.output_file import temporary_folder, write_whole
+
+__all__ = ["StudyFiles", "run_study"]
+
+_PICTURE, _REPORT, _RESULTS = "bandwidth.png", "report.md", "results.json"
+
+
+@dataclass(frozen=True, eq=False)
+class StudyFiles:
+    """A study that is done, and its files.
+
+    Attributes
+    ----------
+    study : WriteStudy
+    text : the report
+    file_names : in the folder
+    """
+
+    study: WriteStudy
+    text: str
+    file_names: tuple[str, ...] = (_REPORT, _RESULTS, "results.jsonl", _PICTURE)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What results.json has."""
+        study = self.study
+        system = {
+            "cells": list(study.system.cells),
+            "particles": study.system.n_atoms,
+            "box": study.system.box.tolist(),
+        }
+        return {
+            "design": asdict(study.design),
+            "system": system,
+            "machine": dict(study.machine),
+            "file_system": study.file_system,
+            "cells": [cell.as_dict() for cell in study.cells.values()],
+            "findings": [one.as_dict() for one in findings_of(study)],
+            "peers": [one.as_dict() for one in study.peers],
+            "lost": [asdict(one) for one in study.lost()],
+            "runs": [run.as_dict() for run in study.runs],
+        }
+
+
+def run_study(design: WriteDesign, folder: str | os.PathLike[str], notify: Callable[[str], None]) -> StudyFiles:
+    """Carries out an experiment and reports it. `notify` gets a line for each step.
+
+    Raises ArgumentError and FileNotFound for what keeps it from starting; runs that fail are results.
+    """
+    place = Path(folder)
+    system = system_of(design)
+    if system.n_atoms != design.particles:
+        notify(f"{counted(system.n_atoms, 'particle')}: whole cells, where {design.particles:,} were asked for")
+    runs = list(run_write_design(design, place, notify))
+    study = WriteStudy(design, system, runs, _peers(design, place, notify), machine_facts(), _file_system(place))
+    text = report_text(study, _PICTURE)
+    plotting.write(draw_strategies(study), place / _PICTURE)
+    write_whole(place / _REPORT, lambda file: file.write(text.encode()))
+    files = StudyFiles(study, text)
+    found = json.dumps(files.as_dict(), allow_nan=False, indent=1)
+    write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
+    return files
+
+
+def _peers(design: WriteDesign, place: Path, notify: Callable[[str], None]) -> list[FormattedWrite]:
+    if not design.peers:
+        return []
+    notify("formatted writes of Fortran and Python")
+    with temporary_folder(place / "peers") as folder:
+        return formatted_writes(Path(folder), design.particles, child_environment(), design.time_limit)
+
+
+def _file_system(place: Path) -> str:
+    """The kind of file system of the folder."""
+    return ", ".join(file_systems([str(place / _RESULTS)]))

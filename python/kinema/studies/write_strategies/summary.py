@@ -1,0 +1,199 @@
+"""Cells of an experiment on writing, over their repeats, and what they say of the DL_POLY paper's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from kinema.printable import counted
+from kinema.studies.write_strategies.design import DISK, NETCDF_LIBRARY, WriteDesign, WriteSetting
+from kinema.studies.write_strategies.outcome import PHASES, RankMemory, WriteRun
+from kinema.studies.write_strategies.peers import FormattedWrite
+from kinema.studies.write_strategies.pyrochlore import Pyrochlore
+
+__all__ = ["ALLOWANCE", "MPIIO", "Lost", "WriteCell", "WriteStudy"]
+
+MPIIO = ("mpiio", "mpiio-collective")
+ALLOWANCE = 64 << 20
+"""Bytes that a rank may take besides twice its share."""
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class WriteCell:
+    """All runs of one setting."""
+
+    setting: WriteSetting
+    runs: tuple[WriteRun, ...]
+
+    @cached_property
+    def done(self) -> tuple[WriteRun, ...]:
+        """Runs that have a time."""
+        return tuple(run for run in self.runs if not run.reason)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no time at all; "" where there is one."""
+        return "" if self.done else self.runs[0].reason
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Reasons of all runs that have none."""
+        return tuple(dict.fromkeys(run.reason for run in self.runs if run.reason))
+
+    @property
+    def bytes(self) -> int:
+        """Of the file."""
+        return self.done[0].bytes
+
+    @property
+    def seconds(self) -> float:
+        """The median of the runs."""
+        return median(run.seconds for run in self.done)
+
+    @property
+    def cpu(self) -> float:
+        """Processor seconds of all ranks, the median of the runs."""
+        return median(run.cpu for run in self.done)
+
+    @property
+    def speed(self) -> float:
+        """GiB/s at that time."""
+        return self.bytes / self.seconds / _GIB
+
+    @property
+    def speed_of_writing(self) -> float:
+        """GiB/s of writing and syncing alone, without sorting, communicating, encoding; 0 where that is not known."""
+        seconds = self.phases["write"] + self.phases["sync"]
+        return self.bytes / seconds / _GIB if seconds else 0.0
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        """The slowest and the fastest run."""
+        found = [run.speed for run in self.done]
+        return min(found), max(found)
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Medians of the most seconds of any rank."""
+        return {name: median(run.phases.get(name, 0.0) for run in self.done) for name in PHASES}
+
+    @property
+    def memory(self) -> RankMemory:
+        """Of the rank that took the most beyond twice its share, in any run."""
+        return max((one for run in self.done for one in run.memory), key=lambda one: one.of_writing - 2 * one.share)
+
+    @property
+    def roundings(self) -> Mapping[str, float]:
+        """Largest differences that were found, by field."""
+        return self.done[0].roundings
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        setting = self.setting
+        found: dict[str, Any] = {
+            "records": setting.records, "strategy": setting.strategy, "paper_name": setting.paper_name,
+            "ranks": setting.ranks, "writers": setting.writers, "hints": dict(setting.hints),
+            "repeats": len(self.done), "failures": list(self.failures),
+        }  # fmt: skip
+        if self.done:
+            low, high = self.speeds
+            found |= {"bytes": self.bytes, "seconds": self.seconds, "cpu": self.cpu, "gib_per_second": self.speed}
+            found |= {"gib_per_second_of_writing": self.speed_of_writing}
+            found |= {"slowest_gib_per_second": low, "fastest_gib_per_second": high, "phases": self.phases}
+            found |= {"checked": self.done[0].checked, "roundings": dict(self.roundings)}
+        return found
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What writing takes of a simulation: `seconds` of a configuration, and the share of all time."""
+
+    what: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class WriteStudy:
+    """An experiment that is done.
+
+    Attributes
+    ----------
+    design : WriteDesign
+    system : Pyrochlore
+    runs : as they were carried out
+    peers : formatted writes of others
+    machine : `kinema.profile.machine_facts`
+    file_system : of the folder
+    """
+
+    design: WriteDesign
+    system: Pyrochlore
+    runs: Sequence[WriteRun]
+    peers: Sequence[FormattedWrite]
+    machine: Mapping[str, Any]
+    file_system: str
+
+    @cached_property
+    def cells(self) -> dict[WriteSetting, WriteCell]:
+        """In the order of the first runs."""
+        found: dict[WriteSetting, list[WriteRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.setting, []).append(run)
+        return {setting: WriteCell(setting, tuple(runs)) for setting, runs in found.items()}
+
+    @property
+    def cores(self) -> int:
+        """That the ranks of this machine may use."""
+        return int(self.machine["allowed_cores"])
+
+    @property
+    def gaps(self) -> list[WriteCell]:
+        """Cells without a time."""
+        return [cell for cell in self.cells.values() if cell.reason]
+
+    def among(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> list[WriteCell]:
+        """Cells with a time, of one kind of records."""
+        wanted = tuple(strategies)
+        return [
+            cell
+            for setting, cell in self.cells.items()
+            if cell.done
+            and setting.records == records
+            and setting.strategy in wanted
+            and ranks in (None, setting.ranks)
+        ]
+
+    def fastest(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> WriteCell | None:
+        """The one of the least time; of the netCDF4 library and Kinema, files are not of one size."""
+        return min(self.among(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
+
+    def fastest_of_all(self, records: str) -> WriteCell | None:
+        """Of all strategies but the disk alone."""
+        names = {setting.strategy for setting in self.cells} - {DISK, NETCDF_LIBRARY}
+        return self.fastest(records, names)
+
+    def ratio(self, records: str, over: Iterable[str], under: Iterable[str], ranks: int) -> float | None:
+        """Speed of the fastest of some strategies over that of others on so many ranks; None where one is missing."""
+        first, second = self.fastest(records, over, ranks), self.fastest(records, under, ranks)
+        return None if first is None or second is None else first.speed / second.speed
+
+    def lost(self) -> list[Lost]:
+        """What configurations as often as the design says take; empty where it does not say that."""
+        if self.design.step_time is None or self.design.every is None:
+            return []
+        between = self.design.step_time * self.design.every
+        found = []
+        for records in self.design.records:
+            for what, cell in (
+                ("fastest", self.fastest_of_all(records)),
+                ("serial", self.fastest(records, ("serial", NETCDF_LIBRARY))),
+            ):
+                if cell is not None:
+                    name = f"{records}, {what}: {cell.setting.label} on {counted(cell.setting.ranks, 'rank')}"
+                    found.append(Lost(name, cell.seconds, cell.seconds / (cell.seconds + between)))
+        return found

@@ -1,0 +1,264 @@
+"""`kinema bench-write`: its cells, those that fail or run out of time, its report and its picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinema.cli import main
+from kinema.errors import ArgumentError
+from kinema.notes import collected
+from kinema.studies import write_strategies
+from kinema.studies.launching import mpi_launcher, run_bounded
+from kinema.studies.write_strategies.checks import FileChecks
+from kinema.studies.write_strategies.design import DISK, WriteDesign, WriteSetting, parse_hints
+from kinema.studies.write_strategies.experiment import run_write_design
+from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
+from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
+from kinema.studies.write_strategies.peers import formatted_writes
+from kinema.studies.write_strategies.plotting import draw_strategies
+from kinema.studies.write_strategies.pyrochlore import Pyrochlore
+from kinema.studies.write_strategies.report import report_text
+from kinema.studies.write_strategies.study import StudyFiles
+from kinema.studies.write_strategies.summary import WriteStudy
+from kinema.writing.writer import Writer
+
+QUICK = WriteDesign(
+    particles=704, records=("ascii",), strategies=("serial", "direct"), ranks=(2,), time_limit=120, peers=False
+)
+
+
+def heedless(_text: str) -> None:
+    """Hears nothing of what is done."""
+
+
+# -- a study that was not run -----------------------------------------------------------------------------------------
+
+
+def a_run(records: str, strategy: str, ranks: int, seconds: float, size: int = 1 << 30, reason: str = "") -> WriteRun:
+    setting = WriteSetting(records, strategy, ranks)
+    if reason:
+        return WriteRun(setting, 0, reason)
+    memory = (RankMemory(3 << 28, 1 << 28, 1 << 28),)
+    phases = {"sort": 0.1, "communicate": 0.1, "encode": 0.25, "write": seconds / 4, "sync": seconds / 4}
+    rounded = {"positions": 5e-8}
+    return WriteRun(setting, 0, "", 1.0, seconds, seconds, size, phases, memory, "read back", rounded, "MPI")
+
+
+def a_study(*runs: WriteRun, **changed: Any) -> WriteStudy:
+    strategies = tuple({run.setting.strategy: None for run in runs if run.setting.strategy != DISK})
+    ranks = tuple(sorted({run.setting.ranks for run in runs}))
+    design = WriteDesign(strategies=strategies, ranks=ranks, **changed)
+    machine = {"allowed_cores": 2, "kinema": "0", "processor": "a processor"}
+    return WriteStudy(design, Pyrochlore.of_about(3_773_000), runs, (), machine, "ext4 on a disk")
+
+
+AS_IN_THE_PAPER = (
+    a_run("ascii", "serial", 2, 12.0), a_run("ascii", "mpiio", 2, 4.0), a_run("ascii", "direct", 2, 2.0),
+    a_run("ascii", DISK, 2, 1.0), a_run("binary", "direct", 2, 0.75, 1 << 28),
+    a_run("binary", "mpiio", 2, 9, reason="x"), a_run("netcdf", "netcdf-library", 2, 6.0),
+    a_run("netcdf", "direct", 2, 1.0),
+)  # fmt: skip
+
+
+def test_findings_are_decided_by_the_numbers() -> None:
+    found = findings_of(a_study(*AS_IN_THE_PAPER))
+    assert [one.verdict for one in found] == [AGREES] * 6
+    assert found[0].here == "direct 0.50 GiB/s, MPI-IO 0.25 GiB/s, serial 0.08 GiB/s"
+    assert "6.0 times serial" in found[1].here and found[5].here == "1 of 8 cells have none"
+    # as fast as each other, and the wrong way round
+    changed = [
+        replace(run, seconds=2.05) if run.setting.strategy == "mpiio" and not run.reason else run
+        for run in AS_IN_THE_PAPER
+    ]
+    order = findings_of(a_study(*changed))[0]
+    assert order.verdict == IN_PART and order.here.endswith("; direct and MPI-IO are within 5 %")
+    changed = [replace(run, seconds=1.5) if run.setting.label == "serial" else run for run in AS_IN_THE_PAPER]
+    verdicts = [one.verdict for one in findings_of(a_study(*changed))]
+    assert verdicts == [DIFFERS, DIFFERS, AGREES, DIFFERS, AGREES, AGREES]
+    assert findings_of(a_study(AS_IN_THE_PAPER[0]))[0].verdict == UNKNOWN
+    assert caption(a_study(AS_IN_THE_PAPER[0]))[-1].endswith("all 1 cells have a result: differs.")
+
+
+def test_the_report_names_what_chooses_the_fastest_and_what_is_lost() -> None:
+    study = a_study(*AS_IN_THE_PAPER, step_time=0.49, every=1000, hints={})
+    text = report_text(study, "x.png")
+    assert "direct on 2 ranks (2 writers): 2.00 s, 0.50 GiB/s" in text
+    assert '`kn.Writer("CONFIG", n_atoms, comm=comm, strategy="direct")`' in text
+    assert "| no result: x " in text
+    # direct over serial, MPI-IO over direct, over the disk, its writing over the disk, MB/s a core of time and of CPU
+    (row,) = (line for line in text.split("\n") if line.startswith("| ascii   | 2     | 6.00"))
+    assert [word.strip() for word in row.split("|")[3:-1]] == ["6.00", "0.50", "0.50", "1.00", "268", "537"]
+    # 2 s of 492 s; the paper's 600 of 1090 s; 15,000,000 particles
+    for words in ("0.41 %", "55 %", "7.95"):
+        assert words in text
+    found = StudyFiles(study, text).as_dict()
+    assert json.loads(json.dumps(found, allow_nan=False))["cells"][2]["gib_per_second"] == 0.5
+    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in text.split("\n")]
+    assert ["ascii", "direct", "2", "256", "512", f"{512 / 576:.2f}"] in rows
+    figure = draw_strategies(study)
+    drawn = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left").split("\n")[0] for axes in drawn] == [
+        "ASCII records (CONFIG)", "native binary records", "NetCDF",
+    ]  # fmt: skip
+    assert "no result" in [text.get_text() for text in figure.legends[0].get_texts()]
+    # one cross, where MPI-IO has no result
+    assert [len(axes.texts) for axes in drawn] == [0, 1, 0]
+
+
+def test_what_a_design_takes() -> None:
+    assert parse_hints("cb_nodes=1/2, striping_factor=4") == {"cb_nodes": ("1", "2"), "striping_factor": ("4",)}
+    design = WriteDesign(records=("ascii", "netcdf", "xtc"), ranks=(4,), hints=parse_hints("cb_nodes=1/2"))
+    found = {(one.records, one.strategy, one.writers) for one in design.settings()}
+    assert ("ascii", "direct", 1) in found and ("ascii", "direct", 2) in found and ("ascii", "serial", 1) in found
+    assert ("netcdf", "netcdf-library", 1) in found and ("xtc", "gather", 2) in found
+    assert not any(strategy == "direct" for records, strategy, _ in found if records == "xtc")
+    names = {one.paper_name for one in design.settings()}
+    assert names == {"SDAW", "PDAW", "MPIW", "MPIW, collective", "SNCW", ""}
+    for changed, words in (
+        ({"ranks": ()}, "ranks"), ({"strategies": ("magic",)}, "strategies"), ({"step_time": 1.0}, "belong together"),
+        ({"time_limit": float("nan")}, "time_limit"), ({"records": ("ascii", "none")}, "records"),
+        ({"records": ("ascii",), "strategies": ("netcdf-library",)}, "none of netcdf-library exists for ascii"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match=words):
+            WriteDesign(**changed)
+    for text in ("cb_nodes", "cb_nodes=", "=1", "a=1,a=2"):
+        with pytest.raises(ArgumentError, match="hints"):
+            parse_hints(text)
+
+
+def test_every_option_reaches_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[WriteDesign] = []
+
+    def noted(design: WriteDesign, _folder: Path, _notify: Any) -> StudyFiles:
+        seen.append(design)
+        study = a_study(*AS_IN_THE_PAPER)
+        return StudyFiles(study, "")
+
+    monkeypatch.setattr(write_strategies, "run_study", noted, raising=False)
+    words = (
+        "--particles 880 --strategies serial,gather --ranks 1,3 --records ascii --formats xtc,dcd --hints cb_nodes=2 "
+        "--time-limit 5 --repeats 2 --verify --page-cache warm --ranks-per-node 8 --no-peers --step-time 0.5 --every 10"
+    ).split()
+    with pytest.raises(SystemExit, match="0"):
+        main(["bench-write", *words, "-o", str(tmp_path / "out"), "--quiet"])
+    expected = WriteDesign(
+        particles=880, records=("ascii", "xtc", "dcd"), strategies=("serial", "gather"), ranks=(1, 3),
+        hints={"cb_nodes": ("2",)}, time_limit=5.0, repeats=2, verify=True, page_cache="warm", ranks_per_node=8,
+        step_time=0.5, every=10, peers=False,
+    )  # fmt: skip
+    assert seen == [expected]
+
+
+def test_files_with_other_values_are_found(tmp_path: Path) -> None:
+    system = Pyrochlore((1, 1, 1))
+    positions, velocities, forces = system.state(np.arange(88))
+    checks = FileChecks(system, "drop")
+    for name, shift, words in (("good", 0.0, ""), ("bad", 1e-5, "differ")):
+        path = str(tmp_path / f"{name}.config")
+        positions[60, 1] += shift
+        with collected(), Writer(path, 88) as out:
+            out.write(positions, velocities=velocities, forces=forces, cell=system.box, step=1)
+        setting = WriteSetting("ascii", "direct", 2)
+        if not words:
+            assert checks.check(setting, path)[0] == "read back"
+            assert checks.check(setting, path)[0] == "the bytes of direct on 2"
+            assert 0 < checks.check(setting, path)[1]["positions"] < 1e-8
+        else:
+            with pytest.raises(
+                OSError, match=r"positions differ from what was written, expected at most .*, found 1e-05"
+            ):
+                checks.check(setting, path)
+    nuls = bytearray((tmp_path / "good.config").read_bytes())
+    nuls[9000:9500] = bytes(500)
+    (tmp_path / "good.config").write_bytes(nuls)
+    with pytest.raises(Exception, match=r"good\.config"):
+        checks.check(WriteSetting("ascii", "direct", 2), str(tmp_path / "good.config"))
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+processes = pytest.mark.processes
+
+
+@processes
+def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
+    folder = tmp_path / "out"
+    words = (
+        "--particles 700 --ranks 2 --records ascii,binary --formats none --strategies direct --step-time 1 --every 9"
+    )
+    with pytest.raises(SystemExit, match="0"):
+        main(["bench-write", *words.split(), "-o", str(folder), "--time-limit", "120", "--no-peers"])
+    printed = capsys.readouterr()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bandwidth.png", "report.md", "results.json", "results.jsonl",
+    ]  # fmt: skip
+    assert (folder / "bandwidth.png").read_bytes()[:4] == b"\x89PNG"
+    report = (folder / "report.md").read_text()
+    assert report in printed.out and "704 particles" in report
+    for section in ("Speed", "Sizes and precision", "Memory", "Time that a simulation loses", "Ratios of speeds"):
+        assert f"## {section}" in report
+    found = json.loads((folder / "results.json").read_text())
+    cells = {(one["records"], one["strategy"]): one for one in found["cells"]}
+    assert set(cells) == {("ascii", "direct"), ("ascii", "disk"), ("binary", "direct"), ("binary", "disk")}
+    assert all(not one["failures"] for one in cells.values()), cells
+    # a head of 5 records, 4 records of 73 bytes an atom; 5 and 4 of 24
+    assert cells["ascii", "direct"]["bytes"] == cells["ascii", "disk"]["bytes"] == 73 * (5 + 4 * 704)
+    assert cells["binary", "direct"]["bytes"] == 24 * (5 + 4 * 704)
+    assert cells["binary", "direct"]["roundings"] == {"positions": 0, "velocities": 0, "forces": 0}
+    assert 0 < cells["ascii", "direct"]["roundings"]["forces"] <= 5.1e-8
+    assert {one["checked"] for name, one in cells.items() if name[1] == "direct"} == {"read back"}
+    assert cells["ascii", "direct"]["phases"]["encode"] > 0
+    share = 704 // 2 * 80
+    assert [one["share"] for one in found["runs"][0]["memory"]] == [share, share]
+    assert (folder / "results.jsonl").read_text().count("\n") == 4
+
+
+@processes
+def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path) -> None:
+    design = replace(QUICK, strategies=("direct", "subfiles"), hints={"nonsense": ("1",)})
+    failed, absent = run_write_design(design, tmp_path / "failed", heedless)
+    assert failed.reason.startswith("no hint 'nonsense', expected one of cb_nodes"), failed.reason
+    assert failed.job_seconds > 0 and absent.job_seconds == 0
+    assert absent.reason == "DL_POLY CONFIG has no strategy 'subfiles' with atoms over ranks"
+    (late,) = run_write_design(replace(QUICK, strategies=("serial",), time_limit=0.05), tmp_path / "late", heedless)
+    assert late.reason == "out of time: not done after 0.05 s", late.reason
+    study = WriteStudy(QUICK, Pyrochlore.of_about(704), [failed, late], (), {"allowed_cores": 2, "kinema": "0"}, "")
+    text = report_text(study, "x.png")
+    assert text.count("no result: ") == 2 and "out of time" in text and "2 of 2 cells have none" in text
+    draw_strategies(study)
+    # nothing is left of their files
+    assert sorted(path.name for path in (tmp_path / "failed").iterdir()) == ["results.jsonl"]
+
+
+@processes
+def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path, mpi: Any) -> None:
+    file = tmp_path / "ranks"
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "from mpi4py import MPI\n"
+        f"os.close(os.open({str(file)!r} + str(os.getpid()), os.O_CREAT))\n"
+        "time.sleep(600)\n"
+    )
+
+    words = [*mpi_launcher(None)(2), sys.executable, "-c", code]
+    ended = run_bounded(words, mpi.environment(), 6.0)
+    assert ended.code is None
+    ranks = [int(one.name.removeprefix("ranks")) for one in tmp_path.glob("ranks*")]
+    assert all(mpi.is_gone(rank) for rank in ranks)
+
+
+def test_formatted_writes_of_others(tmp_path: Path) -> None:
+    fortran, python = formatted_writes(tmp_path, 500, os.environ, 60.0)
+    assert python.bytes == 500 * 292 and python.rate > 0
+    assert fortran.reason == "gfortran is not installed" or (fortran.bytes, fortran.rate > 0) == (500 * 292, True)
+    missing, _ = formatted_writes(tmp_path, 5, {"PATH": str(tmp_path)}, 60.0)
+    assert missing.reason == "gfortran is not installed"
