@@ -81,3 +81,5 @@ def test_examples_of_the_documents(mpi: Any, tmp_path: Path) -> None:
     said = mpi.script(3, "\n".join(blocks) + "\nsay(sorted(out.timings))", tmp_path)
     assert said == f"{sorted(['sort', 'communicate', 'encode', 'write', 'sync', 'verify'])}\n" * 3
     assert kn.open(tmp_path / "run.dcd").n_frames == 10
+    history = kn.open(tmp_path / "HISTORY")
+    assert (history.n_frames, history.n_atoms, history.atoms.names[0]) == (5, 256, "Cu")
