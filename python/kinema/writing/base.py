@@ -38,7 +38,7 @@ __all__ = [
 # what a name without a suffix means
 _USUAL = "H5MD"
 # arguments of every writer
-_COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers")
+_COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers", "resume_from")
 
 # The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
 _OVER_RANKS = ("kinema.writing.parallel.writer", "ParallelWriter")
@@ -437,6 +437,8 @@ def check_options(path: str | os.PathLike[str], format: str, options: Mapping[st
     chosen = _class_of(path, format, options)
     taken = _arguments(chosen)
     for name in options:
+        if name == "resume_from" and name not in inspect.signature(chosen.__init__).parameters:
+            raise ArgumentError(f"{format} has no option resume_from=, by which files of records are cut")
         if name in taken or name in _COMMON:
             continue
         if name in OPTIONS_OF_RANKS:

@@ -69,6 +69,8 @@ def test_restarts_of_one_process(tmp_path: Path) -> None:
             kn.Writer(path, mode="a", resume_from=step)
     with pytest.raises(kn.ArgumentError, match="for mode='a' and a file that is there"):
         kn.Writer(path, 4, resume_from=3, overwrite=True)
+    with pytest.raises(kn.ArgumentError, match="H5MD has no option resume_from="):
+        kn.Writer(tmp_path / "a.h5md", 4, mode="a", resume_from=3)
     assert kn.open(path, stored=False).n_frames == 4
 
 
@@ -79,3 +81,5 @@ def test_examples_of_the_documents(mpi: Any, tmp_path: Path) -> None:
     said = mpi.script(3, "\n".join(blocks) + "\nsay(sorted(out.timings))", tmp_path)
     assert said == f"{sorted(['sort', 'communicate', 'encode', 'write', 'sync', 'verify'])}\n" * 3
     assert kn.open(tmp_path / "run.dcd").n_frames == 10
+    history = kn.open(tmp_path / "HISTORY")
+    assert (history.n_frames, history.n_atoms, history.atoms.names[0]) == (5, 256, "Cu")
