@@ -60,7 +60,7 @@ def test_frames_and_atoms(files: Any, tmp_path: Path, run_kinema: Any) -> None:
         (["-o", "a.xyz"], "no writer of .xyz, expected XTC (.xtc), TRR (.trr), NetCDF"),
         (["-o", "a.pdb"], "PDB needs names of atoms; open the input with --topology"),
         (["-o", "a.dcd", "--fields", "velocities"], "lacks what is to be written"),
-        (["-o", "a.dcd", "--runner", "processes"], "found runner 'processes'"),
+        (["-o", "a.dcd", "--strategy", "subfiles"], "DCD has no strategy 'subfiles'"),
         (["-o", "a.dcd", "-b", "1", "--step", "2"], "use one"),
         (["-o", "-"], "not into streams"),
         (["-o", "a.dcd", "--split", "3", "--sep"], "--sep is --split 1"),

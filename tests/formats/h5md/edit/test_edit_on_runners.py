@@ -55,7 +55,7 @@ def test_a_killed_worker_leaves_nothing(folder: tuple[Path, dict[str, Any]], tmp
                 if done and int(state[1]) == os.getpid() and b"kinema.runners.local.worker" in line:
                     os.kill(int(found.name), signal.SIGKILL)
 
-    how: dict[str, Any] = {"runner": "processes", "workers": 2, "memory": "32 MiB", "progress": kill}
+    how: dict[str, Any] = {"runner": "processes", "workers": 2, "memory": "16 MiB", "progress": kill}
     edits = {
         "repack": lambda: kn.repack(path / "in.h5md", tmp_path / "out.h5md", compression="zstd", **how),
         "join": lambda: kn.join([path / "in.history"] * 3, tmp_path / "out.history", overlap="all", **how),
