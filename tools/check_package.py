@@ -51,8 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # many ranks, one file; what its strategies are called is known below
     ("writing.parallel",),
     ("formats.h5md.edit",),
-    # many ranks, one file; then of any format to any format; whole H5MD files by repacking them
-    ("writing.parallel",),
+    # of any format to any format; whole H5MD files by repacking them
     ("writing.conversion",),
     ("writing.convert",),
     # what a run is

@@ -28,7 +28,7 @@ _MOST_SECONDS = 1e7
 
 
 @dataclass(frozen=True)
-class WriteRuns:
+class BenchWriteRuns:
     """What is written, and how."""
 
     system: Annotated[str, typer.Option("--system", **one_of(SYSTEMS), help="Gd2Zr2O7.", rich_help_panel=_RUNS)] = (
@@ -150,7 +150,7 @@ class WriteRuns:
 @takes_groups
 def bench_write(
     context: typer.Context,
-    runs: WriteRuns,
+    runs: BenchWriteRuns,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for report.md, results.json, bandwidth.png.")
     ] = Path("bench-write-output"),
