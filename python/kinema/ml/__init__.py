@@ -1,0 +1,10 @@
+"""Trajectories and sample archives as data sets for training: `import kinema.ml`.
+
+It is not imported by `import kinema`. Arrays are NumPy's; torch is used where it is installed and asked for.
+"""
+
+from __future__ import annotations
+
+from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+
+__all__ = ["Batch", "Dataset", "Reading", "Subset"]
