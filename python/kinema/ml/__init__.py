@@ -6,5 +6,6 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 from __future__ import annotations
 
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.samples import SampleDataset
 
-__all__ = ["Batch", "Dataset", "Reading", "Subset"]
+__all__ = ["Batch", "Dataset", "Reading", "SampleDataset", "Subset"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,12 +56,12 @@ class Batch(Mapping[str, NDArray[Any]]):
     def scratch(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """The same for working memory, which is no array of the batch."""
         kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        size = math.prod(shape) * kind.itemsize
         buffer = self._buffers.get(name)
         if buffer is None or buffer.nbytes < size:
             buffer = np.empty(size, np.uint8) if self._allocate is None else self._allocate(size)
             self._buffers[name] = buffer
-        return np.frombuffer(buffer, kind, int(np.prod(shape, dtype=np.int64))).reshape(tuple(shape))
+        return buffer[:size].view(kind).reshape(tuple(shape))
 
     def put(self, name: str, array: NDArray[Any]) -> None:
         """Adds or replaces an array."""
@@ -130,7 +131,7 @@ class Dataset(ABC):
     """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
 
     A map-style data set of torch as it is: `DataLoader(dataset, collate_fn=dataset.collate)` calls `__getitems__` once
-    a batch. Pickles hold paths and what is known of the files, never open ones; a process that was forked opens its own.
+    a batch. Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
     """
 
     @abstractmethod
@@ -226,8 +227,8 @@ class Dataset(ABC):
 
     def _better_layout(self) -> str:
         return (
-            f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous without "
-            "compression, needs no more bytes than those of the samples; so does an order by whole windows"
+            f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous "
+            "without compression, needs no more bytes than those of the samples; so does an order by whole windows"
         )
 
 
