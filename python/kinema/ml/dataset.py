@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,12 +57,12 @@ class Batch(Mapping[str, NDArray[Any]]):
     def scratch(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """The same for working memory, which is no array of the batch."""
         kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        size = math.prod(shape) * kind.itemsize
         buffer = self._buffers.get(name)
         if buffer is None or buffer.nbytes < size:
             buffer = np.empty(size, np.uint8) if self._allocate is None else self._allocate(size)
             self._buffers[name] = buffer
-        return np.frombuffer(buffer, kind, int(np.prod(shape, dtype=np.int64))).reshape(tuple(shape))
+        return buffer[:size].view(kind).reshape(tuple(shape))
 
     def put(self, name: str, array: NDArray[Any]) -> None:
         """Adds or replaces an array."""
@@ -79,6 +81,11 @@ class Batch(Mapping[str, NDArray[Any]]):
     def nbytes(self) -> int:
         """Bytes of its arrays."""
         return sum(array.nbytes for array in self._arrays.values())
+
+    def is_referred_to(self) -> bool:
+        """Whether anything but the batch refers to its buffers: arrays, tensors over them, parts of these."""
+        # an array counts the names that it has: the dictionary's, the loop's and that of the argument
+        return any(sys.getrefcount(buffer) > 3 for buffer in self._buffers.values())
 
     def copy(self) -> Batch:
         """The same arrays in memory of their own."""
@@ -130,7 +137,7 @@ class Dataset(ABC):
     """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
 
     A map-style data set of torch as it is: `DataLoader(dataset, collate_fn=dataset.collate)` calls `__getitems__` once
-    a batch. Pickles hold paths and what is known of the files, never open ones; a process that was forked opens its own.
+    a batch. Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
     """
 
     @abstractmethod
@@ -168,6 +175,11 @@ class Dataset(ABC):
         chunk of a file may be shorter.
         """
         return 1
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        """Whether a row of a batch is the same whatever the other rows: then several batches may be read at once."""
+        return False
 
     @property
     def bounds(self) -> NDArray[np.int64]:
@@ -226,8 +238,8 @@ class Dataset(ABC):
 
     def _better_layout(self) -> str:
         return (
-            f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous without "
-            "compression, needs no more bytes than those of the samples; so does an order by whole windows"
+            f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous "
+            "without compression, needs no more bytes than those of the samples; so does an order by whole windows"
         )
 
 
@@ -263,6 +275,10 @@ class Subset(Dataset):
     @property
     def chunk_samples(self) -> int:
         return self.dataset.chunk_samples
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        return self.dataset.rows_stand_alone
 
     @property
     def bounds(self) -> NDArray[np.int64]:

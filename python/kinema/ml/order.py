@@ -120,6 +120,7 @@ class Order:
         self._keys = [derived_key(VERSION, self.seed, self._epoch, purpose) for purpose in purposes]
         # the rest stands before this window
         self._rest_before = self._keys[_PLACE] % (self._n_windows + 1)
+        self._rest_begin = min(self._rest_before * self._window_samples, self._lane_samples) * self.lanes
 
     def at_epoch(self, epoch: int) -> Order:
         """The order of another epoch, as an object of its own."""
@@ -134,6 +135,19 @@ class Order:
     def window_samples(self) -> int:
         """Samples that are shuffled together: of one window, over all lanes; n where there is none."""
         return self._window_samples * self.lanes if self.is_windowed else self.n
+
+    def window_of(self, place: int) -> int:
+        """Number of the window that a place is in; the samples that are shuffled by themselves have one of their own.
+
+        0 for all places of an order without windows.
+        """
+        if not self.is_windowed:
+            return 0
+        size, rest = self.window_samples, self.n - self._dealt
+        begin = self._rest_begin
+        if place < begin:
+            return place // size
+        return self._rest_before if place < begin + rest else (place - rest) // size + 1
 
     def __len__(self) -> int:
         return self.n
@@ -171,7 +185,7 @@ class Order:
         if not self.is_windowed:
             return permuted(places, self.n, self._keys[_EXACT])
         rest = self.n - self._dealt
-        begin = min(self._rest_before * self._window_samples, self._lane_samples) * self.lanes
+        begin = self._rest_begin
         is_rest = (places >= begin) & (places < begin + rest)
         if not is_rest.any():
             return self._within_windows(np.where(places < begin, places, places - rest))
