@@ -192,6 +192,17 @@ def test_epochs_follow_each_other_and_a_loop_that_is_left_begins_again() -> None
     assert samples(loader)[0] == [*Order(10)][:4] == [*loader_of(Numbers(10), 4).batch_ids(0)]
 
 
+def test_a_loop_that_counts_batches_has_the_next_epoch_too() -> None:
+    loader = loader_of(Numbers(10), 4)
+    for epoch in range(3):
+        # asks for no batch behind the last one, as Lightning does
+        batches = iter(loader)
+        found = [next(batches).ids.tolist() for _ in range(len(loader))]
+        assert found == [[*Order(10, epoch=epoch)][start : start + 4] for start in (0, 4, 8)]
+    loader.set_epoch(2)
+    assert samples(loader) == found
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"n": 11}, "n, expected"), ({"seed": 9}, "seed, expected"), ({"lanes": 8}, "lanes, expected")],

@@ -64,7 +64,7 @@ class _Gather:
 
 
 @dataclass(frozen=True)
-class _Gathered:
+class _GatheredBatches:
     """What was read for a gather."""
 
     batch: Batch
@@ -262,6 +262,11 @@ class Loader:
                 gather = _Gather(first, tuple(ids))
                 yield gather, gather.samples * max(1, self.dataset.sample_bytes)
 
+    def _has_more(self, place: int) -> bool:
+        """Whether this rank has a batch from a place on."""
+        left = len(self.dataset) - place
+        return left >= self._of_all_ranks if self.drop_last else left > 0 and len(self._ids_at(place)) > 0
+
     @property
     def _batches_of_a_gather(self) -> int:
         if not self.order.is_windowed or self.dataset.chunk_samples == 1 or not self.dataset.rows_stand_alone:
@@ -272,6 +277,9 @@ class Loader:
         previous = None if self._current is None else self._current()
         if previous is not None:
             previous.close()
+        if self._resume is None and self._place and not self._has_more(self._place):
+            # a loop that asked for no batch behind the last one has not had the epoch changed
+            self.set_epoch(self.order.epoch + 1)
         begin, self._resume = self._resume or 0, None
         self._place = begin
         batches = _Batches(self, begin)
@@ -286,8 +294,8 @@ class Loader:
         return self.order.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes another epoch the next one, from its beginning. The current one goes on as it is."""
-        if epoch != self.order.epoch:
+        """Makes this epoch the next one, from its beginning, but for one that `load_state_dict` has named."""
+        if epoch != self.order.epoch or self._resume is None:
             # loops that run have the former order
             self.order = self.order.at_epoch(epoch)
             self._resume, self._place = None, 0
@@ -354,7 +362,7 @@ class _Batches:
 
     def __init__(self, loader: Loader, begin: int) -> None:
         self._loader = loader
-        self._reading = _Reading(loader)
+        self._reading = _BatchReader(loader)
         self._next_place = begin
         self._epoch = loader.order.epoch
         self._rows: list[tuple[int, int]] = []
@@ -362,7 +370,7 @@ class _Batches:
         self._counted = 0.0
         self._ahead = self._started(begin)
 
-    def _started(self, begin: int) -> Readahead[_Gather, _Gathered]:
+    def _started(self, begin: int) -> Readahead[_Gather, _GatheredBatches]:
         loader = self._loader
         return Readahead(
             self._reading.read,
@@ -380,7 +388,7 @@ class _Batches:
     def __next__(self) -> Any:
         if not self._ahead.is_alive:
             # after a fork: on from the same place, with threads of this process
-            self._reading, self._rows, self._gathered = _Reading(self._loader), [], Batch()
+            self._reading, self._rows, self._gathered = _BatchReader(self._loader), [], Batch()
             self._ahead = self._started(self._next_place)
         began = perf_counter()
         try:
@@ -435,7 +443,7 @@ def _frozen(loader: Loader) -> Loader:
     return copy
 
 
-class _Reading:
+class _BatchReader:
     """How threads read: buffers, types, errors. Refers to no loop."""
 
     def __init__(self, loader: Loader) -> None:
@@ -448,7 +456,7 @@ class _Reading:
             self._to_torch = Delivery(loader._device)
         self._buffers = Buffers(None if self._to_torch is None else self._to_torch.allocate)
 
-    def read(self, gather: _Gather) -> _Gathered:
+    def read(self, gather: _Gather) -> _GatheredBatches:
         """The batches of a gather, one behind the other."""
         ids = np.concatenate(gather.ids)
         try:
@@ -461,7 +469,7 @@ class _Reading:
         if self._dtype is not None:
             self._convert(batch, self._dtype)
         ends = np.cumsum([len(one) for one in gather.ids]).tolist()
-        return _Gathered(self._buffers.give(batch), tuple(zip([0, *ends[:-1]], ends, strict=True)))
+        return _GatheredBatches(self._buffers.give(batch), tuple(zip([0, *ends[:-1]], ends, strict=True)))
 
     @staticmethod
     def _convert(batch: Batch, dtype: np.dtype[Any]) -> None:

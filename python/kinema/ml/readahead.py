@@ -16,7 +16,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class _Done(NamedTuple, Generic[Result]):
+class _TaskEnd(NamedTuple, Generic[Result]):
     """What has become of a task."""
 
     value: Result | None
@@ -37,7 +37,7 @@ class _Shared(Generic[Task, Result]):
         self.pid = os.getpid()
         self.work, self.tasks, self.limit, self.size = work, tasks, limit, size
         self.changed = threading.Condition()
-        self.done: dict[int, _Done[Result]] = {}
+        self.done: dict[int, _TaskEnd[Result]] = {}
         self.pending: tuple[Task, int] | None = None
         self.started = 0
         self.exhausted = False
@@ -71,14 +71,14 @@ class _Shared(Generic[Task, Result]):
         while (following := self.next_task()) is not None:
             number, task, expected = following
             began = perf_counter()
-            done: _Done[Result]
+            done: _TaskEnd[Result]
             try:
                 value = self.work(task)
-                done = _Done(value, None, self.size(value))
+                done = _TaskEnd(value, None, self.size(value))
                 del value
             except BaseException as error:
                 # raised by `Readahead.take`, in the thread of the consumer
-                done = _Done(None, error, 0)
+                done = _TaskEnd(None, error, 0)
             with self.changed:
                 self.busy += perf_counter() - began
                 self.held += done.nbytes - expected
