@@ -336,6 +336,11 @@ def read_frames(
     """Frames of several trajectories, sorted by their place in the files, on threads that all share. Gives "cells" (n, 3, 3)
     float64, "steps" (n,) int64 and "times" (n,) float64. Raises as `Trajectory.read`."""
 
+def plan_frames(
+    trajectory: Trajectory, frames: FrameSelection, *, atoms: NDArray[np.uint32] | None, fields: Sequence[str]
+) -> tuple[int, int, int]:
+    """Of a read of these frames: bytes read, frames that are decoded together, frames that are decoded. Nothing is read."""
+
 def store_atom_checkpoints(
     trajectory: Trajectory, every: int = 4096, workers: int = 0, progress: Progress | None = None
 ) -> list[tuple[str, int, str | None] | None]:

@@ -72,6 +72,29 @@ pub fn read_frames<'py>(
     if arguments::is_double(dtype)? { call.read::<f64>(py, &out) } else { call.read::<f32>(py, &out) }
 }
 
+/// What a read of these frames takes of the files: bytes, frames that are decoded together, frames that are decoded.
+#[pyfunction]
+#[pyo3(signature = (trajectory, frames, *, atoms, fields))]
+pub fn plan_frames(
+    py: Python<'_>,
+    trajectory: PyRef<'_, PyTrajectory>,
+    frames: &Bound<'_, PyAny>,
+    atoms: Option<Bound<'_, PyArray1<u32>>>,
+    fields: Vec<String>,
+) -> PyResult<(u64, u64, u64)> {
+    trajectory.scanned(py)?;
+    let atoms = match &atoms {
+        None => AtomSelection::all(trajectory.inner.n_atoms()),
+        Some(indices) => arguments::atoms(indices, trajectory.inner.n_atoms())?,
+    };
+    let frames = arguments::frames(frames)?;
+    let request = ArrayRequest { frames, atoms, units: Units::Public, mark_absent: false, workers: 1, memory: 0 };
+    let fields = arguments::fields(&fields)? | Fields::CELL | Fields::STEP | Fields::TIME;
+    let inner = trajectory.inner.clone();
+    let plan = py.detach(|| arrays::plan(&inner, &request, fields)).map_err(|error| to_python(&error))?;
+    Ok((plan.bytes, plan.coupled, plan.decoded))
+}
+
 struct Call {
     /// Samples.
     n: usize,

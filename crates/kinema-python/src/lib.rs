@@ -110,6 +110,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
     module.add_function(wrap_pyfunction!(frames::read_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::plan_frames, module)?)?;
     module.add_class::<encode::PyEncoder>()?;
     module.add_class::<encode::PyCommits>()?;
     module.add_class::<encode::PyWrittenIndex>()?;

@@ -6,8 +6,25 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 from __future__ import annotations
 
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.frames import FrameDataset
 from kinema.ml.loader import Loader
+from kinema.ml.mdcath import MdcathTrajectory, mdcath
 from kinema.ml.order import Order
 from kinema.ml.samples import SampleDataset
+from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 
-__all__ = ["Batch", "Dataset", "Loader", "Order", "Reading", "SampleDataset", "Subset"]
+__all__ = [
+    "Batch",
+    "DataSplit",
+    "Dataset",
+    "FrameDataset",
+    "Loader",
+    "MdcathTrajectory",
+    "Order",
+    "Reading",
+    "SampleDataset",
+    "Subset",
+    "mdcath",
+    "split_by_time",
+    "split_by_trajectory",
+]

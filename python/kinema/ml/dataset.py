@@ -237,6 +237,8 @@ class Dataset(ABC):
         return "\n".join(lines)
 
     def _better_layout(self) -> str:
+        if self.chunk_samples == 1:
+            return "what lies between near samples is read with them, which takes less time than to read each by itself"
         return (
             f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous "
             "without compression, needs no more bytes than those of the samples; so does an order by whole windows"

@@ -341,7 +341,7 @@ def _of_dataset(opened: Any, name: str) -> SampleFile:
         )
     if array.shape[0] < shape[0]:
         raise CorruptFileError(
-            f"{path}: data set {name}: no storage behind sample {array.shape[0]} of {shape[0]}: they were never written",
+            f"{path}: data set {name}: no storage behind sample {array.shape[0]} of {shape[0]}: it was never written",
             path=path,
         )
     if array.chunks is None and array.inline is None and len(array.addresses) and int(array.sizes[0]):
@@ -381,8 +381,8 @@ def _three(path: str, array: StoredDataset) -> StoredDataset:
     while len(shape) > 3:
         if chunks is not None and chunks[-1] != shape[-1]:
             raise UnsupportedFormatError(
-                f"{path}: data set {array.name}: chunks {array.chunks} cut more than three dimensions of {array.shape}; "
-                "store whole samples in a chunk",
+                f"{path}: data set {array.name}: chunks {array.chunks} cut more than three dimensions of "
+                f"{array.shape}; store whole samples in a chunk",
                 path=path,
             )
         shape[-2:] = [shape[-2] * shape[-1]]

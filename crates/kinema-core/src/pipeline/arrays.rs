@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, RowsMut, Units, VectorsMut};
+use crate::format::{Request, Wanted};
+use crate::frame::{BlockMut, Fields, RowsMut, Scales, Units, VectorsMut};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
@@ -102,6 +103,49 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     let call = Call { sources, start, pool: &pool };
     let workers = pool.run(&first.threads, workers, |_| call.work())?;
     Ok(RunTimings::of_workers(start.elapsed(), workers))
+}
+
+/// What a read takes of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayPlan {
+    /// Bytes that are read.
+    pub bytes: u64,
+    /// Frames that share segments: those are decoded together.
+    pub coupled: u64,
+    /// Frames that are decoded, those that nobody asked for included.
+    pub decoded: u64,
+}
+
+/// What [`read`] of these fields takes of the files. Nothing is read.
+///
+/// # Errors
+/// `OutOfRange`; those of the decoders' segments.
+pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> Result<ArrayPlan> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    request.frames.check(scanned.concatenation.n_frames)?;
+    let (_, coupling) = trajectory_coupling(scanned, fields);
+    let coupled = coupling.frames.max(1);
+    let mut frames: Vec<u64> = (0..request.frames.len()).map(|row| request.frames.get(row)).collect();
+    frames.sort_unstable();
+    frames.dedup();
+    let atoms = request.atoms.clone();
+    let request = Request { fields, atoms, scales: Scales::NATIVE };
+    let (mut bytes, mut decoded, mut rest) = (0, 0, frames.as_slice());
+    while let Some(&first) = rest.first() {
+        let span = scanned.concatenation.span_of(first);
+        let end = span.first_frame + (span.kept.end - span.kept.start);
+        let (now, later) = rest.split_at(rest.partition_point(|&frame| frame < end));
+        let own = |frame: &u64| span.kept.start + (frame - span.first_frame);
+        let wanted: Vec<Wanted> = now.iter().map(|frame| Wanted { frame: own(frame), row: 0 }).collect();
+        let part = &scanned.parts[span.part];
+        bytes += part.bytes_to_read(&wanted, &request)?;
+        let mut chunks: Vec<u64> = wanted.iter().map(|one| one.frame / coupled).collect();
+        chunks.dedup();
+        let n_frames = part.index.n_frames();
+        decoded += chunks.iter().map(|chunk| coupled.min(n_frames - chunk * coupled)).sum::<u64>();
+        rest = later;
+    }
+    Ok(ArrayPlan { bytes, coupled, decoded })
 }
 
 /// The fields that are wanted; frames in the order of the files, and their rows.
