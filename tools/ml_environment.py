@@ -6,6 +6,7 @@ torch_without_cuda.py puts empty ones in their places. `--with-cuda` installs th
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import venv
@@ -15,7 +16,17 @@ from requirements import requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 # torch, and what would bring all that torch needs: installed without their requirements
-WITH_TORCH = ("torch", "torchdata", "pytorch-lightning", "torchmetrics", "deeptime")
+WITH_TORCH = {
+    "torch",
+    "torchdata",
+    "torchmetrics",
+    "lightning",
+    "pytorch-lightning",
+    "deeptime",
+    "nequip",
+    "e3nn",
+    "opt-einsum-fx",
+}
 # requirements of these that nothing is computed with on a machine without a GPU
 OF_CUDA = ("nvidia-", "cuda-", "triton")
 # prints what installed packages require here, as pip reads it
@@ -31,7 +42,7 @@ for name in sys.argv[1:]:
 print(json.dumps(found))
 """
 CHECK = """
-import torch, torchdata.stateful_dataloader, pytorch_lightning, deeptime
+import torch, torchdata.stateful_dataloader, lightning.pytorch, deeptime.util.data, nequip.data.dataset
 assert torch.equal(torch.ones(2, 3) @ torch.ones(3, 2), torch.full((2, 2), 3.0))
 print(f"torch {torch.__version__}, GPU: {torch.cuda.is_available()}")
 """
@@ -51,15 +62,20 @@ def main() -> None:
     wanted = requirements(ROOT / "pyproject.toml", ["test-ml"])
     wanted = [one for one in wanted if not one.startswith("maturin")]
     if stubs:
-        heavy = [one for one in wanted if one.startswith(WITH_TORCH)]
-        run([*pip, "--no-deps", *heavy, "torchmetrics"])
+        versions = {name_of(one): one for one in wanted}
+        run([*pip, "--no-deps", *(versions.get(name, name) for name in sorted(WITH_TORCH))])
         needed = json.loads(output_of([python, "-c", REQUIREMENTS, *WITH_TORCH]))
-        wanted = [one for one in (*wanted, *needed) if not one.startswith((*WITH_TORCH, *OF_CUDA))]
+        wanted = [one for one in (*wanted, *needed) if name_of(one) not in WITH_TORCH and not one.startswith(OF_CUDA)]
     run([*pip, *wanted])
     if stubs:
         site = output_of([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).strip()
         run([sys.executable, str(ROOT / "tools/torch_without_cuda.py"), f"{site}/torch/lib"])
     run([python, "-c", CHECK])
+
+
+def name_of(requirement: str) -> str:
+    """Name of the package, as packages are compared by."""
+    return re.match(r"[\w.-]*", requirement)[0].lower().replace("_", "-")
 
 
 def run(words: list[str]) -> None:

@@ -243,7 +243,7 @@ def test_two_ranks_of_gloo(path: Path) -> None:
 
 
 def test_lightning(path: Path, tmp_path: Path) -> None:
-    lightning = pytest.importorskip("pytorch_lightning")
+    lightning = pytest.importorskip("lightning.pytorch")
     seen: list[list[int]] = []
 
     class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]

@@ -185,6 +185,10 @@ class FrameDataset(Dataset):
         return coupled
 
     @property
+    def rows_stand_alone(self) -> bool:
+        return self._transform is None
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """(n,) probability with which each sample is drawn, 1 in all: for torch's WeightedRandomSampler, too."""
         lengths = np.diff(self.bounds)
