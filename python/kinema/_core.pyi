@@ -322,6 +322,9 @@ class Rows:
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
         """What `read` on one thread would read. Nothing is read."""
 
+def _pread_rows(path: str, offset: int, row_bytes: int, ids: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+    """The same rows of one file by a plain loop of positional reads in the order of `ids`. For measurements alone."""
+
 def read_frames(
     trajectories: Sequence[Trajectory],
     which: NDArray[np.int64],  # (n,) number of each sample's trajectory

@@ -109,6 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
+    module.add_function(wrap_pyfunction!(rows::pread_rows, module)?)?;
     module.add_function(wrap_pyfunction!(frames::read_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::plan_frames, module)?)?;
     module.add_class::<encode::PyEncoder>()?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kinema_core::container::hdf5::array::Array;
+use kinema_core::error::catch_panics;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, Files, ReadLog};
+use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -132,4 +133,29 @@ impl PyRows {
         let plan = py.detach(|| self.inner.plan(&ids)).map_err(|error| to_python(&error))?;
         counted(py, &plan)
     }
+}
+
+/// A plain loop of positional reads, one a row, for measurements.
+#[pyfunction]
+#[pyo3(name = "_pread_rows")]
+pub fn pread_rows(
+    py: Python<'_>,
+    path: PathBuf,
+    offset: u64,
+    row_bytes: usize,
+    ids: PyReadonlyArray1<'_, i64>,
+    out: &Bound<'_, PyArray1<u8>>,
+) -> PyResult<()> {
+    let ids = numbers(&ids)?;
+    let mut out = out.try_readwrite().map_err(|error| invalid(format!("out cannot be written: {error}")))?;
+    let bytes = out.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
+    if row_bytes == 0 || bytes.len() != ids.len() * row_bytes {
+        return Err(invalid("out does not fit the rows"));
+    }
+    let work = || {
+        let file = FileSource::open(&path)?;
+        let places = bytes.chunks_exact_mut(row_bytes);
+        ids.iter().zip(places).try_for_each(|(id, place)| file.read_exact_at(offset + id * row_bytes as u64, place))
+    };
+    py.detach(|| catch_panics(work)).map_err(|error| to_python(&error))
 }
