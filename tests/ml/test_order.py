@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kinema.errors import ArgumentError, OutOfRangeError
 from kinema.ml import Order
-from kinema.ml.permutation import derived_key, permuted
+from kinema.ml.loading.permutation import derived_key, permuted
 
 # Of version 1, written down once. Another order under the same version would make restarts of runs wrong: a change of
 # the construction needs a new version, with the old one kept for states that have it.

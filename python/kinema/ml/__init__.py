@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
 from kinema.ml.frames import FrameDataset
-from kinema.ml.loader import Loader
+from kinema.ml.loading.loader import Loader
+from kinema.ml.loading.order import Order
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
-from kinema.ml.order import Order
 from kinema.ml.samples import SampleDataset
 from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 

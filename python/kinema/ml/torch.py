@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, missing_package
 from kinema.ml.dataset import Batch
-from kinema.ml.order import Order
+from kinema.ml.loading.order import Order
 
 try:
     import torch

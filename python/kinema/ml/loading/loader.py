@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.ml.buffers import Buffers, rows_of
 from kinema.ml.dataset import Batch, Dataset
-from kinema.ml.order import Order
-from kinema.ml.readahead import Readahead
+from kinema.ml.loading.buffers import rows_of
+from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
+from kinema.ml.loading.order import Order
+from kinema.ml.loading.readahead import Readahead
 from kinema.resources import default_memory, parse_memory, worker_count
 
 __all__ = ["Loader", "LoaderTimes"]
@@ -30,8 +31,6 @@ _MEMORY = 256 << 20
 _CHUNK_BYTES = 1 << 20
 # windows of an order by name, in batches of all ranks
 _WINDOW = 32
-# of samples that are named in the note of an error
-_NAMED = 8
 
 
 @dataclass
@@ -46,31 +45,6 @@ class LoaderTimes:
     """Batches given."""
     nbytes: int = 0
     """Bytes of these."""
-
-
-@dataclass(frozen=True)
-class _Gather:
-    """Batches that are read by one call: a run of batches of all ranks."""
-
-    first: int
-    """Place in the epoch of the first batch."""
-    ids: tuple[NDArray[np.int64], ...]
-    """Samples of this rank, by batch."""
-
-    @property
-    def samples(self) -> int:
-        """Of this rank, in all its batches."""
-        return sum(map(len, self.ids))
-
-
-@dataclass(frozen=True)
-class _GatheredBatches:
-    """What was read for a gather."""
-
-    batch: Batch
-    """All its batches, one behind the other."""
-    rows: tuple[tuple[int, int], ...]
-    """First row of each, and the row behind its last one."""
 
 
 class Loader:
@@ -244,7 +218,7 @@ class Loader:
         own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
         return self.order.at(own % n)
 
-    def _gathers(self, begin: int) -> Iterator[tuple[_Gather, int]]:
+    def _gathers(self, begin: int) -> Iterator[tuple[Gather, int]]:
         """What is read from a place on, with the bytes that it will have."""
         n, step = len(self.dataset), self._of_all_ranks
         most = self._batches_of_a_gather
@@ -259,7 +233,7 @@ class Loader:
                     ids.append(own)
                 place += step
             if ids:
-                gather = _Gather(first, tuple(ids))
+                gather = Gather(first, tuple(ids))
                 yield gather, gather.samples * max(1, self.dataset.sample_bytes)
 
     def _has_more(self, place: int) -> bool:
@@ -362,7 +336,7 @@ class _Batches:
 
     def __init__(self, loader: Loader, begin: int) -> None:
         self._loader = loader
-        self._reading = _BatchReader(loader)
+        self._reading = _reader_of(loader)
         self._next_place = begin
         self._epoch = loader.order.epoch
         self._rows: list[tuple[int, int]] = []
@@ -370,7 +344,7 @@ class _Batches:
         self._counted = 0.0
         self._ahead = self._started(begin)
 
-    def _started(self, begin: int) -> Readahead[_Gather, _GatheredBatches]:
+    def _started(self, begin: int) -> Readahead[Gather, GatheredBatches]:
         loader = self._loader
         return Readahead(
             self._reading.read,
@@ -388,7 +362,7 @@ class _Batches:
     def __next__(self) -> Any:
         if not self._ahead.is_alive:
             # after a fork: on from the same place, with threads of this process
-            self._reading, self._rows, self._gathered = _BatchReader(self._loader), [], Batch()
+            self._reading, self._rows, self._gathered = _reader_of(self._loader), [], Batch()
             self._ahead = self._started(self._next_place)
         began = perf_counter()
         try:
@@ -436,53 +410,17 @@ class _Batches:
         self._ahead.close()
 
 
+def _reader_of(loader: Loader) -> BatchReader:
+    return BatchReader(
+        loader.dataset, loader.order.epoch, loader._workers, loader._dtype, loader._tensors, loader._device
+    )
+
+
 def _frozen(loader: Loader) -> Loader:
     """The loader as it is now."""
     copy = object.__new__(Loader)
     copy.__dict__.update(loader.__getstate__())
     return copy
-
-
-class _BatchReader:
-    """How threads read: buffers, types, errors. Refers to no loop."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._dataset, self._workers, self._dtype = loader.dataset, loader._workers, loader._dtype
-        self._epoch = loader.order.epoch
-        self._to_torch = None
-        if loader._tensors:
-            from kinema.ml.torch import Delivery
-
-            self._to_torch = Delivery(loader._device)
-        self._buffers = Buffers(None if self._to_torch is None else self._to_torch.allocate)
-
-    def read(self, gather: _Gather) -> _GatheredBatches:
-        """The batches of a gather, one behind the other."""
-        ids = np.concatenate(gather.ids)
-        try:
-            batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
-        except BaseException as error:
-            more = ", ..." if len(ids) > _NAMED else ""
-            named = ", ".join(map(str, ids[:_NAMED].tolist())) + more
-            error.add_note(f"while reading samples {named} of epoch {self._epoch}, from place {gather.first} on")
-            raise
-        if self._dtype is not None:
-            self._convert(batch, self._dtype)
-        ends = np.cumsum([len(one) for one in gather.ids]).tolist()
-        return _GatheredBatches(self._buffers.give(batch), tuple(zip([0, *ends[:-1]], ends, strict=True)))
-
-    @staticmethod
-    def _convert(batch: Batch, dtype: np.dtype[Any]) -> None:
-        for name in list(batch):
-            array = batch[name]
-            if array.dtype.kind == "f" and array.dtype != dtype:
-                converted = batch.scratch(f"{name} as {dtype}", array.shape, dtype)
-                np.copyto(converted, array, casting="same_kind")
-                batch.put(name, converted)
-
-    def given(self, batch: Batch) -> Any:
-        """A batch as the loop gets it."""
-        return batch if self._to_torch is None else self._to_torch.tensors(batch)
 
 
 def _at_least_one(name: str, value: Any) -> int:

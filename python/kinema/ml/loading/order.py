@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinema.errors import ArgumentError, OutOfRangeError
-from kinema.ml.permutation import VERSION, derived_key, permuted
+from kinema.ml.loading.permutation import VERSION, derived_key, permuted
 
 __all__ = ["Order"]
 
@@ -61,7 +61,7 @@ class Order:
 
     Notes
     -----
-    The construction and its sources are described in `kinema.ml.permutation`.
+    The construction and its sources are described in `kinema.ml.loading.permutation`.
     """
 
     version = VERSION
