@@ -32,6 +32,8 @@ BATCH = 256
 STEP = 0.133
 # of loops that take a sample at a time, in seconds: what they have by then is a batch
 LONGEST_BATCH = 3.0
+# how often an epoch has each file
+EPOCH = 12
 # of the HDF5 layouts: samples a chunk and level of gzip
 HDF5 = {
     "HDF5 contiguous": {},
@@ -60,9 +62,9 @@ class Row:
     waited: float
     """Of these, for batches."""
     waited_first: float
-    """Of these, for the first batch."""
-    read: int
-    """Bytes that the process asked the system for."""
+    """Of these, for the first batch: nothing could be read before it."""
+    read_for_needed: float
+    """Bytes that the process asked the system for, for each byte of samples that it read."""
     trainers: int = 1
 
     @property
@@ -223,23 +225,47 @@ def measured(batches: Batches, step: float, seconds: float, **row: Any) -> Row:
         del batch
         if ready - began > seconds:
             break
+    there = samples
+    if isinstance(batches, KinemaBatches):
+        # with what was read ahead, once that is read
+        there = batches.close()
     read = bytes_asked_for() - asked
-    # what was read ahead and not waited for counts as well
-    return Row(step=step, samples=samples, seconds=ready - began, waited=waited, waited_first=first, read=read, **row)
+    times = {"seconds": ready - began, "waited": waited, "waited_first": first}
+    return Row(step=step, samples=samples, read_for_needed=read / max(1, there) / SAMPLE_BYTES, **times, **row)
 
 
-def kinema_batches(paths: list[Path], order: str, single: bool, rank: int = 0, ranks: int = 1) -> Batches:
-    """Epoch after epoch."""
-    files = [file for path in paths for file in sorted(path.iterdir())] if single else paths
-    dataset = SampleDataset(files, file_is_sample=single)
-    # two batches of all ranks are shuffled together where whole chunks of 256 samples allow it
-    window = {"window": 4 * BATCH * ranks} if order == "windowed" else {}
-    loader = Loader(
-        dataset, BATCH, order=order, lanes=ranks, tensors=False, drop_last=True, rank=rank, ranks=ranks, **window
-    )
-    while True:
-        for batch in loader:
-            yield next(iter(batch.values()))
+class Counted(SampleDataset):
+    """Knows how many samples it has read."""
+
+    samples = 0
+
+    def read(self, ids: Any, **options: Any) -> Any:
+        self.samples += len(ids)
+        return super().read(ids, **options)
+
+
+class KinemaBatches:
+    """Epoch after epoch; one is the files several times, so that few batches are the first of an epoch."""
+
+    def __init__(self, paths: list[Path], order: str, single: bool, rank: int = 0, ranks: int = 1) -> None:
+        files = [file for path in paths for file in sorted(path.iterdir())] if single else paths * EPOCH
+        self._dataset = Counted(files, file_is_sample=single)
+        # whole chunks of 256 samples for each rank
+        window = {"window": 4 * BATCH * ranks} if order == "windowed" else {}
+        options: dict[str, Any] = {"rank": rank, "ranks": ranks, "lanes": ranks, "order": order, **window}
+        self._loader = Loader(self._dataset, BATCH, tensors=False, drop_last=True, **options)
+        self._batches = iter(self._loader)
+
+    def __iter__(self) -> Batches:
+        while True:
+            for batch in self._batches:
+                yield batch["samples"] if "samples" in batch else batch["x"]
+            self._batches = iter(self._loader)
+
+    def close(self) -> int:
+        """Ends the threads; samples that were read in all."""
+        self._batches.close()
+        return self._dataset.samples
 
 
 def loops(layouts: dict[str, list[Path]], n_samples: int) -> Iterator[tuple[str, str, str, Callable[[], Batches]]]:
@@ -260,14 +286,14 @@ def loops(layouts: dict[str, list[Path]], n_samples: int) -> Iterator[tuple[str,
                 lambda p=paths: of_each_sample(p, n_samples, single_sample),
             )
         if name != "NPZ deflated":
-            yield name, "Kinema", "random", lambda p=paths, s=name == SINGLE: kinema_batches(p, "random", s)
+            yield name, "Kinema", "random", lambda p=paths, s=name == SINGLE: KinemaBatches(p, "random", s)
             if name != SINGLE:
-                yield name, "Kinema", "windowed", lambda p=paths: kinema_batches(p, "windowed", False)
+                yield name, "Kinema", "windowed", lambda p=paths: KinemaBatches(p, "windowed", False)
 
 
 def trainer(paths: list[Path], order: str, rank: int, ranks: int, seconds: float, gate: Any, answers: Any) -> None:
     """One of several processes that train side by side."""
-    batches = kinema_batches(paths, order, False, rank, ranks)
+    batches = KinemaBatches(paths, order, False, rank, ranks)
     gate.wait()
     row = measured(batches, STEP, seconds, layout="HDF5 contiguous", program="Kinema", order=order, trainers=ranks)
     answers.put(row)
@@ -295,7 +321,7 @@ def printed(row: Row) -> str:
     """A line of the table."""
     return (
         f"{row.layout:26} {row.program:27} {row.order:9} {row.step:5.3f} {row.rate:10,.0f} "
-        f"{row.read / max(1, row.samples) / SAMPLE_BYTES:9.2f} {row.waited:8.3f} {row.waited_first:8.3f} "
+        f"{row.read_for_needed:9.2f} {row.waited:8.3f} {row.waited_first:8.3f} "
         f"{100 * row.unoverlapped:8.2f}"
     )
 

@@ -38,7 +38,11 @@ def draw(rows: list[dict[str, Any]], path: Path, machine: str) -> None:
     above.set_ylabel("samples/s, loop without work")
     below.set_ylabel("seconds waited a batch of 256,\nloop with a step of 0.133 s")
     below.axhline(0.133, color="#222222", linestyle=":", linewidth=1.2)
-    below.set_xticks(places, [name.replace(", ", ",\n").replace(" chunks", "\nchunks") for name in layouts])
+    names = [
+        name.replace(", ", ",\n").replace("5 c", "5\nc").replace("Z ", "Z\n").replace("e a f", "e\na f")
+        for name in layouts
+    ]
+    below.set_xticks(places, names)
     below.tick_params(axis="x", length=0)
     handles = [above.bar(0, 0, color=colour, label=label) for label, colour in BARS.values()]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
@@ -58,7 +62,7 @@ def _bars(ax: Any, layouts: list[str], values: dict[tuple[str, tuple[str, str]],
         for place, kind in enumerate(there):
             value = values[layout, kind]
             ax.bar(left + place, value, 0.9, color=BARS[kind][1], zorder=2)
-            ax.text(left + place, value * 1.08, _short(value), ha="center", va="bottom", fontsize=7)
+            ax.text(left + place, value * 1.08, _short(value), ha="center", va="bottom", fontsize=6.5)
         middles.append(left + (len(there) - 1) / 2)
         left += len(there) + 1.2
     ax.set_yscale("log")
@@ -69,10 +73,11 @@ def _bars(ax: Any, layouts: list[str], values: dict[tuple[str, tuple[str, str]],
 
 
 def _short(value: float) -> str:
-    """Three digits at most."""
-    if value >= 1000:
-        return f"{value / 1000:.3g}k"
-    return f"{value:.3g}" if value >= 0.001 else f"{1e6 * value:.0f}µ"
+    """Two digits, as many as fit over a bar."""
+    for limit, factor, letter in ((1e3, 1e-3, "k"), (1e-3, 1.0, "")):
+        if value >= limit:
+            return f"{float(f'{value:.2g}') * factor:g}{letter}"
+    return f"{1e6 * value:.0f}µ"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def trajectory(tmp_path: Path) -> kn.Trajectory:
 @pytest.mark.parametrize("lag", [1, 5])
 def test_pairs_are_those_of_deeptime(trajectory: kn.Trajectory, lag: int) -> None:
     data = pytest.importorskip("deeptime.util.data")
-    positions = trajectory.read().positions.reshape(len(trajectory), -1)
+    positions = trajectory.read().reshape(len(trajectory), -1)
     theirs = data.TrajectoryDataset(lag, positions)
     ours = FrameDataset(trajectory, lag=float(lag))
     assert len(ours) == len(theirs)
@@ -45,7 +45,7 @@ def test_deeptime_learns_from_the_loader(trajectory: kn.Trajectory) -> None:
     for batch in Loader(pairs, 16, order="stored", tensors=False):
         n = len(batch.ids)
         covariances.partial_fit((batch["positions"].reshape(n, -1), batch["positions_lagged"].reshape(n, -1)))
-    values = trajectory.read(dtype="float64").positions.reshape(60, -1)
+    values = trajectory.read(dtype="float64").reshape(60, -1)
     whole = pytest.importorskip("deeptime.covariance").Covariance(compute_c0t=True, compute_ctt=True, lagtime=2)
     whole.fit((values[:-2], values[2:]))
     np.testing.assert_allclose(covariances.fetch_model().cov_0t, whole.fetch_model().cov_0t, rtol=1e-10)
@@ -55,10 +55,9 @@ def test_deeptime_learns_from_the_loader(trajectory: kn.Trajectory) -> None:
 @pytest.mark.parametrize("order", ["random", "windowed"])
 def test_frames_of_a_compressed_format(tmp_path: Path, trajectory: kn.Trajectory, order: str) -> None:
     path = tmp_path / "walk.h5md"
-    with kn.Writer(path, n_atoms=7) as writer:
-        writer.write(trajectory.read())
+    kn.convert(trajectory, path)
     frames = FrameDataset([kn.open(path), trajectory], fields="positions")
-    expected = np.concatenate([kn.open(path).read().positions, trajectory.read().positions])
+    expected = np.concatenate([kn.open(path).read(), trajectory.read()])
     options: dict[str, Any] = {"window": 32, "lanes": 2} if order == "windowed" else {}
     seen = []
     for batch in Loader(frames, 9, order=order, tensors=True, **options):
@@ -98,7 +97,7 @@ def test_a_data_set_of_nequip(trajectory: kn.Trajectory) -> None:
         ours, batch_size=8, sampler=[5, 3, 59, 3, 0], collate_fn=AtomicDataDict.batched_from_list
     )
     (batch,) = loader
-    expected = torch.from_numpy(trajectory.read(dtype="float64").positions[[5, 3, 59, 3, 0]].reshape(-1, 3))
+    expected = torch.from_numpy(trajectory.read(dtype="float64")[[5, 3, 59, 3, 0]].reshape(-1, 3))
     assert torch.equal(batch["pos"].to(torch.float64), expected.to(batch["pos"].dtype).to(torch.float64))
     assert batch["total_energy"].ravel().tolist() == [1.25, 0.75, 14.75, 0.75, 0.0]
     assert batch["edge_index"].shape == (2, 5 * 7 * 6) and batch["num_atoms"].tolist() == [7] * 5
