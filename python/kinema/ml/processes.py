@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from kinema import _core
-from kinema.resources import default_open_files
+from kinema.resources import shared_open_files
 
 __all__ = ["OfProcess", "file_pool", "replace_pool"]
 
@@ -37,8 +37,7 @@ class OfProcess(Generic[T]):
 
 
 def _new_pool() -> _core.FilePool:
-    # three of the quarters that trajectories have one of: all data sets of the process share it
-    return _core.FilePool(3 * default_open_files())
+    return _core.FilePool(shared_open_files())
 
 
 _POOL: OfProcess[_core.FilePool] = OfProcess(_new_pool)
