@@ -157,9 +157,8 @@ def measure(case: Case, n: int) -> None:
     for ours in ("Kinema HDF5 contiguous, 1 thread", "Kinema HDF5 contiguous, all threads"):
         for how in ("sample by sample", "sorted list"):
             print(f"{ours} / h5py {how}: {ratio(ours, f'h5py contiguous, {how}')}, goal {H5PY_GOAL:g}")
-    print(
-        f"gzip, a sample a chunk / h5py: {ratio('Kinema gzip, a sample a chunk, 1 thread', 'h5py gzip, a sample a chunk')}"
-    )
+    ours = "Kinema gzip, a sample a chunk, 1 thread"
+    print(f"gzip, a sample a chunk / h5py: {ratio(ours, 'h5py gzip, a sample a chunk')}")
     print(hdf5.explain(case.batch))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,24 @@ def test_many_trajectories_share_open_files(tmp_path: Path, pool: _core.FilePool
         np.testing.assert_array_equal(frames.read(ids)["positions"], expected[ids])
     opens = pool.take_opens()
     assert len(opens) == len(set(opens)) == 40
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+def test_more_trajectories_than_files_may_be_open(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n:03}.dcd", 2, 3, seed=n) for n in range(90)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    before, small = file_pool(), _core.FilePool(20)
+    replace_pool(small)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 60, limits[1]))
+    try:
+        frames = FrameDataset(paths)
+        ids = np.random.default_rng(0).permutation(180)
+        batch = frames.read(ids)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        replace_pool(before)
+    np.testing.assert_array_equal(batch["positions"], np.concatenate([kn.open(path).read() for path in paths])[ids])
 
 
 def test_explain_says_what_compressed_chunks_cost(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import select
-import threading
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 import kinema as kn
 from kinema.ml import Dataset, FrameDataset, SampleDataset
+from kinema.testing.children import start_child
 from kinema.testing.writers import write_dcd
 
 pytestmark = pytest.mark.processes
@@ -58,38 +59,58 @@ def test_children_read_the_same(tmp_path: Path, method: str) -> None:
     assert of_child(method, [*datasets(tmp_path)]) == expected[:2]
 
 
-@pytest.mark.filterwarnings("ignore:This process")
+FORKS = """
+import os, pickle, sys, threading
+import numpy as np
+
+data, expected, ids = pickle.loads(sys.stdin.buffer.read())
+stop = threading.Event()
+
+def read(one):
+    return next(iter(one.read(ids, workers=2).values())).tolist()
+
+def reads():
+    while not stop.is_set():
+        for one in data:
+            one.read(np.arange(40), workers=2)
+
+threads = [threading.Thread(target=reads) for _ in range(3)]
+for thread in threads:
+    thread.start()
+good = 0
+for _ in range(6):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if [read(one) for one in data] == expected else 1)
+    good += os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+print(good, "forks read the same")
+"""
+
+
+def test_reading_imports_nothing(tmp_path: Path) -> None:
+    # a process that is forked while another thread imports a module can never import it
+    data = [*datasets(tmp_path), SampleDataset(tmp_path / "y.npz")]
+    (tmp_path / "data").write_bytes(pickle.dumps(data))
+    script = (
+        "import pickle, sys\ndata = pickle.load(open(sys.argv[1], 'rb'))\nbefore = set(sys.modules)\n"
+        "for one in data: one.read([1, 2], workers=2)\nprint(sorted(set(sys.modules) - before))"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "data")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
 def test_a_fork_while_threads_read_does_not_hang(tmp_path: Path) -> None:
     samples, frames = datasets(tmp_path)
     data: list[Dataset] = [samples, frames, SampleDataset(tmp_path / "y.npz", memory="1 KiB")]
     expected = [next(iter(one.read(IDS).values())).tolist() for one in data]
-    stop = threading.Event()
-
-    def reads() -> None:
-        while not stop.is_set():
-            for one in data:
-                one.read(np.arange(40), workers=2)
-
-    threads = [threading.Thread(target=reads, daemon=True) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(8):
-            receiving, sending = os.pipe()
-            child = os.fork()
-            if child == 0:
-                good = [next(iter(one.read(IDS, workers=2).values())).tolist() for one in data] == expected
-                os.write(sending, b"y" if good else b"n")
-                os._exit(0)
-            os.close(sending)
-            try:
-                assert select.select([receiving], [], [], 60)[0], "the forked process hangs"
-                assert os.read(receiving, 1) == b"y"
-            finally:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-                os.close(receiving)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(60)
+    given = tmp_path / "given"
+    given.write_bytes(pickle.dumps((data, expected, IDS)))
+    # killed with what it has forked after so many seconds
+    with given.open("rb") as file:
+        process = start_child([sys.executable, "-W", "ignore", "-c", FORKS], seconds=120, stdin=file)
+    output, errors = process.communicate(timeout=150)
+    assert output == "6 forks read the same\n", errors

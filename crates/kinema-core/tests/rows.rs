@@ -15,7 +15,7 @@ const OFFSET: u64 = 100;
 /// A file of rows at distances of `stride`; row `i` of file `file` has bytes `file * 7 + i`.
 fn write(name: &str, file: u8, rows: u64, stride: u64) -> RowFile {
     let path = std::env::temp_dir().join(format!("kinema-rows-{name}-{file}-{}", std::process::id()));
-    let mut bytes = vec![0xEE; (OFFSET + rows * stride) as usize];
+    let mut bytes = vec![0xEE; (OFFSET + rows * stride) as usize + ROW];
     for row in 0..rows {
         let from = (OFFSET + row * stride) as usize;
         bytes[from..from + ROW].fill(file.wrapping_mul(7).wrapping_add(row as u8));
@@ -80,10 +80,10 @@ fn bad_requests_and_bad_files_are_errors() {
     let narrow = write("narrow", 0, 10, 23);
     assert_eq!(Rows::new(vec![narrow], ROW, &pool).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let mut claims = write("claims", 0, 10, 24);
-    claims.rows = 12;
+    claims.rows = 13;
     let path = claims.path.clone();
     let claims = Rows::new(vec![claims], ROW, &pool).unwrap();
-    for ids in [&[11][..], &[9, 10, 11]] {
+    for ids in [&[12][..], &[9, 10, 11, 12]] {
         let mut out = vec![0; ids.len() * ROW];
         let error = claims.read(ids, &mut out, 1, &progress).unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Truncated, Some(path.as_path())));

@@ -1,6 +1,7 @@
 """What a data set has open, by process: a process that was forked, or that unpickled the data set, opens its own.
 
-What was open before a fork is left alone: locks in it may be held by threads that the new process does not have.
+What was open before a fork is left alone: locks in it may be held by threads that the new process does not have. So may
+Python's lock of a module that is being imported: whatever reading needs is imported with this package.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+# `numpy.unique` imports it at its first call
+import numpy.ma  # noqa: F401
+
 from kinema import _core
-from kinema.resources import default_open_files
+from kinema.resources import shared_open_files
 
 __all__ = ["OfProcess", "file_pool", "replace_pool"]
 
@@ -36,9 +40,11 @@ class OfProcess(Generic[T]):
         return OfProcess, (self._make,)
 
 
+_MOST_OPEN = shared_open_files()
+
+
 def _new_pool() -> _core.FilePool:
-    # three of the quarters that trajectories have one of: all data sets of the process share it
-    return _core.FilePool(3 * default_open_files())
+    return _core.FilePool(_MOST_OPEN)
 
 
 _POOL: OfProcess[_core.FilePool] = OfProcess(_new_pool)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.ml.processes import file_pool
 from kinema.opening import open as open_trajectory
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
@@ -97,9 +98,12 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
     trajectory.scan()
     if vectors:
         trajectory.check_fields(vectors)
+    snapshot, data = TrajectorySnapshot.of(trajectory.core, absolute=True)
+    if trajectory is not item:
+        # of thousands of files that are opened here only as many stay open as the pool has
+        trajectory = trajectory.with_core(snapshot.open(data, pool=file_pool()))
     frames = trajectory.choose()
     atoms = None if select is None else trajectory.select(select).indices
-    snapshot, data = TrajectorySnapshot.of(trajectory.core, absolute=True)
     group = trajectory.stated.get("particles")
     system = System(
         name=trajectory.paths[0] + (f" ({group})" if group else ""),
