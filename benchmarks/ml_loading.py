@@ -295,7 +295,9 @@ def trainer(paths: list[Path], order: str, rank: int, ranks: int, seconds: float
     """One of several processes that train side by side."""
     batches = KinemaBatches(paths, order, False, rank, ranks)
     gate.wait()
-    row = measured(batches, STEP, seconds, layout="HDF5 contiguous", program="Kinema", order=order, trainers=ranks)
+    row = measured(
+        batches, STEP, seconds, layout="HDF5 contiguous", program="Kinema, a trainer", order=order, trainers=ranks
+    )
     answers.put(row)
 
 

@@ -26,7 +26,7 @@ def draw(rows: list[dict[str, Any]], path: Path, machine: str) -> None:
     """Two panels over the same layouts."""
     from matplotlib.figure import Figure
 
-    alone = [row for row in rows if row["trainers"] == 1]
+    alone = [row for row in rows if (row["program"], row["order"]) in BARS]
     layouts = list(dict.fromkeys(row["layout"] for row in alone))
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)

@@ -41,12 +41,12 @@ def test_pairs_are_those_of_deeptime(trajectory: kn.Trajectory, lag: int) -> Non
 def test_deeptime_learns_from_the_loader(trajectory: kn.Trajectory) -> None:
     decomposition = pytest.importorskip("deeptime.decomposition")
     pairs = FrameDataset(trajectory, lag=2.0, dtype="float64")
-    covariances = pytest.importorskip("deeptime.covariance").Covariance(compute_c0t=True, compute_ctt=True, lagtime=2)
+    covariances = pytest.importorskip("deeptime.covariance").Covariance(compute_c0t=True, compute_ctt=True)
     for batch in Loader(pairs, 16, order="stored", tensors=False):
         n = len(batch.ids)
         covariances.partial_fit((batch["positions"].reshape(n, -1), batch["positions_lagged"].reshape(n, -1)))
     values = trajectory.read(dtype="float64").reshape(60, -1)
-    whole = pytest.importorskip("deeptime.covariance").Covariance(compute_c0t=True, compute_ctt=True, lagtime=2)
+    whole = pytest.importorskip("deeptime.covariance").Covariance(compute_c0t=True, compute_ctt=True)
     whole.fit((values[:-2], values[2:]))
     np.testing.assert_allclose(covariances.fetch_model().cov_0t, whole.fetch_model().cov_0t, rtol=1e-10)
     assert decomposition.VAMP(dim=2).fit_fetch(covariances.fetch_model()).singular_values.shape == (21,)
