@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz golden-fortran help setup demo test test-long test-rust test-python test-hdf5-mpi lint format bench wheel sdist clean
+.PHONY: fuzz golden-fortran help setup demo test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -72,6 +72,15 @@ test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runn
 	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/studies/parallel_hdf5 $(wildcard tests/runners/test_mpi*.py) \
 		tests/writing/test_convert_mpi.py tests/formats/h5md/edit/test_edit_mpi.py tests/writing/parallel \
 		tests/interop/test_mdanalysis_mpi.py
+
+# Of its own, with torch; the Rust half is that of .venv.
+ML := .venv-ml
+$(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirements.py pyproject.toml
+	$(PYTHON) tools/ml_environment.py $(ML)
+	touch $@
+
+test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; own environment of 2 GB
+	PYTHONPATH=python $(ML)/bin/python -m pytest tests/ml
 
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py

@@ -62,6 +62,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis",),
     ("studies",),
     ("__init__",),
+    # samples for training
+    ("ml",),
     # what is built on the public names
     ("interop", "testing"),
     ("demo",),

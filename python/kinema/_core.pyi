@@ -203,6 +203,7 @@ class Trajectory:
         write_index: Callable[[str, bytes], str | None] | None = None,  # whole or not at all; gives a note; None: not stored
         snapshot: NDArray[np.uint8] | None = None,  # of another process (`snapshot`), with the same other arguments
         record_reads: bool = False,
+        pool: FilePool | None = None,  # files that are open, shared with others
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
@@ -286,6 +287,64 @@ class Trajectory:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
         float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
         a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
+
+class FilePool:
+    """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
+    A file that is opened again and is another one, or shorter, is a CorruptFileError."""
+
+    def __init__(self, most: int, record_reads: bool = False) -> None: ...
+    @property
+    def n_open(self) -> int: ...
+    def take_reads(self) -> list[tuple[str, int, int]]:
+        """Path, offset and length of every read since the last call, where record_reads was asked for."""
+    def take_opens(self) -> list[str]:
+        """The files opened since the last call, where record_reads was asked for."""
+
+class RowsRead(TypedDict):
+    useful: int  # bytes of the rows, each once
+    read: int  # bytes asked of the files
+    decoded: int  # bytes of the chunks that are decoded, and of what is read as it is
+    reads: int  # calls to the system
+    chunks: int  # that are decoded
+
+class Rows:
+    """Rows of equal size, of any type, in many files, which are opened when they are read; numbered through all files."""
+
+    def __init__(
+        self,
+        files: Sequence[tuple[str, int, Any]],  # path, rows, and (offset, stride) or a StoredDataset of three dimensions
+        row_bytes: int,
+        pool: FilePool,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def read(self, ids: NDArray[np.int64], out: NDArray[np.uint8], workers: int = 0) -> RowsRead:
+        """Rows in any order, repetitions allowed, into `out`, (len(ids) * row_bytes,). Sorted, neighbours are read together,
+        and a compressed chunk is decoded once. OutOfRangeError; CorruptFileError, TruncatedFileError and FileIOError with
+        path."""
+    def plan(self, ids: NDArray[np.int64]) -> RowsRead:
+        """What `read` on one thread would read. Nothing is read."""
+
+def _pread_rows(path: str, offset: int, row_bytes: int, ids: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+    """The same rows of one file by a plain loop of positional reads in the order of `ids`. For measurements alone."""
+
+def read_frames(
+    trajectories: Sequence[Trajectory],
+    which: NDArray[np.int64],  # (n,) number of each sample's trajectory
+    frames: NDArray[np.int64],  # (n,) its frame there
+    *,
+    atoms: Sequence[NDArray[np.uint32] | None],  # of each trajectory
+    fields: Sequence[str],
+    dtype: str,  # "float32" | "float64"
+    out: Sequence[NDArray[Any]],  # of each field, 1 dimension: the values of all samples, one after the other
+    workers: int = 0,
+) -> dict[str, NDArray[Any]]:
+    """Frames of several trajectories, sorted by their place in the files, on threads that all share. Gives "cells" (n, 3, 3)
+    float64, "steps" (n,) int64 and "times" (n,) float64. Raises as `Trajectory.read`."""
+
+def plan_frames(
+    trajectory: Trajectory, frames: FrameSelection, *, atoms: NDArray[np.uint32] | None, fields: Sequence[str]
+) -> tuple[int, int, int]:
+    """Of a read of these frames: bytes read, frames that are decoded together, frames that are decoded. Nothing is read."""
 
 def store_atom_checkpoints(
     trajectory: Trajectory, every: int = 4096, workers: int = 0, progress: Progress | None = None

@@ -21,6 +21,7 @@ __all__ = [
     "peak_memory",
     "physical_memory",
     "share_of_machine",
+    "shared_open_files",
     "worker_count",
 ]
 
@@ -104,11 +105,21 @@ _FEWEST_OPEN, _MOST_OPEN = 64, 4096
 
 def default_open_files() -> int:
     """How many files a trajectory keeps open between reads: a quarter of what this process may open, within bounds."""
+    limit = _open_files_limit()
+    return max(_FEWEST_OPEN, min(_MOST_OPEN if limit is None else limit // 4, _MOST_OPEN))
+
+
+def shared_open_files() -> int:
+    """How many files all data sets of this process keep open: three quarters of what it may open, at most 12,288."""
+    limit = _open_files_limit()
+    return 3 * _MOST_OPEN if limit is None else max(8, min(3 * (limit // 4), 3 * _MOST_OPEN))
+
+
+def _open_files_limit() -> int | None:
     import resource  # not on every platform
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    quarter = _MOST_OPEN if limit == resource.RLIM_INFINITY else limit // 4
-    return max(_FEWEST_OPEN, min(quarter, _MOST_OPEN))
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def peak_memory() -> int:

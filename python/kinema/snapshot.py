@@ -70,17 +70,22 @@ class TrajectorySnapshot:
         )
         return descriptions
 
-    def open(self, data: NDArray[np.uint8], descriptions: dict[str, Any] | None = None) -> _core.Trajectory:
+    def open(
+        self,
+        data: NDArray[np.uint8],
+        descriptions: dict[str, Any] | None = None,
+        pool: _core.FilePool | None = None,
+    ) -> _core.Trajectory:
         """The trajectory, opened with the bytes of this node; no file is touched.
 
-        `descriptions`: instead of those that the bytes hold.
+        `descriptions`: instead of those that the bytes hold. `pool`: files that are open, shared with others.
         """
         recipe = dict(self.recipe)
         if descriptions is None:
             descriptions = self.descriptions(data)
         if descriptions:
             recipe["describe"] = _CachedDescriptions(recipe["describe"], descriptions)
-        return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes])
+        return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes], pool=pool)
 
 
 def _without_stored(describe: Any) -> Any:

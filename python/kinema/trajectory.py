@@ -99,6 +99,12 @@ class Trajectory:
         topology, hdf5, stated = pickle.loads(snapshot)
         return cls(core, None if topology is None else Topology(topology), hdf5=hdf5, stated=stated)
 
+    def with_core(self, core: _core.Trajectory) -> Trajectory:
+        """The same frames and topology by another Rust half, which is one of the same files; for data sets."""
+        other = Trajectory(core, self._topology, self._view, hdf5=self._hdf5, stated=self._stated)
+        other._topology_fits = self._topology_fits
+        return other
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
 

@@ -2,6 +2,7 @@
 //!
 //! Conclusions are drawn by Python's `kinema.profile`.
 
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 /// Durations and counts of one worker's reading.
@@ -17,6 +18,16 @@ pub struct Phases {
     pub bytes_read: u64,
     /// Read calls.
     pub reads: u64,
+}
+
+impl AddAssign for Phases {
+    fn add_assign(&mut self, other: Self) {
+        self.open += other.open;
+        self.io += other.io;
+        self.decode += other.decode;
+        self.bytes_read += other.bytes_read;
+        self.reads += other.reads;
+    }
 }
 
 /// Timings of a worker.

@@ -140,7 +140,7 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> Result<Option<Fiel
 }
 
 /// A stored array as frames x units x components, and whether its units are numbers rather than atoms.
-fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(ArrayDescription, bool)> {
+pub(crate) fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Result<(ArrayDescription, bool)> {
     let name: String = get(stored, "name")?;
     let shape: Vec<u64> = get(stored, "shape")?;
     let chunks: Option<Vec<u64>> = get(stored, "chunks")?;

@@ -24,6 +24,7 @@ use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
 use crate::identity::PyFileIdentity;
+use crate::rows::PyFilePool;
 use crate::run::timings_dict;
 use crate::signals::{Stops, run_inline, run_interruptible};
 
@@ -69,7 +70,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false))]
+        record_reads=false, pool=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -88,6 +89,7 @@ impl PyTrajectory {
         write_index: Option<Py<PyAny>>,
         snapshot: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
+        pool: Option<&PyFilePool>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -108,9 +110,11 @@ impl PyTrajectory {
                 Arc::new(functions) as Arc<dyn ReadStructure>
             }),
             write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
-            sources: match &log {
-                Some(log) => Arc::new(log.clone()),
-                None => Arc::new(Files),
+            sources: match (&log, pool) {
+                (Some(_), Some(_)) => return Err(invalid("a pool of files records reads itself")),
+                (Some(log), None) => Arc::new(log.clone()),
+                (None, Some(pool)) => Arc::new(pool.inner.clone()),
+                (None, None) => Arc::new(Files),
             },
             format,
             overlap: named(overlap)?,

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, RowsMut, Units, VectorsMut};
+use crate::format::{Request, Wanted};
+use crate::frame::{BlockMut, Fields, RowsMut, Scales, Units, VectorsMut};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
@@ -32,8 +33,20 @@ pub struct ArrayRequest {
 /// Most rows of a task.
 const TASK_ROWS: usize = 256;
 
+/// Frames of one trajectory, and the rows of the caller for them.
+pub struct ArrayPart<'a> {
+    /// Whose frames.
+    pub trajectory: &'a Trajectory,
+    /// Which of them; its number of workers is that of the call.
+    pub request: &'a ArrayRequest,
+    /// As [`read`] takes them.
+    pub arrays: BlockMut<'a>,
+}
+
 /// Frames for one worker, which are neighbours in the order of the files, and the rows of the caller for them.
 struct Task<'a> {
+    /// Number of the part.
+    part: usize,
     frames: FrameSelection,
     rows: BlockMut<'a>,
 }
@@ -49,10 +62,98 @@ struct Task<'a> {
 pub fn read(
     trajectory: &Trajectory,
     request: &ArrayRequest,
-    mut arrays: BlockMut<'_>,
+    arrays: BlockMut<'_>,
     progress: &Progress,
 ) -> Result<RunTimings> {
+    read_parts(vec![ArrayPart { trajectory, request, arrays }], request.workers, progress)
+}
+
+/// Reads frames of several trajectories as [`read`] does those of one, on the threads of the first.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress) -> Result<RunTimings> {
+    let Some(first) = parts.first().map(|part| part.trajectory) else { return Ok(RunTimings::default()) };
+    let all_rows: usize = parts.iter().map(|part| part.arrays.rows()).sum();
+    let mut workers = workers.max(1).min(all_rows.max(1));
+    let (mut sources, mut prepared) = (Vec::new(), Vec::new());
+    for part in parts {
+        let scanned = part.trajectory.scanned().ok_or_else(not_scanned)?;
+        let (fields, frames, arrays) = checked(scanned, part.request, part.arrays)?;
+        workers = workers.min(fitting_workers(scanned, part.request, fields)?);
+        sources.push(Source { trajectory: part.trajectory, request: part.request, fields });
+        prepared.push((scanned, frames, arrays));
+    }
+    let mut tasks = Vec::new();
+    for (part, (scanned, frames, arrays)) in prepared.into_iter().enumerate() {
+        let fields = sources[part].fields;
+        let task_rows = task_rows(scanned, fields, all_rows, workers, arrays.rows());
+        let (mut runs, mut lengths) = (Vec::new(), Vec::new());
+        let (mut begin, rows) = (0, arrays.rows());
+        while begin < rows {
+            let end = task_end(scanned, &frames, fields, begin, rows.min(begin + task_rows));
+            runs.push(frames.part(begin as u64..end as u64));
+            lengths.push(end - begin);
+            begin = end;
+        }
+        tasks.extend(runs.into_iter().zip(arrays.split(&lengths)).map(|(frames, rows)| Task { part, frames, rows }));
+    }
+    let pool = Pool::new(tasks, progress);
+    let start = Instant::now();
+    let call = Call { sources, start, pool: &pool };
+    let workers = pool.run(&first.threads, workers, |_| call.work())?;
+    Ok(RunTimings::of_workers(start.elapsed(), workers))
+}
+
+/// What a read takes of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayPlan {
+    /// Bytes that are read.
+    pub bytes: u64,
+    /// Frames that share segments: those are decoded together.
+    pub coupled: u64,
+    /// Frames that are decoded, those that nobody asked for included.
+    pub decoded: u64,
+}
+
+/// What [`read`] of these fields takes of the files. Nothing is read.
+///
+/// # Errors
+/// `OutOfRange`; those of the decoders' segments.
+pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> Result<ArrayPlan> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    request.frames.check(scanned.concatenation.n_frames)?;
+    let (_, coupling) = trajectory_coupling(scanned, fields);
+    let coupled = coupling.frames.max(1);
+    let mut frames: Vec<u64> = (0..request.frames.len()).map(|row| request.frames.get(row)).collect();
+    frames.sort_unstable();
+    frames.dedup();
+    let atoms = request.atoms.clone();
+    let request = Request { fields, atoms, scales: Scales::NATIVE };
+    let (mut bytes, mut decoded, mut rest) = (0, 0, frames.as_slice());
+    while let Some(&first) = rest.first() {
+        let span = scanned.concatenation.span_of(first);
+        let end = span.first_frame + (span.kept.end - span.kept.start);
+        let (now, later) = rest.split_at(rest.partition_point(|&frame| frame < end));
+        let own = |frame: &u64| span.kept.start + (frame - span.first_frame);
+        let wanted: Vec<Wanted> = now.iter().map(|frame| Wanted { frame: own(frame), row: 0 }).collect();
+        let part = &scanned.parts[span.part];
+        bytes += part.bytes_to_read(&wanted, &request)?;
+        let mut chunks: Vec<u64> = wanted.iter().map(|one| one.frame / coupled).collect();
+        chunks.dedup();
+        let n_frames = part.index.n_frames();
+        decoded += chunks.iter().map(|chunk| coupled.min(n_frames - chunk * coupled)).sum::<u64>();
+        rest = later;
+    }
+    Ok(ArrayPlan { bytes, coupled, decoded })
+}
+
+/// The fields that are wanted; frames in the order of the files, and their rows.
+fn checked<'a>(
+    scanned: &Scanned,
+    request: &ArrayRequest,
+    mut arrays: BlockMut<'a>,
+) -> Result<(Fields, FrameSelection, BlockMut<'a>)> {
     request.frames.check(scanned.concatenation.n_frames)?;
     let rows = arrays.rows();
     let width = 3 * request.atoms.n_requested();
@@ -67,30 +168,15 @@ pub fn read(
             fields = fields | field;
         }
     }
-    let (frames, arrays) = match &request.frames {
+    Ok(match &request.frames {
         FrameSelection::List(list) if !list.is_sorted() => {
             let mut order: Vec<usize> = (0..rows).collect();
             order.sort_by_key(|&row| list[row]);
-            (FrameSelection::List(order.iter().map(|&row| list[row]).collect()), arrays.into_order(&order))
+            let sorted = FrameSelection::List(order.iter().map(|&row| list[row]).collect());
+            (fields, sorted, arrays.into_order(&order))
         }
-        frames => (frames.clone(), arrays),
-    };
-    let (workers, task_rows) = sizes(scanned, request, fields)?;
-    let (mut tasks, mut lengths) = (Vec::new(), Vec::new());
-    let mut first = 0;
-    while first < rows {
-        let end = task_end(scanned, &frames, fields, first, rows.min(first + task_rows));
-        tasks.push(frames.part(first as u64..end as u64));
-        lengths.push(end - first);
-        first = end;
-    }
-    let tasks: Vec<Task<'_>> =
-        tasks.into_iter().zip(arrays.split(&lengths)).map(|(frames, rows)| Task { frames, rows }).collect();
-    let pool = Pool::new(tasks, progress);
-    let start = Instant::now();
-    let call = Call { trajectory, request, fields, start, pool: &pool };
-    let workers = pool.run(&trajectory.threads, workers, |_| call.work())?;
-    Ok(RunTimings::of_workers(start.elapsed(), workers))
+        frames => (fields, frames.clone(), arrays),
+    })
 }
 
 /// The end of a task that begins with frame `first` of a selection and may reach to `most`: where a chunk ends, if one
@@ -100,11 +186,10 @@ pub(super) fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Field
     if most as u64 >= frames.len() { most } else { (first + 1..=most).rev().find(ends_chunk).unwrap_or(most) }
 }
 
-/// Workers, and rows that one of them reads at a time.
-fn sizes(scanned: &Scanned, request: &ArrayRequest, fields: Fields) -> Result<(usize, usize)> {
-    let rows = usize::try_from(request.frames.len()).unwrap_or(usize::MAX);
+/// The most workers that the memory of a request is enough for.
+fn fitting_workers(scanned: &Scanned, request: &ArrayRequest, fields: Fields) -> Result<usize> {
     let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
-    let (largest, coupling) = trajectory_coupling(scanned, fields);
+    let (largest, _) = trajectory_coupling(scanned, fields);
     let each = 2 * largest.max(BATCH_BYTES);
     let fit = memory / each;
     if fit == 0 {
@@ -113,19 +198,36 @@ fn sizes(scanned: &Scanned, request: &ArrayRequest, fields: Fields) -> Result<(u
             format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}"),
         ));
     }
-    let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) };
-    let workers = wanted.min(fit as usize).min(rows.max(1));
-    let task_rows = TASK_ROWS.min(rows.div_ceil(workers * 4).max(1));
+    Ok(if scanned.forward_part().is_some() { 1 } else { usize::try_from(fit).unwrap_or(usize::MAX) })
+}
+
+/// Rows of a trajectory that one worker reads at a time, where a call has so many rows in all.
+fn task_rows(scanned: &Scanned, fields: Fields, all_rows: usize, workers: usize, rows: usize) -> usize {
+    let (_, coupling) = trajectory_coupling(scanned, fields);
+    let task_rows = TASK_ROWS.min(all_rows.div_ceil(workers * 4).max(1));
     // frames that share a chunk go to one worker
     let coupled = coupling.frames.clamp(1, (rows as u64).max(1)) as usize;
-    Ok((workers, task_rows.next_multiple_of(coupled)))
+    task_rows.next_multiple_of(coupled)
+}
+
+/// One trajectory of a call, and what is wanted of it.
+struct Source<'a> {
+    trajectory: &'a Trajectory,
+    request: &'a ArrayRequest,
+    fields: Fields,
+}
+
+impl Source<'_> {
+    fn reader(&self) -> Result<Reader<'_>> {
+        let Self { trajectory, request, fields } = self;
+        let reader = Reader::new(trajectory, *fields, request.atoms.clone(), request.units)?;
+        Ok(if request.mark_absent { reader.with_absent_marked() } else { reader })
+    }
 }
 
 /// What the workers of a call share.
 struct Call<'a> {
-    trajectory: &'a Trajectory,
-    request: &'a ArrayRequest,
-    fields: Fields,
+    sources: Vec<Source<'a>>,
     start: Instant,
     pool: &'a Pool<'a, Task<'a>>,
 }
@@ -134,18 +236,23 @@ impl Call<'_> {
     fn work(&self) -> Result<WorkerTiming> {
         let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
         let mut timing = WorkerTiming::default();
-        let atoms = self.request.atoms.clone();
-        let mut reader = Reader::new(self.trajectory, self.fields, atoms, self.request.units)?;
-        if self.request.mark_absent {
-            reader = reader.with_absent_marked();
-        }
+        let mut current: Option<(usize, Reader<'_>)> = None;
         let mut frames = Vec::new();
         let mut room = (Vec::new(), Vec::new());
-        while let Some(Task { frames: wanted, mut rows }) = self.pool.next()? {
+        while let Some(Task { part, frames: wanted, mut rows }) = self.pool.next()? {
             frames.clear();
             frames.extend((0..wanted.len()).map(|row| wanted.get(row)));
+            let reader = match &mut current {
+                Some((known, reader)) if *known == part => reader,
+                place => {
+                    if let Some((_, reader)) = place.take() {
+                        timing.phases += reader.phases;
+                    }
+                    &mut place.insert((part, self.sources[part].reader()?)).1
+                }
+            };
             reader.read(&frames, &mut rows)?;
-            if let Some(columns) = self.request.atoms.columns() {
+            if let Some(columns) = self.sources[part].request.atoms.columns() {
                 let mut clock = Instant::now();
                 for vectors in &mut rows.vectors {
                     match vectors {
@@ -160,7 +267,9 @@ impl Call<'_> {
             timing.blocks += 1;
             self.pool.progress.done.fetch_add(frames.len() as u64, Ordering::Relaxed);
         }
-        timing.phases = reader.phases;
+        if let Some((_, reader)) = current {
+            timing.phases += reader.phases;
+        }
         timing.wait = begun;
         timing.cpu = thread_cpu_time().saturating_sub(cpu);
         timing.total = self.start.elapsed();

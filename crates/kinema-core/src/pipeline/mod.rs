@@ -13,5 +13,6 @@ mod pool;
 pub mod reader;
 pub mod record_file;
 pub mod resume;
+pub mod rows;
 
 pub use self::pool::Progress;

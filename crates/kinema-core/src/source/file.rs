@@ -1,7 +1,7 @@
 //! Opening regular files for reading, the one way in this crate; and a file as a source, read with `pread`.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
+use std::io::{IoSliceMut, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -110,6 +110,18 @@ impl FileSource {
     }
 }
 
+/// Most buffers of a call of `preadv`, on every system.
+const MOST_BUFFERS: usize = 1024;
+
+/// One call of `preadv`: bytes read, 0 at the end of the file.
+fn read_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> std::io::Result<usize> {
+    let position = libc::off_t::try_from(offset).map_err(|_| std::io::ErrorKind::UnexpectedEof)?;
+    let count = buffers.len().min(MOST_BUFFERS) as libc::c_int;
+    // SAFETY: IoSliceMut has the layout of iovec, and the buffers are writeable while the call lasts
+    let read = unsafe { libc::preadv(file.as_raw_fd(), buffers.as_mut_ptr().cast(), count, position) };
+    usize::try_from(read).map_err(|_| std::io::Error::last_os_error())
+}
+
 impl Source for FileSource {
     fn path(&self) -> &Path {
         &self.path
@@ -131,5 +143,25 @@ impl Source for FileSource {
                 Error::io("cannot read the file", &error).at_byte(offset).at_path(&self.path)
             }
         })
+    }
+
+    fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let (mut rest, mut at) = (buffers, offset);
+        IoSliceMut::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match read_vectored(&self.file, at, rest) {
+                Ok(0) => {
+                    let wanted = rest.iter().map(|buffer| buffer.len() as u64).sum();
+                    return Err(ends_early(&self.path, at, wanted, self.len().unwrap_or(at)));
+                }
+                Ok(read) => {
+                    at += read as u64;
+                    IoSliceMut::advance_slices(&mut rest, read);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("cannot read the file", &error).at_byte(at).at_path(&self.path)),
+            }
+        }
+        Ok(())
     }
 }

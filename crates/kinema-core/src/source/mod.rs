@@ -6,6 +6,7 @@ mod file;
 mod memory;
 mod multi;
 mod open;
+mod pool;
 mod recording;
 mod status;
 
@@ -13,9 +14,11 @@ pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
+pub use pool::FilePool;
 pub use recording::{ReadLog, RecordingSource};
 pub use status::FileStatus;
 
+use std::io::IoSliceMut;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -46,17 +49,23 @@ impl Extent {
 
 /// Bytes that are read for these extents, gaps included, as [`Gather::read`] does it.
 pub(crate) fn bytes_to_read(extents: impl IntoIterator<Item = Extent>) -> u64 {
-    let (mut bytes, mut run) = (0, Extent::default());
+    gathered(extents).0
+}
+
+/// The same, and the calls to the source.
+pub(crate) fn gathered(extents: impl IntoIterator<Item = Extent>) -> (u64, u64) {
+    let (mut bytes, mut reads, mut run) = (0, 0, Extent::default());
     for extent in extents.into_iter().filter(|extent| extent.len > 0) {
         match run.joined(extent).filter(|_| run.len > 0) {
             Some(joined) => run = joined,
             None => {
                 bytes += run.len;
+                reads += 1;
                 run = extent;
             }
         }
     }
-    bytes + run.len
+    (bytes + run.len, reads)
 }
 
 /// Something that holds bytes: a file, memory, later a mapped file or an object store.
@@ -83,6 +92,19 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// `Truncated` where the source ends before the buffer is full; else the operating system's error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Fills the buffers, one after the other, from `offset`: one call to the system where the source can do that.
+    ///
+    /// # Errors
+    /// As [`Source::read_exact_at`].
+    fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buffer in buffers {
+            self.read_exact_at(at, buffer)?;
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
 
     /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
     ///

@@ -1,5 +1,6 @@
 //! A source that records which bytes were read, so that tests can check what a read touches.
 
+use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,5 +72,11 @@ impl<S: Source> Source for RecordingSource<S> {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.log.push(self.inner.path(), Extent { offset, len: buffer.len() as u64 });
         self.inner.read_exact_at(offset, buffer)
+    }
+
+    fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        self.log.push(self.inner.path(), Extent { offset, len });
+        self.inner.read_scattered_at(offset, buffers)
     }
 }

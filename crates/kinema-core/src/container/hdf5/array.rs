@@ -55,23 +55,23 @@ pub struct ArrayDescription {
 #[derive(Debug)]
 pub struct Array {
     name: String,
-    shape: [u64; 3],
-    number: Number,
-    chunk: [u64; 3],
-    grid: [u64; 3],
+    pub(super) shape: [u64; 3],
+    pub(super) number: Number,
+    pub(super) chunk: [u64; 3],
+    pub(super) grid: [u64; 3],
     addresses: Vec<u64>,
     sizes: Vec<u64>,
     masks: Vec<u32>,
     pipeline: Pipeline,
     partial_chunks_unfiltered: bool,
-    fill: Vec<u8>,
+    pub(super) fill: Vec<u8>,
     inline: Option<Vec<u8>>,
 }
 
 /// One chunk, clipped to the data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    number: usize,
+    pub(super) number: usize,
     /// Frames in it.
     pub rows: Range<u64>,
     /// Units in it.
@@ -246,7 +246,7 @@ impl Array {
             .collect()
     }
 
-    fn chunk(&self, number: usize) -> Chunk {
+    pub(super) fn chunk(&self, number: usize) -> Chunk {
         let n = number as u64;
         let at = [n / (self.grid[1] * self.grid[2]), n / self.grid[2] % self.grid[1], n % self.grid[2]];
         let range = |axis: usize| {

@@ -6,6 +6,7 @@ pub mod array;
 pub mod encode;
 pub mod filters;
 pub mod number;
+pub mod stored_rows;
 
 use crate::error::Result;
 use crate::source::Source;

@@ -20,6 +20,7 @@ from kinema.errors import ArgumentError
 from kinema.formats.h5md.description import H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, find_root
+from kinema.formats.h5md.read.mdcath import is_mdcath, trajectory_group
 from kinema.formats.h5md.read.molecules import from_mdtraj, from_module, symbols, text_column
 from kinema.formats.h5md.read.other_layouts import is_mdtraj
 from kinema.formats.h5md.read.per_particle import Columns, columns_of, per_particle
@@ -35,7 +36,7 @@ from kinema.formats.h5md.schema import (
 )
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.file import is_link_broken
-from kinema.formats.hdf5.text import attribute, text_attribute
+from kinema.formats.hdf5.text import as_text, attribute, text_attribute
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
 
@@ -90,6 +91,8 @@ def has_atoms(path: str, options: H5mdOptions) -> bool:
         if options.dataset is not None:
             return False
         root = find_root(source)
+        if root is None and is_mdcath(source.file):
+            return True
         if root is None:
             by_mdtraj = is_mdtraj(source.file) and "topology" in source.file
             return by_mdtraj or has_variables_of_atoms(source.file)
@@ -106,6 +109,8 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
     if source.options.dataset is not None:
         return None
     root = find_root(source)
+    if root is None and is_mdcath(source.file):
+        return _of_domain(source)
     if root is None:
         return from_mdtraj(source) if is_mdtraj(source.file) else atoms_of_variables(source)
     group = choose_group(source, root)
@@ -118,6 +123,26 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
     is_gromacs = creator_of(root).lower().startswith("gromacs")
     known |= _connectivity(source, root, group, columns, is_gromacs, guessed)
     return {"n_atoms": columns.n_atoms, "guessed": guessed} | known if known else None
+
+
+def _of_domain(source: H5mdFile) -> dict[str, Any]:
+    """Of mdCATH: atomic numbers, and names of residues where the file has one for each atom."""
+    group = trajectory_group(source)
+    domain, n_atoms = group.parent.parent, int(group["coords"].shape[1])
+    atomic_numbers = np.asarray(domain["z"][()])
+    if atomic_numbers.shape != (n_atoms,):
+        raise source.corrupt(
+            f"{domain.name}/z has {atomic_numbers.shape} values, expected {n_atoms} as coords has atoms"
+        )
+    known: dict[str, Any] = {"n_atoms": n_atoms, "elements": symbols(atomic_numbers)}
+    for column, name in (("resnames", "resname"), ("chainIDs", "chain")):
+        node = domain.get(name)
+        if isinstance(node, h5py.Dataset) and node.shape == (n_atoms,):
+            known[column] = np.array([as_text(item) for item in node[()]])
+    resids = domain.get("resid")
+    if isinstance(resids, h5py.Dataset) and resids.shape == (n_atoms,) and resids.dtype.kind in "iu":
+        known["resids"] = resids[()].astype(np.int64)
+    return known
 
 
 def _n_columns(source: H5mdFile, group: Any) -> int:

@@ -6,6 +6,7 @@ from kinema.errors import ArgumentError
 from kinema.formats.h5md.description import H5mdDescription, H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import GroupSummary, find_root, list_groups
+from kinema.formats.h5md.read.mdcath import describe_mdcath, is_mdcath
 from kinema.formats.h5md.read.other_layouts import (
     describe_dataset,
     describe_mdtraj,
@@ -46,6 +47,12 @@ def _described(source: H5mdFile) -> H5mdDescription:
     root = find_root(source)
     if root is not None:
         return describe_group(source, root)
+    if is_mdcath(source.file):
+        if options.unwrap:
+            raise ArgumentError(
+                f"{source.path}: unwrap= is for H5MD files, and this is mdCATH's", path=source.path, format="H5MD"
+            )
+        return describe_mdcath(source)
     by_mdtraj, convention = is_mdtraj(source.file), convention_of(source.file)
     if not (by_mdtraj or convention):
         raise no_trajectory(source, what_it_is(source.file))

@@ -1,0 +1,206 @@
+//! A pool of open files: many sources, of which only so many are open at a time.
+//!
+//! Trajectories and archives of samples that are read together share one, so that their files count together. A file that
+//! was closed is opened again when it is read, and must be the one that it was.
+
+use std::collections::HashMap;
+use std::io::IoSliceMut;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use super::{Extent, FileStatus, OpenSource, Source};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Open files, at most so many between reads; the one unused for longest is closed first.
+#[derive(Clone)]
+pub struct FilePool(Arc<Shared>);
+
+struct Shared {
+    most: usize,
+    files: Arc<dyn OpenSource>,
+    /// All files that somebody has a source of.
+    known: Mutex<HashMap<PathBuf, Weak<Entry>>>,
+    open: Mutex<Vec<Arc<Entry>>>,
+    /// Counts uses.
+    clock: AtomicU64,
+}
+
+struct Entry {
+    path: PathBuf,
+    source: Mutex<Option<Arc<dyn Source>>>,
+    /// When it was first opened.
+    first: OnceLock<Option<FileStatus>>,
+    used: AtomicU64,
+}
+
+/// A file of a pool.
+struct PooledSource {
+    pool: Arc<Shared>,
+    entry: Arc<Entry>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FilePool {
+    /// A pool of at most so many open files, which `files` opens.
+    pub fn new(most: usize, files: Arc<dyn OpenSource>) -> Self {
+        let (known, open, clock) = Default::default();
+        Self(Arc::new(Shared { most: most.max(1), files, known, open, clock }))
+    }
+
+    /// A file that is opened when it is first read.
+    pub fn source(&self, path: &Path) -> Arc<dyn Source> {
+        Arc::new(self.pooled(path))
+    }
+
+    /// Files that are open now.
+    pub fn n_open(&self) -> usize {
+        locked(&self.0.open).len()
+    }
+
+    fn pooled(&self, path: &Path) -> PooledSource {
+        let mut known = locked(&self.0.known);
+        let entry = known.get(path).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let (source, first, used) = Default::default();
+            let entry = Arc::new(Entry { path: path.to_path_buf(), source, first, used });
+            known.insert(path.to_path_buf(), Arc::downgrade(&entry));
+            entry
+        });
+        PooledSource { pool: self.0.clone(), entry }
+    }
+}
+
+impl OpenSource for FilePool {
+    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
+        let pooled = self.pooled(path);
+        pooled.get()?;
+        Ok(Arc::new(pooled))
+    }
+}
+
+impl PooledSource {
+    /// The open file; of several threads that ask at once one opens it, and the others wait for that.
+    fn get(&self) -> Result<Arc<dyn Source>> {
+        let entry = &self.entry;
+        entry.used.store(self.pool.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let source = {
+            let mut place = locked(&entry.source);
+            if let Some(source) = &*place {
+                return Ok(source.clone());
+            }
+            let source = self.pool.files.open(&entry.path)?;
+            self.check(source.status()?)?;
+            *place = Some(source.clone());
+            source
+        };
+        let oldest = {
+            let mut open = locked(&self.pool.open);
+            open.push(entry.clone());
+            let oldest = open.iter().enumerate().min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
+            let oldest = oldest.map(|(at, _)| at).filter(|_| open.len() > self.pool.most);
+            oldest.map(|at| open.swap_remove(at))
+        };
+        // without the lock of the list, for which another may wait while it opens a file
+        if let Some(oldest) = oldest {
+            locked(&oldest.source).take();
+        }
+        Ok(source)
+    }
+
+    /// That it is the file that was opened first: others have what is known of that one.
+    fn check(&self, now: Option<FileStatus>) -> Result<()> {
+        let first = *self.entry.first.get_or_init(|| now);
+        match first.zip(now) {
+            Some((first, now)) if now.inode != first.inode || now.size < first.size => {
+                let found = if now.inode == first.inode { format!("{} bytes", now.size) } else { "another".to_owned() };
+                let expected = format!("the file of {} bytes that was opened before", first.size);
+                let error = Error::corrupt("the file was replaced or cut while it was used", expected, found);
+                Err(Error::new(ErrorKind::Corrupt, error.what()).at_path(&self.entry.path))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Source for PooledSource {
+    fn path(&self) -> &Path {
+        &self.entry.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.get()?.len()
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.get()?.status()
+    }
+
+    fn check(&self, extent: Extent) -> Result<()> {
+        self.get()?.check(extent)
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.get()?.read_exact_at(offset, buffer)
+    }
+
+    fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        self.get()?.read_scattered_at(offset, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::ReadLog;
+
+    fn files(name: &str, n: usize) -> Vec<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("kinema-pool-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let paths: Vec<PathBuf> = (0..n).map(|i| folder.join(format!("{i}"))).collect();
+        paths.iter().for_each(|path| std::fs::write(path, b"abcdefgh").unwrap());
+        paths
+    }
+
+    #[test]
+    fn files_within_the_limit_are_opened_once_and_others_again() {
+        let paths = files("limit", 6);
+        let log = ReadLog::default();
+        let pool = FilePool::new(6, Arc::new(log.clone()));
+        let sources: Vec<_> = paths.iter().map(|path| pool.source(path)).collect();
+        assert!(log.take_opens().is_empty());
+        let mut byte = [0];
+        for i in [0, 5, 3, 3, 1, 0, 5, 2, 4, 1, 0] {
+            sources[i].read_exact_at(2, &mut byte).unwrap();
+            assert_eq!(&byte, b"c");
+        }
+        // another source of the same file is the same open file
+        pool.open(&paths[3]).unwrap().read_exact_at(0, &mut byte).unwrap();
+        assert_eq!((log.take_opens().len(), pool.n_open()), (6, 6));
+        let pool = FilePool::new(2, Arc::new(log.clone()));
+        let sources: Vec<_> = paths.iter().map(|path| pool.source(path)).collect();
+        for i in [0, 1, 0, 2, 0, 1] {
+            sources[i].read_exact_at(0, &mut byte).unwrap();
+            assert!(pool.n_open() <= 2);
+        }
+        assert_eq!(log.take_opens(), [0, 1, 2, 1].map(|i: usize| paths[i].clone()));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_an_error_when_it_is_opened_again() {
+        let paths = files("replaced", 2);
+        let pool = FilePool::new(1, Arc::new(crate::source::Files));
+        let sources: Vec<_> = paths.iter().map(|path| pool.source(path)).collect();
+        let mut byte = [0];
+        sources[0].read_exact_at(0, &mut byte).unwrap();
+        sources[1].read_exact_at(0, &mut byte).unwrap();
+        let other = paths[0].with_extension("new");
+        std::fs::write(&other, b"ABCDEFGH").unwrap();
+        std::fs::rename(&other, &paths[0]).unwrap();
+        let error = sources[0].read_exact_at(0, &mut byte).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("was replaced or cut"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `FilePool` and `Rows`: samples of archives, read into arrays of the caller.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kinema_core::container::hdf5::array::Array;
+use kinema_core::error::catch_panics;
+use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
+use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments;
+use crate::errors::{invalid, to_python};
+use crate::h5md;
+use crate::signals::{run_inline, run_interruptible};
+
+/// So many bytes are read on the calling thread, which would wait for another longer than for them.
+const BRIEF_BYTES: usize = 64 << 20;
+
+/// Open files that trajectories and archives share.
+#[pyclass(name = "FilePool", module = "kinema._core", frozen)]
+pub struct PyFilePool {
+    pub(crate) inner: FilePool,
+    log: Option<ReadLog>,
+}
+
+#[pymethods]
+impl PyFilePool {
+    #[new]
+    #[pyo3(signature = (most, record_reads=false))]
+    fn new(most: usize, record_reads: bool) -> Self {
+        let log = record_reads.then(ReadLog::default);
+        let inner = match &log {
+            Some(log) => FilePool::new(most, Arc::new(log.clone())),
+            None => FilePool::new(most, Arc::new(Files)),
+        };
+        Self { inner, log }
+    }
+
+    /// Files that are open now.
+    #[getter]
+    fn n_open(&self) -> usize {
+        self.inner.n_open()
+    }
+
+    /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
+    fn take_reads(&self) -> PyResult<Vec<(OsString, u64, u64)>> {
+        let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
+        let reads = log.take().into_iter();
+        Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
+    }
+
+    /// The files opened since the last call, where `record_reads` was asked for.
+    fn take_opens(&self) -> PyResult<Vec<OsString>> {
+        let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
+        Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
+    }
+}
+
+/// Rows of equal size in many files.
+#[pyclass(name = "Rows", module = "kinema._core", frozen)]
+pub struct PyRows {
+    inner: Rows,
+}
+
+/// Path, number of rows, and either (offset, stride) or a `StoredDataset` of three dimensions.
+type Described<'py> = (PathBuf, u64, Bound<'py, PyAny>);
+
+fn row_file((path, rows, place): Described<'_>) -> PyResult<RowFile> {
+    let storage = match place.extract::<(u64, u64)>() {
+        Ok((offset, stride)) => RowStorage::Strided { offset, stride },
+        Err(_) => {
+            let array = h5md::array(&place, false, "samples").and_then(|(description, _)| Array::new(description));
+            let array = array.map_err(|error| to_python(&error.at_path(&path)))?;
+            RowStorage::Array(Box::new(array))
+        }
+    };
+    Ok(RowFile { path, rows, storage })
+}
+
+fn counted<'py>(py: Python<'py>, read: &RowsRead) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("useful", read.useful)?;
+    dict.set_item("read", read.read)?;
+    dict.set_item("decoded", read.decoded)?;
+    dict.set_item("reads", read.reads)?;
+    dict.set_item("chunks", read.chunks)?;
+    Ok(dict)
+}
+
+fn numbers(ids: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<u64>> {
+    let negative = |_| invalid("rows are numbered from 0");
+    ids.as_array().iter().map(|&id| u64::try_from(id).map_err(negative)).collect()
+}
+
+#[pymethods]
+impl PyRows {
+    #[new]
+    fn new(files: Vec<Described<'_>>, row_bytes: usize, pool: &PyFilePool) -> PyResult<Self> {
+        let files = files.into_iter().map(row_file).collect::<PyResult<_>>()?;
+        let inner = Rows::new(files, row_bytes, &pool.inner).map_err(|error| to_python(&error))?;
+        Ok(Self { inner })
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.len() as usize
+    }
+
+    #[pyo3(signature = (ids, out, workers=0))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        ids: PyReadonlyArray1<'py, i64>,
+        out: &Bound<'py, PyArray1<u8>>,
+        workers: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let ids = numbers(&ids)?;
+        let mut out = out.try_readwrite().map_err(|error| invalid(format!("out cannot be written: {error}")))?;
+        let bytes = out.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
+        let brief = bytes.len() <= BRIEF_BYTES;
+        let workers = arguments::workers(workers);
+        let n = ids.len() as u64;
+        let work = |progress: &_| self.inner.read(&ids, bytes, workers, progress);
+        let done = if brief { run_inline(py, work)? } else { run_interruptible(py, None, n, work)? };
+        counted(py, &done)
+    }
+
+    fn plan<'py>(&self, py: Python<'py>, ids: PyReadonlyArray1<'py, i64>) -> PyResult<Bound<'py, PyDict>> {
+        let ids = numbers(&ids)?;
+        let plan = py.detach(|| self.inner.plan(&ids)).map_err(|error| to_python(&error))?;
+        counted(py, &plan)
+    }
+}
+
+/// A plain loop of positional reads, one a row, for measurements.
+#[pyfunction]
+#[pyo3(name = "_pread_rows")]
+pub fn pread_rows(
+    py: Python<'_>,
+    path: PathBuf,
+    offset: u64,
+    row_bytes: usize,
+    ids: PyReadonlyArray1<'_, i64>,
+    out: &Bound<'_, PyArray1<u8>>,
+) -> PyResult<()> {
+    let ids = numbers(&ids)?;
+    let mut out = out.try_readwrite().map_err(|error| invalid(format!("out cannot be written: {error}")))?;
+    let bytes = out.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
+    if row_bytes == 0 || bytes.len() != ids.len() * row_bytes {
+        return Err(invalid("out does not fit the rows"));
+    }
+    let work = || {
+        let file = FileSource::open(&path)?;
+        let places = bytes.chunks_exact_mut(row_bytes);
+        ids.iter().zip(places).try_for_each(|(id, place)| file.read_exact_at(offset + id * row_bytes as u64, place))
+    };
+    py.detach(|| catch_panics(work)).map_err(|error| to_python(&error))
+}

@@ -1,0 +1,30 @@
+"""Trajectories and sample archives as data sets for training: `import kinema.ml`.
+
+It is not imported by `import kinema`. Arrays are NumPy's; torch is used where it is installed and asked for.
+"""
+
+from __future__ import annotations
+
+from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.frames import FrameDataset
+from kinema.ml.loading.loader import Loader
+from kinema.ml.loading.order import Order
+from kinema.ml.mdcath import MdcathTrajectory, mdcath
+from kinema.ml.samples import SampleDataset
+from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
+
+__all__ = [
+    "Batch",
+    "DataSplit",
+    "Dataset",
+    "FrameDataset",
+    "Loader",
+    "MdcathTrajectory",
+    "Order",
+    "Reading",
+    "SampleDataset",
+    "Subset",
+    "mdcath",
+    "split_by_time",
+    "split_by_trajectory",
+]

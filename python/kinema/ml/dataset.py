@@ -1,0 +1,328 @@
+"""`Dataset`, what a loader of samples needs to know of them, and `Batch`, the arrays of several samples."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinema.errors import ArgumentError, OutOfRangeError
+
+__all__ = ["Batch", "Dataset", "Reading", "Subset", "sample_numbers"]
+
+Allocate = Callable[[int], NDArray[np.uint8]]
+
+
+class Batch(Mapping[str, NDArray[Any]]):
+    """Arrays of several samples by name, in buffers that are used again where the batch is given to `read(out=)`.
+
+    Attributes
+    ----------
+    ids : (n,) int64
+        The samples, in the order of the rows.
+
+    Parameters
+    ----------
+    allocate : callable, optional
+        Makes a buffer of so many bytes, (bytes,) uint8: memory of another kind, as pinned memory. By default NumPy's.
+    """
+
+    __slots__ = ("_allocate", "_arrays", "_buffers", "ids")
+
+    def __init__(self, allocate: Allocate | None = None) -> None:
+        self.ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._buffers: dict[str, NDArray[np.uint8]] = {}
+        self._allocate = allocate
+
+    def start(self, ids: NDArray[np.int64]) -> Batch:
+        """Begins the batch of these samples: the arrays of an earlier one are gone, its buffers are kept."""
+        self.ids = ids
+        self._arrays = {}
+        return self
+
+    def room(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+        """A C-contiguous array to be filled, in the buffer that the name has had before where that is large enough."""
+        array = self.scratch(name, shape, dtype)
+        self._arrays[name] = array
+        return array
+
+    def scratch(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+        """The same for working memory, which is no array of the batch."""
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.nbytes < size:
+            buffer = np.empty(size, np.uint8) if self._allocate is None else self._allocate(size)
+            self._buffers[name] = buffer
+        return buffer[:size].view(kind).reshape(tuple(shape))
+
+    def put(self, name: str, array: NDArray[Any]) -> None:
+        """Adds or replaces an array."""
+        self._arrays[name] = array
+
+    def drop(self, name: str) -> None:
+        """Removes an array; nothing where there is none."""
+        self._arrays.pop(name, None)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def is_referred_to(self) -> bool:
+        """Whether anything but the batch refers to its buffers: arrays, tensors over them, parts of these."""
+        # an array counts the names that it has: the dictionary's, the loop's and that of the argument
+        return any(sys.getrefcount(buffer) > 3 for buffer in self._buffers.values())
+
+    def copy(self) -> Batch:
+        """The same arrays in memory of their own."""
+        other = Batch().start(self.ids.copy())
+        for name, array in self._arrays.items():
+            other.put(name, array.copy())
+        return other
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # a buffer may be much larger than the batch; the other process allocates by itself
+        return _batch, (self.ids, dict(self._arrays))
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items())
+        return f"<Batch of {self.n_samples} samples: {arrays}>"
+
+
+def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
+    batch = Batch().start(ids)
+    for name, array in arrays.items():
+        batch.put(name, array)
+    return batch
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a batch takes of the files, known before it is read."""
+
+    useful: int
+    """Bytes of the samples as they are stored, decoded; each sample once."""
+    read: int
+    """Bytes read of the files."""
+    decoded: int
+    """Bytes that chunks have when they are decoded; what needs no decoding counts as it is read."""
+    reads: int
+    """Calls to the system."""
+
+
+class Dataset(ABC):
+    """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
+
+    A map-style data set of torch as it is: `DataLoader(dataset, collate_fn=dataset.collate)` calls `__getitems__` once
+    a batch. Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    @abstractmethod
+    def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+        """The samples of these numbers, in this order; numbers may repeat.
+
+        Parameters
+        ----------
+        ids : (n,) integers
+            Negative ones count from the end.
+        out : Batch, optional
+            An earlier batch, whose buffers are used again: its arrays are overwritten, and it is returned.
+        workers : int, optional
+            Threads; by default as many as this process may use.
+
+        Raises
+        ------
+        OutOfRangeError, ArgumentError, CorruptFileError, TruncatedFileError
+        """
+
+    @property
+    @abstractmethod
+    def sample_bytes(self) -> int:
+        """Bytes of a sample in memory; the mean where they differ."""
+
+    @property
+    def chunk_samples(self) -> int:
+        """Neighbouring samples that are decoded together; 1 where each can be read alone.
+
+        Windows of an order should be whole multiples of it. Chunks begin at `bounds`, not at its multiples: the last
+        chunk of a file may be shorter.
+        """
+        return 1
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        """Whether a row of a batch is the same whatever the other rows: then several batches may be read at once."""
+        return False
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """(files + 1,) number of the first sample of each file, ascending, and the number of samples behind them."""
+        return np.array([0, len(self)], np.int64)
+
+    @abstractmethod
+    def plan(self, ids: ArrayLike) -> Reading:
+        """What `read(ids)` takes of the files. Nothing is read."""
+
+    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]:
+        """One sample: arrays of a batch of one, without the dimension of the samples where there is one."""
+        batch = self.read([_index(index, len(self))], workers=1)
+        return {name: self._single(name, array) for name, array in batch.items()}
+
+    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """The array of a batch of one sample as that of the sample."""
+        return np.asarray(array[0])
+
+    def __getitems__(self, ids: Sequence[int]) -> Batch:
+        """The batch of a list of numbers, as torch's DataLoader asks for it."""
+        return self.read(ids)
+
+    @staticmethod
+    def collate(batch: Batch) -> Batch:
+        """The `collate_fn` for torch's DataLoader: what `__getitems__` gives is a batch already."""
+        return batch
+
+    def explain(self, batch_size: int = 256) -> str:
+        """Bytes read and decoded for each useful byte, of batches in exact random order and of whole windows.
+
+        Says what layout would end it where that is more than a tenth too much. Nothing is read.
+        """
+        n = len(self)
+        size = min(batch_size, n)
+        if size == 0:
+            return "no samples"
+        rows = [("exact random order", self.plan(np.random.default_rng(0).choice(n, size, replace=False)))]
+        window = max(size, self.chunk_samples)
+        bounds = self.bounds
+        file = int(np.argmax(np.diff(bounds)))
+        begin = int(bounds[file])
+        rows.append((f"windows of {window} samples", self.plan(np.arange(begin, min(begin + window, n)))))
+        lines = [f"{n} samples of {self.sample_bytes} bytes in {len(bounds) - 1} files; batches of {size}"]
+        worst = 0.0
+        for name, reading in rows:
+            useful = max(reading.useful, 1)
+            worst = max(worst, reading.read / useful, reading.decoded / useful)
+            lines.append(
+                f"{name}: {reading.read / useful:.2f} bytes read and {reading.decoded / useful:.2f} decoded for each "
+                f"useful byte, in {reading.reads} reads"
+            )
+        if worst > 1.1:
+            lines.append(self._better_layout())
+        return "\n".join(lines)
+
+    def _better_layout(self) -> str:
+        if self.chunk_samples == 1:
+            return "what lies between near samples is read with them, which takes less time than to read each by itself"
+        return (
+            f"{self.chunk_samples} samples are decoded together: a layout with one sample a chunk, or contiguous "
+            "without compression, needs no more bytes than those of the samples; so does an order by whole windows"
+        )
+
+
+class Subset(Dataset):
+    """Some samples of a data set, as those of a split: sample `i` is sample `ids[i]` of it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    ids : (n,) integers, in any order
+    """
+
+    def __init__(self, dataset: Dataset, ids: ArrayLike) -> None:
+        self.dataset = dataset
+        self.ids = sample_numbers(ids, len(dataset))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+        numbers = sample_numbers(ids, len(self))
+        batch = self.dataset.read(self.ids[numbers], out=out, workers=workers)
+        batch.ids = numbers
+        return batch
+
+    def plan(self, ids: ArrayLike) -> Reading:
+        return self.dataset.plan(self.ids[sample_numbers(ids, len(self))])
+
+    @property
+    def sample_bytes(self) -> int:
+        return self.dataset.sample_bytes
+
+    @property
+    def chunk_samples(self) -> int:
+        return self.dataset.chunk_samples
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        return self.dataset.rows_stand_alone
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """Where the file changes from a sample to the next."""
+        file = np.searchsorted(self.dataset.bounds, self.ids, side="right")
+        changes = np.flatnonzero(np.diff(file)) + 1
+        return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
+
+    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        return self.dataset._single(name, array)
+
+    def _better_layout(self) -> str:
+        return self.dataset._better_layout()
+
+
+def sample_numbers(ids: ArrayLike, n: int) -> NDArray[np.int64]:
+    """(len(ids),) int64 from 0 up; negative numbers count from the end.
+
+    Raises ArgumentError for what is no list of whole numbers, OutOfRangeError for a sample that is not there.
+    """
+    array = np.asarray(ids)
+    if array.size == 0 and array.ndim <= 1:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"samples are chosen by a list of whole numbers, found {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise OutOfRangeError(f"sample {array.max()} of {n} samples")
+    numbers = array.astype(np.int64)
+    wrong = (numbers < -n) | (numbers >= n)
+    if wrong.any():
+        raise OutOfRangeError(f"sample {numbers[wrong][0]} of {n} samples")
+    numbers[numbers < 0] += n
+    return numbers
+
+
+def _index(index: Any, n: int) -> int:
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise ArgumentError(f"a sample is chosen by its number, found {type(index).__name__}") from None
+    if not -n <= number < n:
+        raise OutOfRangeError(f"sample {number} of {n} samples")
+    return number % n

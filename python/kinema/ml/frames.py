@@ -1,0 +1,312 @@
+"""`FrameDataset`: frames of trajectories of any format as samples, with labels joined by step, and pairs with a lag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.frame import VECTOR_FIELDS, float_name
+from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
+from kinema.ml.labels import Table, atomic_numbers_of, label_values
+from kinema.ml.pairs import lagged_positions
+from kinema.ml.processes import OfProcess, file_pool
+from kinema.ml.samples import Transform, transformed
+from kinema.ml.systems import OpenTrajectories, systems_of
+from kinema.resources import worker_count
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.frames import FrameSelection
+
+__all__ = ["LAGGED", "FrameDataset"]
+
+LAGGED = "_lagged"
+"""What the names of the second frames of pairs end with: "positions_lagged"."""
+
+# of every batch
+_STAMPS = ("cell", "step", "time")
+_PLANNED = 64
+
+
+class FrameDataset(Dataset):
+    """Frames of trajectories as samples: of one trajectory or many, of any format, of different systems.
+
+        frames = kinema.ml.FrameDataset(["run1.xtc", "run2.h5"], fields=["positions", "potential_energy"])
+        batch = frames.read([7, 0, 7])  # batch["positions"]: (3, atoms, 3)
+
+    Values are those of `Trajectory.read`: angstrom, ps, kJ/(mol angstrom). A batch has the fields, "cell" (n, 3, 3) in
+    angstrom, "step" (n,) and "time" (n,) in ps. Where the systems have different numbers of atoms, atoms of all samples
+    come one after the other: "positions" is (atoms of all, 3), with "batch" (atoms of all,) int64, the sample of each
+    atom, and "ptr" (n + 1,) int64, where each sample begins, as torch_geometric has them.
+
+    Parameters
+    ----------
+    trajectories : Trajectory, path, what `kinema.ml.mdcath` lists, or a list of these
+        Views have the frames of the view.
+    select : as `Trajectory.select`
+        Applied to each trajectory.
+    fields : str or list of str
+        "positions", "velocities", "forces"; "atomic_numbers", which is there by itself where systems differ and all
+        say their elements; names of labels: columns of `labels`, else observables of H5MD files, in the files' units.
+    transform : callable, optional
+        Takes each batch, changes its arrays, or returns a mapping of others.
+    dtype : float32 or float64
+        Of vectors.
+    labels : table, or a list with one for each trajectory, optional
+        A table is a mapping of columns, or a CSV file, with a column "step" and columns of values, which are joined to
+        the frames by step.
+    missing : {"error", "drop"}
+        Frames whose step a label has no value for: an error, or they are no samples.
+    lag : float, ps, optional
+        Samples are pairs of the frames at t and t + lag, that of the latter as "positions_lagged" and so on. No pair
+        crosses a gap, a part or a trajectory.
+    weights : (trajectories,) floats, optional
+        Shares of the trajectories where samples are drawn with `draw`; by default by their numbers of samples.
+    ragged : bool, optional
+        Whether atoms of all samples come one after the other; by default where systems differ.
+
+    Raises
+    ------
+    ArgumentError, and as `kinema.open`
+    """
+
+    def __init__(
+        self,
+        trajectories: Any,
+        select: AtomChoice = None,
+        fields: str | Sequence[str] = "positions",
+        *,
+        transform: Transform | None = None,
+        dtype: DTypeLike = "float32",
+        labels: Table | Sequence[Table] | None = None,
+        missing: str = "error",
+        lag: float | None = None,
+        weights: ArrayLike | None = None,
+        ragged: bool | None = None,
+    ) -> None:
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self._dtype = float_name(dtype)
+        self._transform = transform
+        self._lag = lag
+        self._vectors = tuple(name for name in names if name in VECTOR_FIELDS)
+        wanted = tuple(dict.fromkeys(name for name in names if name not in (*VECTOR_FIELDS, *_STAMPS)))
+        label_names = tuple(name for name in wanted if name != "atomic_numbers")
+        opened = systems_of(trajectories, select, self._vectors)
+        self._systems = [system for system, _ in opened]
+        self._frame_bounds = _bounds([len(system.frames) for system in self._systems])
+        self._labels, there = label_values(opened, label_names, labels, missing)
+        counts = [system.n_atoms for system in self._systems]
+        self._ragged = len(set(counts)) > 1 if ragged is None else ragged
+        if not self._ragged and len(set(counts)) > 1:
+            raise ArgumentError(f"the trajectories have {min(counts)} to {max(counts)} atoms: leave out ragged=False")
+        self._numbers = atomic_numbers_of(
+            [(system, trajectory) for system, trajectory in opened],
+            required="atomic_numbers" in wanted,
+            wanted="atomic_numbers" in wanted or self._ragged,
+        )
+        self._set_samples([trajectory for _, trajectory in opened], there)
+        self._weights = _checked_weights(weights, len(self._systems))
+        self._opened: OfProcess[OpenTrajectories] = OfProcess(self._open)
+
+    def _set_samples(self, trajectories: list[Any], there: NDArray[np.bool_] | None) -> None:
+        """The frame of each sample, and that of its pair, among the frames of all trajectories."""
+        self._first: NDArray[np.int64] | None = None
+        self._second: NDArray[np.int64] | None = None
+        if self._lag is not None:
+            pairs = [lagged_positions(trajectory, self._lag) for trajectory in trajectories]
+            offsets = self._frame_bounds[:-1]
+            self._first = np.concatenate([begin + pair[0] for begin, pair in zip(offsets, pairs, strict=True)])
+            self._second = np.concatenate([begin + pair[1] for begin, pair in zip(offsets, pairs, strict=True)])
+            if not len(self._first):
+                raise ArgumentError(f"{self._systems[0].name}: no two frames are {self._lag:g} ps apart within a part")
+        if there is not None:
+            first = np.arange(self._frame_bounds[-1]) if self._first is None else self._first
+            kept = there[first] if self._second is None else there[first] & there[self._second]
+            self._first = first[kept]
+            self._second = None if self._second is None else self._second[kept]
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self._frame_bounds[-1]) if self._first is None else len(self._first)
+
+    @property
+    def n_trajectories(self) -> int:
+        """Number of trajectories."""
+        return len(self._systems)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether atoms of all samples come one after the other."""
+        return self._ragged
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """(trajectories + 1,) number of the first sample of each trajectory, and the number of samples."""
+        if self._first is None:
+            return self._frame_bounds.copy()
+        return np.searchsorted(self._first, self._frame_bounds).astype(np.int64)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What errors call the trajectories: their first file, and the group of particles."""
+        return tuple(system.name for system in self._systems)
+
+    @property
+    def times(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(n,) times of the first and the last frame of each sample, in ps, for splits."""
+        times = np.concatenate([system.times for system in self._systems])
+        first = times if self._first is None else times[self._first]
+        return first, first if self._second is None else times[self._second]
+
+    @property
+    def sample_bytes(self) -> int:
+        frames = np.diff(self._frame_bounds)
+        atoms = float(
+            np.average([system.n_atoms for system in self._systems], weights=frames if frames.any() else None)
+        )
+        item = 4 if self._dtype == "float32" else 8
+        each = atoms * 3 * item * len(self._vectors) + 9 * 8 + 16
+        each += sum(values[:1].nbytes for values in self._labels.values())
+        return int(each * (1 if self._lag is None else 2))
+
+    @property
+    def chunk_samples(self) -> int:
+        opened = self._opened.get()
+        coupled = 1
+        for number, system in enumerate(self._systems[:_PLANNED]):
+            if len(system.frames):
+                core = opened.core(number)
+                one = FrameSelection(range(system.frames[0], system.frames[0] + 1))
+                coupled = max(coupled, _core.plan_frames(core, one, atoms=system.atoms, fields=self._vectors)[1])
+        return coupled
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        return self._transform is None
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(n,) probability with which each sample is drawn, 1 in all: for torch's WeightedRandomSampler, too."""
+        lengths = np.diff(self.bounds)
+        shares = lengths if self._weights is None else np.where(lengths > 0, self._weights, 0.0)
+        shares = shares / shares.sum()
+        each: NDArray[np.float64] = np.repeat(shares / np.maximum(lengths, 1), lengths)
+        return each
+
+    def draw(self, n: int, seed: int = 0) -> NDArray[np.int64]:
+        """(n,) samples drawn with `weights`, with repetitions."""
+        edges = np.cumsum(self.weights)
+        uniform = np.random.Generator(np.random.Philox(seed)).random(n)
+        drawn: NDArray[np.int64] = np.searchsorted(edges, uniform * edges[-1], side="right").astype(np.int64)
+        drawn[drawn == len(self)] = len(self) - 1
+        return drawn
+
+    def __repr__(self) -> str:
+        pairs = "" if self._lag is None else f"pairs {self._lag:g} ps apart, "
+        what = ", ".join((*self._vectors, *self._labels))
+        return (
+            f"<FrameDataset {self.names[0]}: {len(self)} samples of {self.n_trajectories} trajectories, {pairs}{what}>"
+        )
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+        numbers = sample_numbers(ids, len(self))
+        batch = (Batch() if out is None else out).start(numbers)
+        frames = self._frames_of(numbers)
+        system = np.searchsorted(self._frame_bounds, frames, side="right") - 1
+        counts = np.array([one.n_atoms for one in self._systems], np.int64)[system]
+        ptr = np.zeros(len(frames) + 1, np.int64)
+        np.cumsum(counts, out=ptr[1:])
+        vectors = {name: batch.scratch(name, (int(ptr[-1]), 3), self._dtype) for name in self._vectors}
+        stamps = self._read(system, frames, vectors, worker_count(workers))
+        n = len(numbers)
+        for suffix, part in (("", slice(0, n)), (LAGGED, slice(n, 2 * n)))[: 1 if self._second is None else 2]:
+            atoms = slice(int(ptr[part.start]), int(ptr[part.stop]))
+            for name, values in vectors.items():
+                rows = values[atoms]
+                batch.put(name + suffix, rows if self._ragged else rows.reshape(n, self._systems[0].n_atoms, 3))
+            for name, stored in zip(_STAMPS, ("cells", "steps", "times"), strict=True):
+                batch.put(name + suffix, stamps[stored][part])
+            for name, labels in self._labels.items():
+                batch.put(name + suffix, labels[frames[part]])
+        self._put_atoms(batch, system[:n], ptr[: n + 1])
+        return transformed(batch, self._transform)
+
+    def _frames_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Frames among those of all trajectories; the second ones of pairs behind all first ones."""
+        first: NDArray[np.int64] = numbers if self._first is None else self._first[numbers]
+        return first if self._second is None else np.concatenate([first, self._second[numbers]])
+
+    def _read(
+        self, system: NDArray[np.intp], frames: NDArray[np.int64], out: Mapping[str, NDArray[Any]], workers: int
+    ) -> dict[str, NDArray[Any]]:
+        touched, which = np.unique(system, return_inverse=True)
+        own = frames - self._frame_bounds[system]
+        for number in touched:
+            here = system == number
+            own[here] = self._systems[number].numbers(own[here])
+        opened = self._opened.get()
+        return _core.read_frames(
+            [opened.core(int(number)) for number in touched],
+            which.astype(np.int64),
+            own,
+            atoms=[self._systems[number].atoms for number in touched],
+            fields=list(out),
+            dtype=self._dtype,
+            out=[values.reshape(-1) for values in out.values()],
+            workers=workers,
+        )
+
+    def _put_atoms(self, batch: Batch, system: NDArray[np.intp], ptr: NDArray[np.int64]) -> None:
+        if self._ragged:
+            batch.put("batch", np.repeat(np.arange(len(system), dtype=np.int64), np.diff(ptr)))
+            batch.put("ptr", ptr)
+        if self._numbers is not None:
+            parts = [self._numbers[number] for number in system]
+            joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+            batch.put(
+                "atomic_numbers", joined if self._ragged else joined.reshape(len(system), self._systems[0].n_atoms)
+            )
+
+    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        of_atoms = {*self._vectors, *(name + LAGGED for name in self._vectors), "atomic_numbers", "batch", "ptr"}
+        return array if self._ragged and name in of_atoms else super()._single(name, array)
+
+    def plan(self, ids: ArrayLike) -> Reading:
+        frames = np.unique(self._frames_of(sample_numbers(ids, len(self))))
+        system = np.searchsorted(self._frame_bounds, frames, side="right") - 1
+        item = 4 if self._dtype == "float32" else 8
+        opened = self._opened.get()
+        useful = read = decoded = reads = 0
+        for number in np.unique(system):
+            one = self._systems[number]
+            own = one.numbers(frames[system == number] - self._frame_bounds[number])
+            chosen = FrameSelection(own.astype(np.uint64))
+            found = _core.plan_frames(opened.core(int(number)), chosen, atoms=one.atoms, fields=self._vectors)
+            frame_bytes = one.n_atoms * 3 * item * len(self._vectors)
+            useful += len(own) * frame_bytes
+            read += found[0]
+            decoded += found[2] * frame_bytes
+            reads += len(own)
+        return Reading(useful, read, decoded, reads)
+
+    def _open(self) -> OpenTrajectories:
+        return OpenTrajectories(self._systems, file_pool())
+
+
+def _bounds(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _checked_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    if weights is None:
+        return None
+    array = np.asarray(weights, np.float64)
+    if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+        raise ArgumentError(f"weights are {n} numbers from 0 up, one for each trajectory, found {weights!r}")
+    return array

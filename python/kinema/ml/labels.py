@@ -1,0 +1,178 @@
+"""Labels of frames: tables and observables of H5MD joined by step, and atomic numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.choices import check_choice
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.files import read_regular
+from kinema.formats.h5md.schema import SYMBOLS
+from kinema.ml.systems import System
+from kinema.notes import emit
+from kinema.trajectory import Trajectory
+
+__all__ = ["Table", "atomic_numbers_of", "join_by_step", "label_values", "read_table"]
+
+Table: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str]"
+_MISSING = ("error", "drop")
+_LARGEST_TABLE = 4 << 30
+
+
+def label_values(
+    opened: Sequence[tuple[System, Trajectory]],
+    names: Sequence[str],
+    labels: Table | Sequence[Table] | None,
+    missing: str,
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]:
+    """Values of all frames of all trajectories by name, (frames, ...), and which frames have all of them; None: all.
+
+    Raises ArgumentError for labels that are nowhere, or have no value for a step where `missing` is "error".
+    """
+    check_choice("missing", missing, _MISSING)
+    tables = _tables(labels, len(opened))
+    if not names:
+        return {}, None
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+    masks = []
+    for (system, trajectory), table in zip(opened, tables, strict=True):
+        there = np.ones(len(system.frames), bool)
+        own = {} if system.entry is None else system.entry.labels()
+        for name in names:
+            if table is not None and name in table:
+                values, known = join_by_step(trajectory.steps, table["step"], table[name], f"{system.name}: {name}")
+            elif name in own:
+                values = np.asarray(own[name])[system.numbers(np.arange(len(system.frames)))]
+                known = np.ones(len(values), bool)
+            else:
+                values, known = _of_observable(system, trajectory, name, table, own)
+            columns[name].append(values)
+            there &= known
+        if missing == "error" and not there.all():
+            step = trajectory.steps[~there][0]
+            raise ArgumentError(
+                f"{system.name}: {(~there).sum()} of {len(there)} frames have no value of {', '.join(names)}, the "
+                f'first at step {step}; leave them out with missing="drop"'
+            )
+        if not there.all():
+            emit([f"{system.name}: {(~there).sum()} of {len(there)} frames have no label and are no samples"])
+        masks.append(there)
+    joined = {}
+    for name, parts in columns.items():
+        shapes = {part.shape[1:] for part in parts}
+        if len(shapes) > 1:
+            raise ArgumentError(f"label {name} has values of different shapes: {', '.join(map(str, shapes))}")
+        joined[name] = np.concatenate(parts)
+    everywhere = np.concatenate(masks)
+    return joined, None if everywhere.all() else everywhere
+
+
+def join_by_step(
+    steps: NDArray[np.int64], table_steps: Any, values: Any, what: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The value for each step, and whether there is one; rows without one are zeros.
+
+    Raises ArgumentError for columns of different length, and for a step that is there twice with different values.
+    """
+    known, column = np.asarray(table_steps), np.asarray(values)
+    if known.ndim != 1 or column.shape[:1] != known.shape or column.dtype.kind not in "iufb":
+        raise ArgumentError(f"{what}: a table has numbers for each step, found {column.dtype} {column.shape}")
+    if known.dtype.kind not in "iu" and not (known == np.rint(known)).all():
+        raise ArgumentError(f"{what}: steps are whole numbers")
+    if not len(known):
+        return np.zeros((len(steps), *column.shape[1:]), column.dtype), np.zeros(len(steps), bool)
+    whole = known.astype(np.int64)
+    order = np.argsort(whole, kind="stable")
+    whole, column = whole[order], column[order]
+    twice = np.flatnonzero(np.diff(whole) == 0)
+    differ = [at for at in twice if not np.array_equal(column[at], column[at + 1], equal_nan=column.dtype.kind == "f")]
+    if differ:
+        raise ArgumentError(f"{what}: step {whole[differ[0]]} is there twice with different values")
+    place = np.minimum(np.searchsorted(whole, steps), len(whole) - 1)
+    there = whole[place] == steps
+    result = column[place]
+    result[~there] = 0
+    return result, there
+
+
+def read_table(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Columns of a CSV file with a line of names, as `Results.save` writes it; lines that begin with # are left out."""
+    name = os.fspath(path)
+    text = read_regular(name, "table of labels", _LARGEST_TABLE).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        raise CorruptFileError(f"{name}: the table has no line of names", path=name)
+    names = [column.strip().strip('"') for column in lines[0].split(",")]
+    try:
+        values = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]]).reshape(-1, len(names))
+    except ValueError as error:
+        raise CorruptFileError(
+            f"{name}: a line of the table has other than {len(names)} numbers: {error}", path=name
+        ) from None
+    return {column: values[:, i] for i, column in enumerate(names)}
+
+
+def _tables(labels: Any, n: int) -> list[Mapping[str, Any] | None]:
+    if labels is None:
+        return [None] * n
+    several = isinstance(labels, Sequence) and not isinstance(labels, (str, bytes))
+    given = list(labels) if several else [labels]
+    if len(given) != n:
+        raise ArgumentError(f"labels are a table for each of {n} trajectories, found {len(given)}")
+    tables: list[Mapping[str, Any] | None] = []
+    for table in given:
+        columns = read_table(table) if isinstance(table, (str, os.PathLike)) else table
+        if not hasattr(columns, "__contains__") or "step" not in columns:
+            raise ArgumentError('a table of labels has a column "step", by which it is joined to the frames')
+        tables.append(columns)
+    return tables
+
+
+def _of_observable(
+    system: System, trajectory: Trajectory, name: str, table: Mapping[str, Any] | None, own: Mapping[str, Any]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    observables = trajectory.observables if len(trajectory.paths) == 1 else {}
+    one = observables.get(name)
+    if one is None:
+        known = [*(table or ()), *own, *observables]
+        raise ArgumentError(
+            f"{system.name}: there is no label {name}, only {', '.join(map(str, known)) or 'none'}; fields of frames "
+            "are positions, velocities and forces"
+        )
+    values = np.asarray(one.read())
+    if one.fixed:
+        return np.repeat(values[None], len(system.frames), axis=0), np.ones(len(system.frames), bool)
+    steps = one.steps
+    if steps is None:
+        raise ArgumentError(f"{system.name}: observable {name} has no steps by which it could be joined")
+    return join_by_step(trajectory.steps, steps, values, f"{system.name}: {name}")
+
+
+def atomic_numbers_of(
+    opened: Sequence[tuple[System, Trajectory]], *, required: bool, wanted: bool
+) -> list[NDArray[np.int64]] | None:
+    """(atoms,) int64 of each system's selected atoms; None where they are not wanted, or some are not known.
+
+    Raises ArgumentError where they are `required` and not known.
+    """
+    if not wanted:
+        return None
+    table = {symbol.upper(): number for number, symbol in enumerate(SYMBOLS, 1)}
+    found = []
+    for system, trajectory in opened:
+        elements = None if trajectory.topology is None else trajectory.topology.atoms.get("elements")
+        numbers = [] if elements is None else [table.get(str(symbol).upper(), 0) for symbol in elements]
+        if not numbers or 0 in numbers:
+            if required:
+                raise ArgumentError(
+                    f"{system.name}: elements of its atoms are not known; open it with a topology that has them"
+                )
+            return None
+        array = np.array(numbers, np.int64)
+        found.append(array if system.atoms is None else array[system.atoms])
+    return found

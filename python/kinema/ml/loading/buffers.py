@@ -1,0 +1,66 @@
+"""`Buffers`: memory of earlier batches, used again once nobody refers to any part of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+import numpy as np
+
+from kinema.ml.dataset import Allocate, Batch
+
+__all__ = ["Buffers", "rows_of"]
+
+# batches whose memory is kept: the one that the training loop has, and the one before it
+_KEPT = 2
+
+
+class Buffers:
+    """Batches to be read into.
+
+    A batch that a loop, a tensor or a view still refers to is never overwritten: what is kept for longer costs memory.
+    """
+
+    def __init__(self, allocate: Allocate | None = None) -> None:
+        self._allocate = allocate
+        self._kept: deque[Batch] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
+
+    def take(self) -> Batch:
+        """A batch whose memory is free, or a new one."""
+        with self._lock:
+            for batch in self._kept:
+                if not batch.is_referred_to():
+                    self._kept.remove(batch)
+                    return batch
+        return Batch(self._allocate)
+
+    def give(self, batch: Batch) -> Batch:
+        """Keeps the memory of a batch; what the caller goes on with refers to it."""
+        loan = rows_of(batch, 0, batch.n_samples)
+        # arrays of the batch itself would count as references
+        batch.start(np.zeros(0, np.int64))
+        with self._lock:
+            self._kept.append(batch)
+        return loan
+
+
+def rows_of(batch: Batch, start: int, stop: int) -> Batch:
+    """The samples from row `start` to before `stop` as a batch that refers to the same memory.
+
+    Arrays have a row a sample; with "ptr" also a row an atom (`ptr`, `batch` count from the first sample of the part).
+    """
+    part = Batch().start(batch.ids[start:stop])
+    whole = start == 0 and stop == batch.n_samples
+    ptr = batch.get("ptr")
+    for name, array in batch.items():
+        if whole:
+            part.put(name, array[:])
+        elif ptr is None or len(array) == batch.n_samples:
+            part.put(name, array[start:stop])
+        elif name == "ptr":
+            part.put(name, array[start : stop + 1] - array[start])
+        else:
+            atoms = array[ptr[start] : ptr[stop]]
+            part.put(name, atoms - start if name == "batch" else atoms)
+    return part

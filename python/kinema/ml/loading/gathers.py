@@ -1,0 +1,85 @@
+"""What one call of `Dataset.read` reads for a loader: batches of a rank, one behind the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.loading.buffers import Buffers
+
+__all__ = ["BatchReader", "Gather", "GatheredBatches"]
+
+# of samples that are named in the note of an error
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Batches that are read by one call: a run of batches of all ranks."""
+
+    first: int
+    """Place in the epoch of the first batch."""
+    ids: tuple[NDArray[np.int64], ...]
+    """Samples of this rank, by batch."""
+
+    @property
+    def samples(self) -> int:
+        """Of this rank, in all its batches."""
+        return sum(map(len, self.ids))
+
+
+@dataclass(frozen=True)
+class GatheredBatches:
+    """What was read for a gather."""
+
+    batch: Batch
+    """All its batches, one behind the other."""
+    rows: tuple[tuple[int, int], ...]
+    """First row of each, and the row behind its last one."""
+
+
+class BatchReader:
+    """How the threads of a loop read: into which buffers, as which types, with errors that name the samples."""
+
+    def __init__(
+        self, dataset: Dataset, epoch: int, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any
+    ) -> None:
+        self._dataset, self._epoch, self._workers, self._dtype = dataset, epoch, workers, dtype
+        self._to_torch = None
+        if tensors:
+            from kinema.ml.torch import Delivery
+
+            self._to_torch = Delivery(device)
+        self._buffers = Buffers(None if self._to_torch is None else self._to_torch.allocate)
+
+    def read(self, gather: Gather) -> GatheredBatches:
+        """The batches of a gather, one behind the other."""
+        ids = np.concatenate(gather.ids)
+        try:
+            batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
+        except BaseException as error:
+            more = ", ..." if len(ids) > _NAMED else ""
+            named = ", ".join(map(str, ids[:_NAMED].tolist())) + more
+            error.add_note(f"while reading samples {named} of epoch {self._epoch}, from place {gather.first} on")
+            raise
+        if self._dtype is not None:
+            self._convert(batch, self._dtype)
+        ends = np.cumsum([len(one) for one in gather.ids]).tolist()
+        return GatheredBatches(self._buffers.give(batch), tuple(zip([0, *ends[:-1]], ends, strict=True)))
+
+    @staticmethod
+    def _convert(batch: Batch, dtype: np.dtype[Any]) -> None:
+        for name in list(batch):
+            array = batch[name]
+            if array.dtype.kind == "f" and array.dtype != dtype:
+                converted = batch.scratch(f"{name} as {dtype}", array.shape, dtype)
+                np.copyto(converted, array, casting="same_kind")
+                batch.put(name, converted)
+
+    def given(self, batch: Batch) -> Any:
+        """A batch as the loop gets it."""
+        return batch if self._to_torch is None else self._to_torch.tensors(batch)

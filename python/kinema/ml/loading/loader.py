@@ -1,0 +1,447 @@
+"""`Loader`: the batches of a data set in the order of an epoch, read ahead by threads of its own."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.loading.buffers import rows_of
+from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
+from kinema.ml.loading.order import Order
+from kinema.ml.loading.readahead import Readahead
+from kinema.resources import default_memory, parse_memory, worker_count
+
+__all__ = ["Loader", "LoaderTimes"]
+
+# one that is read, one that is ready, one that the loop has
+_BATCHES_AT_LEAST = 3
+# where no limit is stated: enough to bridge a slow read, and no more of the machine
+_READY = 16
+_MEMORY = 256 << 20
+# of neighbouring samples that are read together where each could be read alone
+_CHUNK_BYTES = 1 << 20
+# windows of an order by name, in batches of all ranks
+_WINDOW = 32
+
+
+@dataclass
+class LoaderTimes:
+    """Seconds since the loader was made."""
+
+    waited: float = 0.0
+    """That loops waited for batches: I/O that did not overlap with their work."""
+    busy: float = 0.0
+    """That threads read, added up."""
+    batches: int = 0
+    """Batches given."""
+    nbytes: int = 0
+    """Bytes of these."""
+
+
+class Loader:
+    """Batches of a data set, in the order of an epoch.
+
+        loader = kinema.ml.Loader(dataset, 256, order="windowed", seed=1)
+        for epoch in range(10):
+            for batch in loader:  # arrays, or tensors of torch, by name; batch.ids: the samples
+                ...
+
+    Threads of the loader read ahead; each calls `dataset.read` once a batch. Windows of samples that are decoded
+    together are read by one call for several batches where memory suffices. A batch that is kept is never overwritten.
+    When an epoch was run to its end, the next loop runs the next one; a loop that is left begins its epoch again.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    batch_size : int
+        Samples a batch and rank.
+    order : {"random", "windowed", "stored"} or Order
+        By name it is made of `seed`, `window`, `lanes` and what the data set says of its chunks and files.
+    window : int, optional
+        Of "windowed": samples that are shuffled together; by default 32 batches of all ranks.
+    memory : int or str, optional
+        For batches that are being read, ready and in use, and their buffers; at least three batches. By default what 16
+        batches need, at least 256 MiB, and at most a quarter of what this process may use.
+    drop_last : bool
+        Whether the samples behind the last whole batch of all ranks are left out.
+    pad : bool, optional
+        Of ranks that would get unequal shares of the last batch: True repeats samples from the beginning of the epoch,
+        as torch's DistributedSampler; False gives some ranks one sample less, or no batch. To be chosen where it
+        matters.
+    rank, ranks : int, optional
+        By default those of torch.distributed where that is initialised, else 0 of 1.
+    tensors : bool, optional
+        Whether batches have tensors of torch; by default where torch is installed.
+    device : optional
+        Of torch, for tensors. Memory is pinned where that is a CUDA device.
+    dtype : NumPy type, optional
+        Of arrays of floating-point numbers.
+    workers : int, optional
+        Threads of a read; by default as many as this process may use.
+    readers : int
+        Reads at a time; more than one calls a `transform` of the data set from several threads.
+
+    Attributes
+    ----------
+    order : Order
+        Of the current epoch.
+    times : LoaderTimes
+
+    Raises
+    ------
+    ArgumentError
+        And, at once, for a number of ranks that does not divide the lanes of the order.
+    MemoryLimitError
+        Where memory is less than three batches.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        *,
+        order: str | Order = "random",
+        seed: int = 0,
+        window: int | None = None,
+        lanes: int = 64,
+        memory: int | str | None = None,
+        drop_last: bool = False,
+        pad: bool | None = None,
+        rank: int | None = None,
+        ranks: int | None = None,
+        tensors: bool | None = None,
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+        workers: int | None = None,
+        readers: int = 1,
+    ) -> None:
+        self.dataset = dataset
+        self.batch_size = _at_least_one("batch_size", batch_size)
+        self.drop_last = bool(drop_last)
+        self.rank, self.ranks = _rank_of(rank, ranks)
+        self._tensors = find_spec("torch") is not None if tensors is None else bool(tensors)
+        if device is not None and not self._tensors:
+            raise ArgumentError(f"device= is of tensors of torch, expected tensors=True beside it, found {device!r}")
+        self._device, self._dtype = device, None if dtype is None else np.dtype(dtype)
+        self._workers, self._readers = worker_count(workers), _at_least_one("readers", readers)
+        self.order = self._made_order(order, seed, window, lanes)
+        self.order.check_ranks(self.ranks)
+        self.pad = self._checked_pad(pad)
+        self._memory = self._checked_memory(memory)
+        self.times = LoaderTimes()
+        # place in the epoch at which the next loop begins, where a state says so
+        self._resume: int | None = None
+        self._place = 0
+        self._current: weakref.ref[_Batches] | None = None
+
+    # -- arguments ----------------------------------------------------------------------------------------------------
+
+    def _made_order(self, order: str | Order, seed: int, window: int | None, lanes: int) -> Order:
+        n = len(self.dataset)
+        if isinstance(order, Order):
+            if order.n != n:
+                raise ArgumentError(f"order= is of another data set: expected {n} samples, found {order.n}")
+            return order.at_epoch(order.epoch)
+        if window is not None and order != "windowed":
+            raise ArgumentError(f'window= is of order="windowed", found {order!r}')
+        if order == "random":
+            return Order(n, seed, lanes=lanes)
+        if order == "stored":
+            return Order(n, lanes=lanes, shuffle=False)
+        if order != "windowed":
+            raise ArgumentError(f'order must be "random", "windowed", "stored" or an Order, found {order!r}')
+        chunk = self.dataset.chunk_samples
+        if chunk == 1:
+            # each can be read alone: so many that a read takes longer than to find its place
+            chunk = max(2, _CHUNK_BYTES // max(1, self.dataset.sample_bytes))
+        window = _WINDOW * self._of_all_ranks if window is None else window
+        return Order(n, seed, window=window, lanes=lanes, chunk=chunk, bounds=self.dataset.bounds)
+
+    def _checked_pad(self, pad: bool | None) -> bool:
+        last = len(self.dataset) % self._of_all_ranks
+        if pad is None and not self.drop_last and last % self.ranks:
+            raise ArgumentError(
+                f"the last batch has {last} samples for {self.ranks} ranks: pad=True repeats "
+                f"{-last % self.ranks} samples, pad=False gives unequal batches, drop_last=True leaves {last} out"
+            )
+        return bool(pad)
+
+    def _checked_memory(self, memory: int | str | None) -> int:
+        batch = self._batch_bytes
+        least = _BATCHES_AT_LEAST * batch
+        if memory is None:
+            wanted = max(_MEMORY, _READY * batch)
+            return max(least, min(default_memory(), wanted))
+        limit = parse_memory(memory)
+        if limit < least:
+            raise MemoryLimitError(
+                f"three batches of {self.batch_size} samples are {least} bytes, expected memory= of at least that, "
+                f"found {limit}"
+            )
+        return limit
+
+    @property
+    def _of_all_ranks(self) -> int:
+        return self.batch_size * self.ranks
+
+    @property
+    def _batch_bytes(self) -> int:
+        return min(self.batch_size, max(1, len(self.dataset))) * max(1, self.dataset.sample_bytes)
+
+    # -- what a loop gets ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Batches of an epoch, of this rank."""
+        whole, last = divmod(len(self.dataset), self._of_all_ranks)
+        return whole + (not self.drop_last and last > (0 if self.pad else self.rank))
+
+    def batch_ids(self, number: int) -> NDArray[np.int64]:
+        """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
+        if not 0 <= number < len(self):
+            raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
+        return self._ids_at(number * self._of_all_ranks)
+
+    def _ids_at(self, place: int) -> NDArray[np.int64]:
+        """Samples of this rank in the batch of all ranks that begins at a place."""
+        n, stop = len(self.dataset), min(place + self._of_all_ranks, len(self.dataset))
+        if self.pad:
+            stop += -(stop - place) % self.ranks
+        own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
+        return self.order.at(own % n)
+
+    def _gathers(self, begin: int) -> Iterator[tuple[Gather, int]]:
+        """What is read from a place on, with the bytes that it will have."""
+        n, step = len(self.dataset), self._of_all_ranks
+        most = self._batches_of_a_gather
+        end = n - (n - begin) % step if self.drop_last else n
+        place = begin
+        while place < end:
+            first, window = place, self.order.window_of(place)
+            ids: list[NDArray[np.int64]] = []
+            while place < end and len(ids) < most and (place == first or self.order.window_of(place) == window):
+                own = self._ids_at(place)
+                if len(own):
+                    ids.append(own)
+                place += step
+            if ids:
+                gather = Gather(first, tuple(ids))
+                yield gather, gather.samples * max(1, self.dataset.sample_bytes)
+
+    def _has_more(self, place: int) -> bool:
+        """Whether this rank has a batch from a place on."""
+        left = len(self.dataset) - place
+        return left >= self._of_all_ranks if self.drop_last else left > 0 and len(self._ids_at(place)) > 0
+
+    @property
+    def _batches_of_a_gather(self) -> int:
+        if not self.order.is_windowed or self.dataset.chunk_samples == 1 or not self.dataset.rows_stand_alone:
+            return 1
+        return max(1, self._memory // (_BATCHES_AT_LEAST * self._batch_bytes))
+
+    def __iter__(self) -> Iterator[Any]:
+        previous = None if self._current is None else self._current()
+        if previous is not None:
+            previous.close()
+        if self._resume is None and self._place and not self._has_more(self._place):
+            # a loop that asked for no batch behind the last one has not had the epoch changed
+            self.set_epoch(self.order.epoch + 1)
+        begin, self._resume = self._resume or 0, None
+        self._place = begin
+        batches = _Batches(self, begin)
+        self._current = weakref.ref(batches)
+        return batches
+
+    # -- epochs and states --------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next loop runs, or the current one does."""
+        return self.order.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes this epoch the next one, from its beginning, but for one that `load_state_dict` has named."""
+        if epoch != self.order.epoch or self._resume is None:
+            # loops that run have the former order
+            self.order = self.order.at_epoch(epoch)
+            self._resume, self._place = None, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is, behind the last batch that it was given: plain numbers and texts.
+
+        It fits any number of ranks and any batch size: the samples that follow are the same.
+        """
+        place = self._resume if self._resume is not None else self._place
+        return {"order": self.order.state(), "epoch": self.order.epoch, "place": place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Has the next loop begin where `state_dict` was called: none of the former samples again, all others.
+
+        Behind the last batch of an epoch that loop is empty, and the one after it is the next epoch.
+
+        Raises ArgumentError where data set or order are others.
+        """
+        try:
+            stored, epoch, place = dict(state["order"]), int(state["epoch"]), int(state["place"])
+        except (KeyError, TypeError, ValueError):
+            raise ArgumentError(f"this is no state of a Loader: {state!r}") from None
+        own = self.order.state()
+        if stored != own:
+            names = [name for name in own if stored.get(name) != own[name]]
+            name = names[0] if names else next(iter(set(stored) - set(own)))
+            raise ArgumentError(
+                f"the state is of another order: {name}, expected {own.get(name)!r}, found {stored.get(name)!r}"
+            )
+        if not 0 <= place <= len(self.dataset):
+            raise ArgumentError(f"place of the state, expected 0 to {len(self.dataset)}, found {place}")
+        self.order = self.order.at_epoch(epoch)
+        self._resume = self._place = place
+
+    def explain(self) -> str:
+        """Order, memory and reads of the loader, and what the data set says of bytes read for a useful one."""
+        gather = self._batches_of_a_gather
+        lines = [
+            f"{self.order!r}",
+            f"rank {self.rank} of {self.ranks}: {len(self)} batches of {self.batch_size} samples, "
+            f"{self._batch_bytes} bytes each; {gather} batches a read, at most {self._memory} bytes ahead",
+        ]
+        window = self.order.window_samples // self.ranks
+        if self.order.is_windowed and gather * self.batch_size < window and self.dataset.chunk_samples > 1:
+            need = _BATCHES_AT_LEAST * window * max(1, self.dataset.sample_bytes)
+            lines.append(
+                f"a window of this rank is {window} samples, more than a read: chunks are decoded again for each read; "
+                f"memory={need} would decode each once"
+            )
+        return "\n".join([*lines, self.dataset.explain(self.batch_size)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_current": None}
+
+    def __repr__(self) -> str:
+        return (
+            f"<Loader of {len(self)} batches of {self.batch_size}, epoch {self.epoch}, rank {self.rank}/{self.ranks}>"
+        )
+
+
+class _Batches:
+    """One loop over a loader."""
+
+    def __init__(self, loader: Loader, begin: int) -> None:
+        self._loader = loader
+        self._reading = _reader_of(loader)
+        self._next_place = begin
+        self._epoch = loader.order.epoch
+        self._rows: list[tuple[int, int]] = []
+        self._gathered: Batch = Batch()
+        self._counted = 0.0
+        self._ahead = self._started(begin)
+
+    def _started(self, begin: int) -> Readahead[Gather, GatheredBatches]:
+        loader = self._loader
+        return Readahead(
+            self._reading.read,
+            # with the order of this epoch, whatever `set_epoch` says meanwhile
+            _frozen(loader)._gathers(begin),
+            # what is free to be read into, and no part of any batch
+            limit=loader._memory - loader._batches_of_a_gather * loader._batch_bytes,
+            size=lambda gathered: gathered.batch.nbytes,
+            threads=loader._readers,
+        )
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._ahead.is_alive:
+            # after a fork: on from the same place, with threads of this process
+            self._reading, self._rows, self._gathered = _reader_of(self._loader), [], Batch()
+            self._ahead = self._started(self._next_place)
+        began = perf_counter()
+        try:
+            batch = self._following()
+        except StopIteration:
+            self._ended()
+            raise
+        finally:
+            times = self._loader.times
+            times.waited += perf_counter() - began
+            times.busy += self._ahead.busy - self._counted
+            self._counted = self._ahead.busy
+        self._next_place = min(self._next_place + self._loader._of_all_ranks, len(self._loader.dataset))
+        if self._is_current:
+            self._loader._place = self._next_place
+        times.batches += 1
+        times.nbytes += batch.nbytes
+        return self._reading.given(batch)
+
+    def _following(self) -> Batch:
+        """The next batch, of what is there or of the next read."""
+        if not self._rows:
+            # not held while the next one is waited for
+            self._gathered = Batch()
+            gathered = self._ahead.take()
+            self._gathered, self._rows = gathered.batch, list(gathered.rows)
+        start, stop = self._rows.pop(0)
+        batch = rows_of(self._gathered, start, stop)
+        if not self._rows:
+            self._gathered = Batch()
+        return batch
+
+    @property
+    def _is_current(self) -> bool:
+        loader = self._loader
+        return loader._current is not None and loader._current() is self and loader.order.epoch == self._epoch
+
+    def _ended(self) -> None:
+        """All batches were given: the loader goes on with the next epoch."""
+        if self._is_current:
+            self._loader.set_epoch(self._epoch + 1)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._ahead.close()
+
+
+def _reader_of(loader: Loader) -> BatchReader:
+    return BatchReader(
+        loader.dataset, loader.order.epoch, loader._workers, loader._dtype, loader._tensors, loader._device
+    )
+
+
+def _frozen(loader: Loader) -> Loader:
+    """The loader as it is now."""
+    copy = object.__new__(Loader)
+    copy.__dict__.update(loader.__getstate__())
+    return copy
+
+
+def _at_least_one(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise ArgumentError(f"{name} must be a whole number from 1 on, found {value!r}")
+    return int(value)
+
+
+def _rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
+    """As stated, or of torch.distributed."""
+    if (rank is None) != (ranks is None):
+        raise ArgumentError("rank= and ranks= go together")
+    if rank is None or ranks is None:
+        import sys
+
+        # it cannot be initialised where nobody has imported it
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+    ranks = _at_least_one("ranks", ranks)
+    if isinstance(rank, bool) or not hasattr(rank, "__index__") or not 0 <= int(rank) < ranks:
+        raise ArgumentError(f"rank must be a whole number from 0 to {ranks - 1}, found {rank!r}")
+    return int(rank), ranks

@@ -1,0 +1,198 @@
+"""`Readahead`: carries out tasks on threads of its own, in advance and within a limit of bytes, in their order."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Generic, NamedTuple, TypeVar
+
+__all__ = ["Readahead"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class _TaskEnd(NamedTuple, Generic[Result]):
+    """What has become of a task."""
+
+    value: Result | None
+    error: BaseException | None
+    nbytes: int
+
+
+class _Shared(Generic[Task, Result]):
+    """What threads and consumer share. Threads hold this alone, so that an iterator nobody holds any longer can end."""
+
+    def __init__(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Iterator[tuple[Task, int]],
+        limit: int,
+        size: Callable[[Result], int],
+    ) -> None:
+        self.pid = os.getpid()
+        self.work, self.tasks, self.limit, self.size = work, tasks, limit, size
+        self.changed = threading.Condition()
+        self.done: dict[int, _TaskEnd[Result]] = {}
+        self.pending: tuple[Task, int] | None = None
+        self.started = 0
+        self.exhausted = False
+        self.stopped = False
+        # bytes of what is being computed, is ready, or is in the hands of the consumer
+        self.held = 0
+        self.busy = 0.0
+        self.threads: list[threading.Thread] = []
+
+    def next_task(self) -> tuple[int, Task, int] | None:
+        """Number, task and bytes of the next task once there is room for its result; None: there is none any more."""
+        with self.changed:
+            while not self.stopped:
+                if self.pending is None and not self.exhausted:
+                    self.pending = next(self.tasks, None)
+                    self.exhausted = self.pending is None
+                if self.pending is None:
+                    self.changed.notify_all()
+                    return None
+                task, nbytes = self.pending
+                if self.held == 0 or self.held + nbytes <= self.limit:
+                    self.pending = None
+                    self.held += nbytes
+                    self.started += 1
+                    return self.started - 1, task, nbytes
+                self.changed.wait()
+            return None
+
+    def serve(self) -> None:
+        """What each thread does."""
+        while (following := self.next_task()) is not None:
+            number, task, expected = following
+            began = perf_counter()
+            done: _TaskEnd[Result]
+            try:
+                value = self.work(task)
+                done = _TaskEnd(value, None, self.size(value))
+                del value
+            except BaseException as error:
+                # raised by `Readahead.take`, in the thread of the consumer
+                done = _TaskEnd(None, error, 0)
+            with self.changed:
+                self.busy += perf_counter() - began
+                self.held += done.nbytes - expected
+                self.done[number] = done
+                if done.error is not None:
+                    self.exhausted, self.pending = True, None
+                self.changed.notify_all()
+            del done
+
+    def stop(self) -> None:
+        """Has the threads end after what they are doing; nobody waits for them."""
+        if os.getpid() != self.pid:
+            # the threads are not in this process, and one of them may have held the lock
+            return
+        with self.changed:
+            self.stopped = True
+            self.done.clear()
+            self.changed.notify_all()
+
+
+_ALIVE: weakref.WeakSet[_Shared[object, object]] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """At the end of the interpreter: a thread that came back from Rust after it would end the process with an error."""
+    here = [one for one in _ALIVE if one.pid == os.getpid()]
+    for one in here:
+        one.stop()
+    for one in here:
+        for thread in one.threads:
+            thread.join()
+
+
+atexit.register(_stop_all)
+
+
+class Readahead(Generic[Task, Result]):
+    """The results of tasks in their order, computed in advance.
+
+    An error of a task is raised where its result would come, and by every later call; tasks behind it are not begun.
+    Threads end with `close`, with the object, and at the end of the interpreter. In a process that was forked the
+    object is of no use: `is_alive` is False.
+
+    Parameters
+    ----------
+    work : callable
+        The result of a task; called by several threads at once where there are several.
+    tasks : iterator of (task, bytes)
+        With the bytes that the result is expected to have. It is advanced by the threads, one at a time.
+    limit : int
+        Bytes of results at a time, with what `take` gave last; one result is computed whatever its size.
+    size : callable
+        Bytes of a result.
+    threads : int
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Iterator[tuple[Task, int]],
+        *,
+        limit: int,
+        size: Callable[[Result], int],
+        threads: int = 1,
+    ) -> None:
+        self._shared = _Shared(work, tasks, limit, size)
+        self._taken = 0
+        self._in_hand = 0
+        self._failed: BaseException | None = None
+        _ALIVE.add(self._shared)  # type: ignore[arg-type]
+        self._shared.threads = [
+            threading.Thread(target=self._shared.serve, name=f"kinema-readahead-{i}", daemon=True)
+            for i in range(threads)
+        ]
+        self._finalizer = weakref.finalize(self, self._shared.stop)
+        self._finalizer.atexit = False  # `_stop_all` does it, and waits
+        for thread in self._shared.threads:
+            thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this process has the threads."""
+        return self._shared.pid == os.getpid()
+
+    @property
+    def busy(self) -> float:
+        """Seconds that threads have worked so far, added up."""
+        return self._shared.busy
+
+    def take(self) -> Result:
+        """The next result. Raises StopIteration behind the last one."""
+        shared = self._shared
+        if self._failed is not None:
+            raise self._failed
+        with shared.changed:
+            # the former result is the caller's alone
+            shared.held -= self._in_hand
+            self._in_hand = 0
+            shared.changed.notify_all()
+            while self._taken not in shared.done:
+                if shared.stopped or (shared.exhausted and self._taken >= shared.started):
+                    raise StopIteration
+                shared.changed.wait()
+            done = shared.done.pop(self._taken)
+        self._taken += 1
+        self._in_hand = done.nbytes
+        if done.error is not None:
+            self._failed = done.error
+            raise done.error
+        return done.value  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Stops, and waits for what is being computed."""
+        self._shared.stop()
+        if self.is_alive:
+            for thread in self._shared.threads:
+                thread.join()

@@ -1,0 +1,60 @@
+"""What a data set has open, by process: a process that was forked, or that unpickled the data set, opens its own.
+
+What was open before a fork is left alone: locks in it may be held by threads that the new process does not have. So may
+Python's lock of a module that is being imported: whatever reading needs is imported with this package.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+# `numpy.unique` imports it at its first call
+import numpy.ma  # noqa: F401
+
+from kinema import _core
+from kinema.resources import shared_open_files
+
+__all__ = ["OfProcess", "file_pool", "replace_pool"]
+
+T = TypeVar("T")
+
+
+class OfProcess(Generic[T]):
+    """A value that each process makes for itself when it first asks for it; pickles to nothing but how it is made."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        # values of processes that this one was forked from stay: to end them could wait for their threads
+        self._values: dict[int, T] = {}
+
+    def get(self) -> T:
+        """The value of this process."""
+        value = self._values.get(os.getpid())
+        if value is None:
+            value = self._values.setdefault(os.getpid(), self._make())
+        return value
+
+    def __reduce__(self) -> tuple[type[OfProcess[T]], tuple[Callable[[], T]]]:
+        return OfProcess, (self._make,)
+
+
+_MOST_OPEN = shared_open_files()
+
+
+def _new_pool() -> _core.FilePool:
+    return _core.FilePool(_MOST_OPEN)
+
+
+_POOL: OfProcess[_core.FilePool] = OfProcess(_new_pool)
+
+
+def file_pool() -> _core.FilePool:
+    """The open files of all data sets of this process: three quarters of what it may open, at most 12,288."""
+    return _POOL.get()
+
+
+def replace_pool(pool: _core.FilePool) -> None:
+    """Has data sets that this process opens from now on use another pool: one that records reads, in tests."""
+    _POOL._values[os.getpid()] = pool

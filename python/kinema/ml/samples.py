@@ -1,0 +1,302 @@
+"""`SampleDataset`: samples x features of any type, in HDF5, `.npy` and `.npz` files; a folder with a sample a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.files import file_names
+from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
+from kinema.ml.deflated import DeflatedMembers
+from kinema.ml.processes import OfProcess, file_pool
+from kinema.ml.stored_samples import ENDINGS, Deflated, SampleFile, samples_of
+from kinema.resources import parse_memory, worker_count
+
+__all__ = ["SampleDataset", "Transform", "transformed"]
+
+Transform = Callable[[Batch], Mapping[str, Any] | None]
+
+
+class SampleDataset(Dataset):
+    """Samples of archives: rows of arrays, the same number in all arrays of a file.
+
+        samples = kinema.ml.SampleDataset("train.h5")
+        batch = samples.read([5, 2, 2])  # batch["x"]: (3, features)
+
+    HDF5 data sets (contiguous or in chunks, compressed by the filters that Kinema has), `.npy` and stored members of
+    `.npz` are read where they lie; deflated members are decompressed from their beginning, which `explain()` says.
+
+    Parameters
+    ----------
+    source : path, list of paths, or a folder
+        A folder has a sample a file, in the order of their names.
+    fields : str or list of str, optional
+        Arrays: names of data sets or members. By default all at the root of the first file. The array of a `.npy` file
+        is "samples".
+    dtype : NumPy type, optional
+        Of all arrays; by default as stored, in this machine's byte order.
+    transform : callable, optional
+        Takes each batch, changes its arrays, or returns a mapping of others.
+    file_is_sample : bool, optional
+        Whether each file is one sample; by default for folders.
+    memory : int or str
+        For samples of deflated members that are kept decompressed.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError, UnsupportedFormatError, ArgumentError
+        Pickled objects are refused: nothing is ever unpickled.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        fields: str | Sequence[str] | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        transform: Transform | None = None,
+        file_is_sample: bool | None = None,
+        memory: int | str = "256 MiB",
+    ) -> None:
+        paths, is_folder = _paths_of(source)
+        wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
+        self._whole = is_folder if file_is_sample is None else file_is_sample
+        self._transform = transform
+        self._memory = parse_memory(memory)
+        first = samples_of(paths[0], wanted, whole=self._whole)
+        self._names = tuple(one.name for one in first)
+        files = [first, *(samples_of(path, self._names, whole=self._whole) for path in paths[1:])]
+        for file in files:
+            _check_alike(first, file)
+        self._paths = [os.path.abspath(path) for path in paths]
+        self._status = [_status(path) for path in self._paths]
+        self._files = {name: [file[i] for file in files] for i, name in enumerate(self._names)}
+        self._types = {one.name: _type(one, dtype) for one in first}
+        rows = [file[0].rows for file in files]
+        self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+        self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
+
+    def __len__(self) -> int:
+        return int(self._bounds[-1])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the arrays."""
+        return self._names
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in the order of the samples."""
+        return tuple(self._paths)
+
+    def shape(self, field: str) -> tuple[int, ...]:
+        """Shape of a sample of an array; KeyError for one that is not there."""
+        return self._files[field][0].shape
+
+    def dtype(self, field: str) -> np.dtype[Any]:
+        """Type of an array of a batch; KeyError for one that is not there."""
+        return self._types[field]
+
+    @property
+    def sample_bytes(self) -> int:
+        return sum(int(np.prod(self.shape(name), dtype=np.int64)) * self._types[name].itemsize for name in self._names)
+
+    @property
+    def chunk_samples(self) -> int:
+        return max(one.chunk_rows for files in self._files.values() for one in files)
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        return self._transform is None
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        return self._bounds.copy()
+
+    def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+        numbers = sample_numbers(ids, len(self))
+        batch = (Batch() if out is None else out).start(numbers)
+        opened = self._opened.get()
+        opened.check(numbers)
+        for name in self._names:
+            self._fill(opened.arrays[name], name, numbers, batch, worker_count(workers))
+        return transformed(batch, self._transform)
+
+    def _fill(self, array: _OpenArray, name: str, numbers: NDArray[np.int64], batch: Batch, workers: int) -> None:
+        stored, wanted = self._files[name][0].dtype, self._types[name]
+        shape = (len(numbers), *self.shape(name))
+        native = stored.newbyteorder("=")
+        raw = batch.room(name, shape, native) if native == wanted else batch.scratch(f"{name} as stored", shape, native)
+        array.read(numbers, raw.view(np.uint8).reshape(len(numbers), array.row_bytes), workers)
+        if stored != native:
+            raw.view(stored).byteswap(inplace=True)
+        if native != wanted:
+            np.copyto(batch.room(name, shape, wanted), raw, casting="same_kind")
+
+    def plan(self, ids: ArrayLike) -> Reading:
+        numbers = sample_numbers(ids, len(self))
+        opened = self._opened.get()
+        plans = [opened.arrays[name].plan(numbers) for name in self._names]
+        return Reading(*(sum(column) for column in zip(*plans, strict=True)))
+
+    def _better_layout(self) -> str:
+        if any(isinstance(one.place, Deflated) for files in self._files.values() for one in files):
+            return (
+                "deflated members are decompressed from their beginning: archives of numpy.savez (stored), or one HDF5 "
+                "file, are read in place"
+            )
+        return super()._better_layout()
+
+    def _open(self) -> _OpenSamples:
+        return _OpenSamples(self._paths, self._status, self._files, self._bounds, self._memory)
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {self.shape(name)} {self._types[name]}" for name in self._names)
+        return f"<SampleDataset {self._paths[0]}: {len(self)} samples in {len(self._paths)} files, {arrays}>"
+
+
+class _OpenSamples:
+    """The archives as this process has them open."""
+
+    def __init__(
+        self,
+        paths: list[str],
+        status: list[tuple[int, int, int]],
+        files: Mapping[str, list[SampleFile]],
+        bounds: NDArray[np.int64],
+        memory: int,
+    ) -> None:
+        self._paths, self._status, self._bounds = paths, status, bounds
+        self._unchecked = np.ones(len(paths), bool)
+        members = DeflatedMembers(memory)
+        self.arrays = {name: _OpenArray(arrays, bounds, members) for name, arrays in files.items()}
+
+    def check(self, numbers: NDArray[np.int64]) -> None:
+        """Raises CorruptFileError for files that are not what they were when their headers were read."""
+        if not self._unchecked.any():
+            return
+        touched = np.unique(np.searchsorted(self._bounds, numbers, side="right") - 1)
+        for file in touched[self._unchecked[touched]]:
+            now = _status(self._paths[file])
+            if now != self._status[file]:
+                raise CorruptFileError(
+                    f"{self._paths[file]}: the file was changed after the data set was made, expected inode, size and "
+                    f"time {self._status[file]}, found {now}",
+                    path=self._paths[file],
+                )
+            self._unchecked[file] = False
+
+
+class _OpenArray:
+    """One array through all files: those that are read in place, and deflated ones."""
+
+    def __init__(self, files: list[SampleFile], bounds: NDArray[np.int64], members: DeflatedMembers) -> None:
+        self._files, self._bounds, self._members = files, bounds, members
+        self.row_bytes = int(np.prod(files[0].shape, dtype=np.int64)) * files[0].dtype.itemsize
+        self._deflated = np.array([isinstance(one.place, Deflated) for one in files])
+        in_place = [one for one in files if not isinstance(one.place, Deflated)]
+        described = [(one.path, one.rows, one.place) for one in in_place]
+        self._rows = _core.Rows(described, self.row_bytes, file_pool()) if described else None
+        # number of the first sample among those in place
+        lengths = np.where(self._deflated, 0, np.diff(bounds))
+        self._starts = np.concatenate([[0], np.cumsum(lengths)])
+
+    def _split(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        file = np.searchsorted(self._bounds, numbers, side="right") - 1
+        return file, self._deflated[file]
+
+    def read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8], workers: int) -> None:
+        """Rows of bytes of these samples into `out`, (samples, bytes of a sample)."""
+        if not self._deflated.any():
+            assert self._rows is not None
+            self._rows.read(numbers, out.reshape(-1), workers)
+            return
+        file, deflated = self._split(numbers)
+        for one in np.unique(file[deflated]):
+            places = np.flatnonzero(file == one)
+            self._members.read(self._files[one], numbers[places] - self._bounds[one], out, places)
+        if self._rows is not None and not deflated.all():
+            places = np.flatnonzero(~deflated)
+            rows = np.empty((len(places), out.shape[1]), np.uint8)
+            own = numbers[places] - self._bounds[file[places]] + self._starts[file[places]]
+            self._rows.read(own, rows.reshape(-1), workers)
+            out[places] = rows
+
+    def plan(self, numbers: NDArray[np.int64]) -> tuple[int, int, int, int]:
+        """As the fields of `Reading`."""
+        file, deflated = self._split(numbers)
+        useful = read = decoded = reads = 0
+        if self._rows is not None:
+            own = (numbers - self._bounds[file] + self._starts[file])[~deflated]
+            found = self._rows.plan(own)
+            useful, read, decoded, reads = (found[key] for key in ("useful", "read", "decoded", "reads"))
+        useful += len(np.unique(numbers[deflated])) * self.row_bytes
+        for one in np.unique(file[deflated]):
+            place = self._files[one].place
+            if isinstance(place, Deflated) and not self._members.is_kept(self._files[one]):
+                read += place.stored
+                decoded += self._files[one].rows * self.row_bytes
+                reads += 1
+        return useful, read, decoded, reads
+
+
+def transformed(batch: Batch, transform: Transform | None) -> Batch:
+    """The batch after its transform; ArgumentError where that gives something that is no mapping of arrays."""
+    if transform is None:
+        return batch
+    given = transform(batch)
+    if given is None or given is batch:
+        return batch
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"transform must return a mapping of arrays or None, found {type(given).__name__}")
+    ids = batch.ids
+    arrays = {name: np.asarray(array) for name, array in given.items()}
+    batch.start(ids)
+    for name, array in arrays.items():
+        batch.put(name, array)
+    return batch
+
+
+def _paths_of(source: Any) -> tuple[list[str], bool]:
+    """The files in order, and whether a folder was given."""
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        folder = Path(os.fsdecode(source))
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(ENDINGS) and entry.is_file())
+        if not names:
+            raise ArgumentError(f"{folder}: has no files of samples ({', '.join(ENDINGS)})", path=str(folder))
+        return [str(folder / name) for name in names], True
+    return file_names(source), False
+
+
+def _check_alike(first: list[SampleFile], file: list[SampleFile]) -> None:
+    for one, other in zip(first, file, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            raise ArgumentError(
+                f"{other.path}: {other.name} has samples of {other.shape} {other.dtype}, expected {one.shape} "
+                f"{one.dtype} as of {one.path}",
+                path=other.path,
+            )
+
+
+def _type(one: SampleFile, dtype: DTypeLike | None) -> np.dtype[Any]:
+    native = one.dtype.newbyteorder("=")
+    if not np.prod(one.shape, dtype=np.int64) * native.itemsize:
+        raise ArgumentError(f"{one.path}: {one.name} has samples without values, of shape {one.shape}", path=one.path)
+    if dtype is None:
+        return native
+    wanted = np.dtype(dtype).newbyteorder("=")
+    if not np.can_cast(native, wanted, "same_kind"):
+        raise ArgumentError(f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold", path=one.path)
+    return wanted
+
+
+def _status(path: str) -> tuple[int, int, int]:
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns

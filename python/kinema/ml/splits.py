@@ -1,0 +1,237 @@
+"""Splits of a data set into parts for training, validation and tests, between which nothing leaks.
+
+A split is by whole trajectories (or groups of them), or by blocks of time with a gap between parts. It depends on the
+seed alone: parts are drawn by BLAKE2b of seed and number, so that any program, and any version of NumPy, draws them.
+
+A split is stored as JSON:
+
+    {"kinema_split": 1, "method": "trajectory", "seed": 0, "n_samples": 600, "settings": {...},
+     "parts": {"train": [[0, 200], [400, 600]], "test": [[200, 400]]}}
+
+where [a, b] are the samples from a up to, and without, b.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.files import read_regular
+from kinema.ml.dataset import Dataset, Subset
+from kinema.writing.output_file import write_whole
+
+__all__ = ["DataSplit", "split_by_time", "split_by_trajectory"]
+
+_VERSION = 1
+_LARGEST = 1 << 30
+FRACTIONS: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplit:
+    """Parts of a data set by name.
+
+    Attributes
+    ----------
+    parts : samples by name, (n,) int64, ascending; no sample is in two
+    n_samples : int, of the data set; those of gaps are in no part
+    method : "trajectory" or "time"
+    seed : int
+    settings : what it was made with
+    """
+
+    parts: Mapping[str, NDArray[np.int64]]
+    n_samples: int
+    method: str
+    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> NDArray[np.int64]:
+        """(n,) samples of a part; KeyError for one that is not there."""
+        return self.parts[name]
+
+    def of(self, dataset: Dataset, name: str) -> Subset:
+        """A part as a data set. ArgumentError for a data set with another number of samples."""
+        if len(dataset) != self.n_samples:
+            raise ArgumentError(f"the split is of {self.n_samples} samples, the data set has {len(dataset)}")
+        return Subset(dataset, self.parts[name])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it, whole or not at all. Raises FileAccessError, FileIOError."""
+        parts = {name: _runs(ids) for name, ids in self.parts.items()}
+        content = {
+            "kinema_split": _VERSION,
+            "method": self.method,
+            "seed": self.seed,
+            "n_samples": self.n_samples,
+            "settings": dict(self.settings),
+            "parts": parts,
+        }
+        text = json.dumps(content) + "\n"
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DataSplit:
+        """The split of a file. Raises FileNotFound, FileAccessError, CorruptFileError."""
+        name = os.fspath(path)
+        try:
+            content = json.loads(read_regular(name, "split", _LARGEST))
+            if content["kinema_split"] != _VERSION:
+                raise ValueError(f"version {content['kinema_split']}, expected {_VERSION}")
+            n, parts = int(content["n_samples"]), content["parts"]
+            ids = {key: _samples(runs, n) for key, runs in parts.items()}
+            if len(np.unique(np.concatenate([*ids.values(), []]))) != sum(map(len, ids.values())):
+                raise ValueError("a sample is in two parts")
+            return cls(ids, n, str(content["method"]), int(content["seed"]), content["settings"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptFileError(f"{name}: no split of a data set: {error}", path=name) from None
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {len(ids)}" for name, ids in self.parts.items())
+        return f"<DataSplit by {self.method} of {self.n_samples} samples: {parts}>"
+
+
+def split_by_trajectory(
+    dataset: Dataset,
+    fractions: Mapping[str, float] = FRACTIONS,
+    *,
+    seed: int = 0,
+    groups: Sequence[Hashable] | None = None,
+) -> DataSplit:
+    """Whole trajectories (files of a `SampleDataset`) to parts, so that these have about `fractions` of the samples.
+
+    `groups`: what each trajectory belongs to, such as its protein: all of a group go to one part. ArgumentError for
+    fewer groups than parts, and for fractions that are not above 0.
+    """
+    shares = _shares(fractions)
+    bounds = dataset.bounds
+    n = len(bounds) - 1
+    keys = list(range(n)) if groups is None else list(groups)
+    if len(keys) != n:
+        raise ArgumentError(f"groups has one for each of {n} trajectories, found {len(keys)}")
+    members: dict[Hashable, list[int]] = {}
+    for number, key in enumerate(keys):
+        members.setdefault(key, []).append(number)
+    if len(members) < len(shares):
+        raise ArgumentError(
+            f"{len(members)} trajectories or groups cannot be divided into {len(shares)} parts; split by time instead"
+        )
+    sizes = {key: int(sum(bounds[number + 1] - bounds[number] for number in own)) for key, own in members.items()}
+    drawn = [list(members)[at] for at in _drawn(len(members), seed)]
+    chosen = _assigned([sizes[key] for key in drawn], shares)
+    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in shares}
+    for key, part in zip(drawn, chosen, strict=True):
+        parts[part] += [np.arange(bounds[number], bounds[number + 1]) for number in members[key]]
+    settings = {"fractions": dict(fractions), "groups": None if groups is None else len(members)}
+    return _split(parts, dataset, "trajectory", seed, settings)
+
+
+def split_by_time(
+    dataset: Dataset,
+    fractions: Mapping[str, float] = FRACTIONS,
+    *,
+    gap: float = 0.0,
+    blocks: int = 10,
+    seed: int = 0,
+) -> DataSplit:
+    """Blocks of consecutive samples of each trajectory to parts; samples nearer than `gap` to another part are in none.
+
+    `gap` is in ps for a `FrameDataset`, in samples for others. A pair with a lag reaches from its first frame to its
+    second: neither is nearer than that to a frame of another part. ArgumentError where a trajectory has fewer samples
+    than `blocks`, for fewer blocks than parts, and where a part is left without samples.
+    """
+    shares = _shares(fractions)
+    if not (math.isfinite(gap) and gap >= 0):
+        raise ArgumentError(f"gap must be 0 or above, found {gap:g}")
+    if blocks < len(shares):
+        raise ArgumentError(f"{blocks} blocks cannot be divided into {len(shares)} parts")
+    first, last = _spans(dataset)
+    if np.isnan(first).any() or np.isnan(last).any():
+        raise ArgumentError("samples have no times; open the trajectories with dt= (--timestep)")
+    bounds = dataset.bounds
+    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in shares}
+    n_blocks = blocks * (len(bounds) - 1)
+    order = np.argsort(_drawn(n_blocks, seed))
+    chosen = _assigned([1] * n_blocks, shares)
+    for number, (begin, end) in enumerate(pairwise(bounds)):
+        if end - begin < blocks:
+            raise ArgumentError(f"trajectory {number} has {end - begin} samples, fewer than {blocks} blocks")
+        in_time = begin + np.argsort(first[begin:end], kind="stable")
+        reached: dict[str, float] = {}
+        for block, ids in enumerate(np.array_split(in_time, blocks)):
+            part = chosen[order[number * blocks + block]]
+            before = max((until for name, until in reached.items() if name != part), default=-math.inf)
+            kept = ids[(first[ids] > before) & (first[ids] - before >= gap)]
+            if len(kept):
+                parts[part].append(kept)
+                reached[part] = max(reached.get(part, -math.inf), float(last[kept].max()))
+    empty = [name for name, ids in parts.items() if not ids]
+    if empty:
+        raise ArgumentError(f"nothing is left for {', '.join(empty)}: give fewer or other blocks=, or a smaller gap=")
+    return _split(parts, dataset, "time", seed, {"fractions": dict(fractions), "gap": gap, "blocks": blocks})
+
+
+def _spans(dataset: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    times = getattr(dataset, "times", None)
+    if times is None:
+        numbers = np.arange(len(dataset), dtype=np.float64)
+        return numbers, numbers
+    return times[0], times[1]
+
+
+def _shares(fractions: Mapping[str, float]) -> dict[str, float]:
+    shares = {str(name): float(share) for name, share in fractions.items()}
+    if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
+        raise ArgumentError(f"fractions are numbers above 0 by the names of parts, found {dict(fractions)}")
+    total = sum(shares.values())
+    return {name: share / total for name, share in shares.items()}
+
+
+def _drawn(n: int, seed: int) -> list[int]:
+    """The numbers below `n` in an order that the seed draws."""
+    return sorted(range(n), key=lambda number: blake2b(f"{seed}:{number}".encode(), digest_size=16).digest())
+
+
+def _assigned(sizes: Sequence[int], shares: Mapping[str, float]) -> list[str]:
+    """A part for each, in order: that which lacks most of its share; each part has at least one."""
+    names = list(shares)
+    have = dict.fromkeys(names, 0)
+    total, chosen = sum(sizes), list[str]()
+    for at, size in enumerate(sizes):
+        without = [name for name in names if name not in chosen]
+        open_parts = without if len(without) >= len(sizes) - at else names
+        part = max(open_parts, key=lambda name: shares[name] * total - have[name])
+        have[part] += size
+        chosen.append(part)
+    return chosen
+
+
+def _split(
+    parts: Mapping[str, list[NDArray[np.int64]]], dataset: Dataset, method: str, seed: int, settings: dict[str, Any]
+) -> DataSplit:
+    joined = {name: np.sort(np.concatenate(ids)).astype(np.int64) for name, ids in parts.items()}
+    return DataSplit(joined, len(dataset), method, seed, settings)
+
+
+def _runs(ids: NDArray[np.int64]) -> list[list[int]]:
+    if not len(ids):
+        return []
+    edges = np.flatnonzero(np.diff(ids) != 1) + 1
+    return [[int(run[0]), int(run[-1]) + 1] for run in np.split(ids, edges)]
+
+
+def _samples(runs: Any, n: int) -> NDArray[np.int64]:
+    for start, stop in runs:
+        if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop <= n):
+            raise ValueError(f"samples {start} to {stop} of {n}")
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop, dtype=np.int64) for start, stop in runs)])

@@ -1,0 +1,127 @@
+"""Splits of data sets: nothing leaks from one part into another, and other programs can read the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema import errors
+from kinema.ml import DataSplit, FrameDataset, SampleDataset, split_by_time, split_by_trajectory
+from kinema.testing.writers import write_dcd
+
+PARTS = {"train": 0.6, "test": 0.2, "validation": 0.2}
+
+
+def samples(folder: Path, lengths: list[int]) -> SampleDataset:
+    for i, n in enumerate(lengths):
+        np.save(folder / f"{i}.npy", np.full((n, 2), i))
+    return SampleDataset([folder / f"{i}.npy" for i in range(len(lengths))])
+
+
+def frames(folder: Path, lengths: list[int], lag: float | None = None) -> FrameDataset:
+    random = np.random.default_rng(0)
+    trajectories = []
+    for i, n in enumerate(lengths):
+        write_dcd(folder / f"{i}.dcd", random.random((n, 3, 3)).astype(np.float32))
+        trajectories.append(kn.open(folder / f"{i}.dcd", dt=2.0))
+    return FrameDataset(trajectories, lag=lag)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whole_trajectories_go_to_one_part(tmp_path: Path, seed: int) -> None:
+    data = samples(tmp_path, [30, 10, 20, 5, 60, 12, 33, 20, 20, 7])
+    split = split_by_trajectory(data, PARTS, seed=seed)
+    assert sorted(np.concatenate(list(split.parts.values())).tolist()) == list(range(len(data)))
+    files = [set(split.of(data, name).read(np.arange(len(split[name])))["samples"][:, 0]) for name in PARTS]
+    assert sum(map(len, files)) == 10 and len(set.union(*files)) == 10
+    for name, share in PARTS.items():
+        assert abs(len(split[name]) / len(data) - share) < 0.3 and len(split[name])
+
+
+def test_groups_stay_together(tmp_path: Path) -> None:
+    data = samples(tmp_path, [4] * 12)
+    groups = list("aabbccddeeff")
+    split = split_by_trajectory(data, {"train": 2, "test": 1}, seed=3, groups=groups)
+    of = {name: {groups[i // 4] for i in ids} for name, ids in split.parts.items()}
+    assert not of["train"] & of["test"] and len(of["train"]) == 4 and len(of["test"]) == 2
+    with pytest.raises(errors.ArgumentError, match="2 trajectories or groups cannot be divided into 3 parts"):
+        split_by_trajectory(data, PARTS, groups=list("aaaaaabbbbbb"))
+
+
+@pytest.mark.parametrize("lag", [None, 6.0])
+@pytest.mark.parametrize("gap", [0.0, 5.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_of_time_have_a_gap_between_parts(tmp_path: Path, lag: float | None, gap: float, seed: int) -> None:
+    data = frames(tmp_path, [150, 90], lag)
+    split = split_by_time(data, PARTS, gap=gap, blocks=6, seed=seed)
+    first, last = data.times
+    part = np.full(len(data), -1)
+    for number, ids in enumerate(split.parts.values()):
+        assert (part[ids] == -1).all()
+        part[ids] = number
+    assert set(part) >= {0, 1, 2}
+    for begin, end in zip(data.bounds[:-1], data.bounds[1:], strict=True):
+        here = np.arange(begin, end)
+        for number in range(3):
+            own, others = here[part[here] == number], here[(part[here] != number) & (part[here] >= 0)]
+            # the time between the spans of any two samples of different parts; below 0 where they overlap
+            apart = np.maximum(first[others][:, None] - last[own], first[own] - last[others][:, None])
+            assert (apart > 0).all() and (apart >= gap).all()
+    if gap == 0 and lag is None:
+        assert (part >= 0).all()
+    else:
+        assert 0 < (part == -1).sum() < len(data) / 2
+
+
+def test_a_split_is_the_same_anywhere_and_is_read_back(tmp_path: Path) -> None:
+    data = samples(tmp_path, [10] * 6)
+    split = split_by_trajectory(data, {"train": 0.5, "test": 0.5}, seed=7)
+    # drawn by hash: neither machine nor version of NumPy changes it
+    assert {name: sorted({int(i) // 10 for i in ids}) for name, ids in split.parts.items()} == GOLDEN
+    assert not np.array_equal(split["train"], split_by_trajectory(data, {"train": 0.5, "test": 0.5}, seed=8)["train"])
+    path = tmp_path / "split.json"
+    split.save(path)
+    read = DataSplit.load(path)
+    for name in split.parts:
+        np.testing.assert_array_equal(read[name], split[name])
+    plain = json.loads(path.read_text())
+    assert plain["kinema_split"] == 1 and plain["n_samples"] == 60
+    ranges = [i for start, stop in plain["parts"]["test"] for i in range(start, stop)]
+    assert ranges == split["test"].tolist() and len(path.read_text()) < 400
+    with pytest.raises(errors.ArgumentError, match="the split is of 60 samples, the data set has 50"):
+        read.of(samples(tmp_path, [10] * 5), "train")
+
+
+GOLDEN = {"train": [0, 1, 3], "test": [2, 4, 5]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kinema_split": 2},
+        {"parts": {"train": [[0, 70]]}},
+        {"parts": {"train": [[0, 5]], "test": [[4, 6]]}},
+        {"parts": {"train": [[5, 5]]}},
+        {"parts": [1]},
+    ],
+)
+def test_a_damaged_file_is_an_error(tmp_path: Path, change: dict[str, object]) -> None:
+    split_by_trajectory(samples(tmp_path, [10] * 6), {"train": 0.5, "test": 0.5}).save(tmp_path / "split.json")
+    content = json.loads((tmp_path / "split.json").read_text()) | change
+    (tmp_path / "split.json").write_text(json.dumps(content))
+    with pytest.raises(errors.CorruptFileError, match=r"split\.json: no split of a data set"):
+        DataSplit.load(tmp_path / "split.json")
+
+
+def test_what_cannot_be_split(tmp_path: Path) -> None:
+    data = samples(tmp_path, [5, 50])
+    with pytest.raises(errors.ArgumentError, match="fewer than 10 blocks"):
+        split_by_time(data)
+    with pytest.raises(errors.ArgumentError, match="fractions are numbers above 0"):
+        split_by_time(data, {"train": 0})
+    with pytest.raises(errors.ArgumentError, match="nothing is left for"):
+        split_by_time(samples(tmp_path, [20]), {"a": 0.9, "b": 0.1}, gap=30)
