@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import resource
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,21 @@ def test_explain_says_what_compressed_chunks_cost(tmp_path: Path) -> None:
     assert "16 samples are decoded together" in said and "windows of 16 samples: " in said
     plain = FrameDataset(write(tmp_path / "b.h5md", 64, 50, layout=(1, 50, 3)))
     assert plain.chunk_samples == 1 and "decoded together" not in plain.explain(4)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_no_chunk_is_read_twice_for_a_batch(tmp_path: Path, pool: _core.FilePool, workers: int) -> None:
+    path = write(tmp_path / "a.h5md", 64, 50, layout=(16, 50, 3), compression="gzip")
+    frames = FrameDataset([path, write(tmp_path / "b.h5md", 40, 50, layout=(8, 50, 3), compression="gzip")])
+    ids = np.random.default_rng(3).integers(0, 104, 300)
+    frames.read([0, 64])  # opens both
+    pool.take_reads()
+    batch = frames.read(ids, workers=workers)
+    extents = sorted(pool.take_reads())
+    for (one, begin, length), (other, after, _) in pairwise(extents):
+        assert one != other or begin + length <= after
+    whole = np.concatenate([kn.open(path).read(), kn.open(tmp_path / "b.h5md").read()])
+    np.testing.assert_array_equal(batch["positions"], whole[ids])
 
 
 class TestMdcath:

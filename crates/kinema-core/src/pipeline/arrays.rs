@@ -91,7 +91,11 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
         let (mut runs, mut lengths) = (Vec::new(), Vec::new());
         let (mut begin, rows) = (0, arrays.rows());
         while begin < rows {
-            let end = task_end(scanned, &frames, fields, begin, rows.min(begin + task_rows));
+            let mut end = task_end(scanned, &frames, fields, begin, rows.min(begin + task_rows));
+            // frames that are there several times may fill more rows than a task has: a chunk is decoded once even so
+            while end < rows && redecoded_frames(scanned, &frames, fields, end as u64) > 0 {
+                end += 1;
+            }
             runs.push(frames.part(begin as u64..end as u64));
             lengths.push(end - begin);
             begin = end;
