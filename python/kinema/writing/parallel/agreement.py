@@ -26,7 +26,7 @@ T = TypeVar("T")
 _TESTS = 200
 # seconds of a sleep; more would delay the many small calls of a frame
 _SHORTEST, _LONGEST = 0.00002, 0.0003
-# of ranks that others did not hear of
+# of ranks of which others do not know that they have left
 _ABANDONED: list[tuple[MPI.Request, NDArray[np.int64], NDArray[np.int64]]] = []
 
 
