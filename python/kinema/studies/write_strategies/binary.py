@@ -110,11 +110,14 @@ class BinaryRecords:
         out: Sequence[NDArray[np.uint8]],
     ) -> None:
         """Atoms start..stop of the arrays (n, 3) into out[0], as `_core.AtomRecords.encode`."""
-        numbers = np.arange(first_id + start, first_id + stop) if ids is None else ids[start:stop]
         made = out[0].view(self._atom)
-        made["name"] = self._names[self.codes[numbers]]
-        made["index"] = numbers
-        made["index"] += 1
+        if ids is None:
+            codes = self.codes[first_id + start : first_id + stop]
+            made["index"] = np.arange(first_id + start + 1, first_id + stop + 1)
+        else:
+            codes = self.codes[ids[start:stop]]
+            made["index"] = ids[start:stop].astype(np.int64) + 1
+        made["name"] = np.take(self._names, codes)
         made["rest"] = 0
         for name, vectors in zip(self.fields, values, strict=False):
             if vectors is None:

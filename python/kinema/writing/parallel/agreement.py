@@ -5,6 +5,7 @@ Waiting gives the core to others: most programs have more ranks than it seems, a
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +23,14 @@ __all__ = ["Agreement", "WriterTimings", "wait_for"]
 
 T = TypeVar("T")
 
-# tests of a request that only give way to other processes, before sleeping begins
-_TESTS = 200
+# seconds of tests that only give way to other processes, before sleeping begins: large messages move in small pieces,
+# one or a few with each test
+_AWAKE = 0.02
+# tests between sleeps
+_TESTS = 64
 # seconds of a sleep; more would delay the many small calls of a frame
 _SHORTEST, _LONGEST = 0.00002, 0.0003
-# of ranks that others did not hear of
+# of ranks of which others do not know that they have left
 _ABANDONED: list[tuple[MPI.Request, NDArray[np.int64], NDArray[np.int64]]] = []
 
 
@@ -145,12 +149,18 @@ class Agreement:
 
 def wait_for(request: MPI.Request) -> None:
     """Waits for a request: gives way to other processes at first, then sleeps between tests."""
-    for _ in range(_TESTS):
-        if request.Test():
-            return
-        # also to a thread of this process that writes
-        time.sleep(0)
-    pause = _SHORTEST
+    until = time.monotonic() + _AWAKE
     while not request.Test():
+        if time.monotonic() > until:
+            break
+        os.sched_yield()
+    else:
+        return
+    pause = _SHORTEST
+    while True:
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST)
+        for _ in range(_TESTS):
+            if request.Test():
+                return
+            os.sched_yield()

@@ -2,11 +2,13 @@
 
 Of each frame the numbers of all atoms are exchanged first (4 bytes each): whoever receives them finds those that are
 missing or given twice before a value is sent, and knows which rows of which rank belong where. Values follow batch by
-batch and field by field, so that no rank ever has more than a batch of what others have given.
+batch and field by field, so that no rank ever has more than a batch of what others have given. Where each rank has the
+atoms that it takes, no value is sent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +16,14 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.writing.parallel.agreement import Agreement, wait_for
 
 __all__ = ["Exchange", "Owners", "Route", "even_owners"]
 
 Ids = NDArray[np.uint32]
-# places for all atoms, of 4 bytes, for each atom of a rank
-_MOST_PLACES = 4
+_ID_TYPES = tuple(np.dtype(name) for name in ("u4", "i8", "i4", "u8"))
 
 # an atom that a rank gives by a wrong number is missing where another rank looks for it: the former is what went wrong
 _FOUND_BY_ANOTHER, _OF_A_RANK = 1, 2
@@ -66,6 +68,7 @@ class Exchange:
 
     def __init__(self, agreement: Agreement, n_atoms: int) -> None:
         self.agreement, self.n_atoms = agreement, n_atoms
+        self._buffers: dict[tuple[str, int], NDArray[np.uint8]] = {}
 
     def route(self, ids: NDArray[np.integer[Any]], owners: Owners, *, error: BaseException | None = None) -> Route:
         """Where the atoms of a frame go; collective.
@@ -82,36 +85,50 @@ class Exchange:
             The same on all ranks: a number out of range, of no rank, or of two; it names rank and number.
         """
         agreement, timings = self.agreement, self.agreement.timings
+        counts, mine, order = np.zeros(len(owners.ranks), np.int64), np.empty(0, np.uint32), None
         with timings.of("sort"):
             if error is None:
-                error = _range_error(ids, self.n_atoms, agreement.rank)
-            mine = ids.astype(np.uint32) if error is None else np.empty(0, np.uint32)
-            order = _order(mine, self.n_atoms)
-            mine = mine if order is None else mine[order]
-            ends = _places(mine, owners.bounds)
-        counts = np.zeros(agreement.size, np.int64)
-        counts[owners.ranks] = np.diff(ends)
-        received = np.empty(agreement.size, np.int64)
-        with timings.of("communicate"):
-            wait_for(agreement.comm.Ialltoall(counts, received))
-            taken = np.empty(int(received.sum()), np.uint32)
-            wait_for(_alltoallv(agreement.comm, mine, counts, taken, received, MPI.UINT32_T))
+                try:
+                    counts, mine, order = _partition(_as_ids(ids), owners.bounds)
+                except ArgumentError as raised:
+                    error = _range_error(ids, self.n_atoms, agreement.rank) or raised
+        sent = np.zeros(agreement.size, np.int64)
+        sent[owners.ranks] = counts
+        received, taken = sent, mine
+        if agreement.size > 1:
+            received = np.empty(agreement.size, np.int64)
+            with timings.of("communicate"):
+                wait_for(agreement.comm.Ialltoall(sent, received))
+                taken = np.empty(int(received.sum()), np.uint32)
+                wait_for(_alltoallv(agreement.comm, mine, sent, taken, received, MPI.UINT32_T))
         weight = _OF_A_RANK
         with timings.of("sort"):
             if error is None:
                 error = self._wrong_ids(taken, received, owners)
                 weight = _FOUND_BY_ANOTHER
-        agreement.check(error, weight)
-        return Route(agreement, owners, order, mine, taken, np.concatenate([[0], np.cumsum(received)]))
+        is_away = int(sent.sum() - sent[agreement.rank]) > 0
+        rows = agreement.gathered(np.array([0 if error is None else weight, is_away], np.int64))
+        if rows[:, 0].any():
+            agreement.fail(int(np.argmax(rows[:, 0])), error)
+        starts = np.concatenate([[0], np.cumsum(received)])
+        return Route(self, owners, order, mine, taken, starts, not rows[:, 1].any())
+
+    def room(self, use: str, number: int, n_atoms: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        """An array (n_atoms, 3) whose memory the next call for the same use and number takes again."""
+        n_bytes = 3 * n_atoms * kind.itemsize
+        buffer = self._buffers.get((use, number))
+        if buffer is None or len(buffer) < n_bytes:
+            buffer = self._buffers[use, number] = np.empty(n_bytes, np.uint8)
+        return buffer[:n_bytes].view(kind).reshape(n_atoms, 3)
 
     def _wrong_ids(self, taken: Ids, received: NDArray[np.int64], owners: Owners) -> ArgumentError | None:
         """What is wrong with the numbers that this rank was sent; None where it has each of its range once."""
         own = owners.of(self.agreement.rank)
         seen = np.zeros(len(own), np.uint8)
-        seen[taken - np.uint32(own.start)] = 1
-        if len(taken) == len(own) and seen.all():
+        n_twice, _, n_missing, _ = _core.scatter_atoms(taken, own.start, [], [], seen)
+        if not n_twice and not n_missing:
             return None
-        if len(taken) > np.count_nonzero(seen):
+        if n_twice:
             order = np.argsort(taken, kind="stable")
             first = int(np.flatnonzero(np.diff(taken[order]) == 0)[0])
             twice = int(taken[order[first]])
@@ -133,29 +150,72 @@ class Route:
 
     Attributes
     ----------
-    order : this rank's rows in order of their numbers; None where they are given so
-    mine : their numbers, sorted
-    taken : numbers of the atoms that this rank takes, sorted for each rank that gives some
+    order : this rank's rows, those of the first owner first; None where they are given so
+    mine : their numbers, in this order
+    taken : numbers of the atoms that this rank takes, those of the first rank first
     starts : where those of each rank begin in `taken`
+    is_local : whether each rank has the atoms that it takes, and no others
     """
 
-    agreement: Agreement
+    exchange: Exchange
     owners: Owners
-    order: NDArray[np.integer[Any]] | None
+    order: Ids | None
     mine: Ids
     taken: Ids
     starts: NDArray[np.int64]
+    is_local: bool
 
-    def batches(self, batch_atoms: int) -> list[Batch]:
+    def batches(self, batch_atoms: int) -> Iterator[Batch]:
         """The frame in batches of so many atoms of each owner; as many on all ranks."""
-        return [
-            Batch(self, begin, min(begin + batch_atoms, self.owners.longest))
-            for begin in range(0, self.owners.longest, batch_atoms)
-        ]
+        owners, agreement = self.owners, self.exchange.agreement
+        begins = np.arange(0, owners.longest, batch_atoms)
+        with agreement.timings.of("sort"):
+            sent = self._sent(begins)
+            own = owners.of(agreement.rank)
+            received = self._received(np.minimum(own.start + begins + batch_atoms, own.stop))
+            sources = np.flatnonzero(np.diff(self.starts))
+        for number, begin in enumerate(begins.tolist()):
+            yield Batch(self, own[begin : begin + batch_atoms], number, sent, received, sources)
+
+    def _received(self, ends: NDArray[np.int64]) -> list[_Sorted]:
+        """The rows of each rank that sends some, by batch; none where no values are sent."""
+        if self.is_local:
+            return []
+        pieces = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        return [_Sorted.by(self.taken[begin:end], [0, *ends.tolist()]) for begin, end in pieces if begin < end]
+
+    def _sent(self, begins: NDArray[np.int64]) -> _Sorted:
+        """The rows of this rank by owner, and of each owner by batch."""
+        first, last = self.owners.bounds[:-1, None], self.owners.bounds[1:, None]
+        bounds = np.minimum(first + begins, last).ravel().tolist()
+        found = _Sorted.by(self.mine, [*bounds, int(self.owners.bounds[-1])])
+        order = self.order
+        if found.order is not None:
+            order = found.order if order is None else order[found.order]
+        return _Sorted(found.ends, found.ids, order)
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Rows sorted by the range of their numbers: where the rows of range i end, which is where those of i + 1 begin;
+    their numbers; which rows these are, None where they are in order."""
+
+    ends: NDArray[np.int64]
+    ids: Ids
+    order: Ids | None
+
+    @classmethod
+    def by(cls, ids: Ids, bounds: list[int]) -> _Sorted:
+        counts, ids, order = _core.partition_atoms(ids, bounds)
+        return cls(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), ids, order)
+
+    def rows(self, part: int) -> slice:
+        """Places of the rows of a range."""
+        return slice(int(self.ends[part]), int(self.ends[part + 1]))
 
 
 class Batch:
-    """The atoms `begin` to `end` of the range of each owner.
+    """A batch of the atoms of each owner, number `number` of the frame.
 
     Attributes
     ----------
@@ -163,75 +223,114 @@ class Batch:
         Those of this rank.
     """
 
-    def __init__(self, route: Route, begin: int, end: int) -> None:
-        self._route = route
-        owners, agreement = route.owners, route.agreement
-        own = owners.of(agreement.rank)
-        self.atoms = own[begin:end]
+    def __init__(
+        self,
+        route: Route,
+        atoms: range,
+        number: int,
+        sent: _Sorted,
+        received: list[_Sorted],
+        sources: NDArray[np.int64],
+    ) -> None:
+        self._route, self.atoms = route, atoms
+        self._exchange, self._n_calls = route.exchange, 0
+        agreement = self._exchange.agreement
         with agreement.timings.of("sort"):
-            stops = owners.bounds[1:]
-            first = _places(route.mine, np.minimum(owners.bounds[:-1] + begin, stops))
-            last = _places(route.mine, np.minimum(owners.bounds[:-1] + end, stops))
+            owners = route.owners
+            n_batches = (len(sent.ends) - 1) // len(owners.ranks)
+            pieces = [sent.rows(owner * n_batches + number) for owner in range(len(owners.ranks))]
             self._sent = np.zeros(agreement.size, np.int64)
-            self._sent[owners.ranks] = last - first
-            self._rows = self._rows_between(first, last)
-            pieces = [self._piece(source) for source in range(agreement.size)] if len(self.atoms) else []
+            self._sent[owners.ranks] = [piece.stop - piece.start for piece in pieces]
+            pieces = [piece for piece in pieces if piece.start < piece.stop]
+            self._rows = _rows_of(pieces, sent.order)
             self._received = np.zeros(agreement.size, np.int64)
-            self._places: NDArray[np.int64] | None = None
-            if pieces:
-                self._received[:] = [len(piece) for piece in pieces]
-                self._places = self._inverse(pieces)
+            if route.is_local:
+                self._ids = _joined([sent.ids[piece] for piece in pieces])
+            else:
+                arrived = [one.ids[one.rows(number)] for one in received] if len(atoms) else []
+                if arrived:
+                    self._received[sources] = [len(ids) for ids in arrived]
+                self._ids = _joined(arrived)
+            self._in_order = bool((self._ids == np.arange(atoms.start, atoms.stop, dtype=np.uint32)).all())
+            if route.is_local and not self._in_order:
+                # from which row each atom of the batch comes
+                rows = np.empty(len(atoms), np.uint32)
+                given = np.arange(self._rows.start, self._rows.stop) if isinstance(self._rows, slice) else self._rows
+                rows[self._ids - np.uint32(atoms.start)] = given
+                self._rows = rows
 
     def values(self, given: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Values of this rank's batch, (len(atoms), 3), of those that all ranks have given; collective.
 
         Parameters
         ----------
-        given : (n_mine, 3) of the same type of numbers on all ranks
+        given : (n_mine, 3) of the same type of numbers on all ranks, C-contiguous
         out : where they are put, C-contiguous
+            Without it they are read only, and hold until the next batch: they may be rows of `given`.
         """
-        route = self._route
-        agreement, kind = route.agreement, MPI._typedict[given.dtype.char]
-        with agreement.timings.of("sort"):
-            rows = self._rows
-            sent = given[rows] if isinstance(rows, slice) else np.take(given, rows, axis=0)
-            sent = np.ascontiguousarray(sent)
+        self._n_calls += 1
+        timings = self._exchange.agreement.timings
+        is_local = self._route.is_local
+        if is_local and out is None and isinstance(self._rows, slice):
+            return given[self._rows]
         if out is None:
-            out = np.empty((len(self.atoms), 3), given.dtype)
-        in_order = self._places is None
-        received = out if in_order else np.empty((len(self.atoms), 3), given.dtype)
-        with agreement.timings.of("communicate"):
-            wait_for(_alltoallv(agreement.comm, sent, 3 * self._sent, received, 3 * self._received, kind))
-        if self._places is not None:
-            with agreement.timings.of("sort"):
-                np.take(received, self._places, axis=0, out=out, mode="clip")
+            out = self._exchange.room("taken", self._n_calls, len(self.atoms), given.dtype)
+        if is_local:
+            with timings.of("sort"):
+                self._put(given, out)
+            return out
+        with timings.of("sort"):
+            if isinstance(self._rows, slice):
+                sent = given[self._rows]
+            else:
+                sent = self._put(given, self._exchange.room("sent", 0, len(self._rows), given.dtype))
+            received = out
+            if not self._in_order:
+                received = self._exchange.room("received", 0, len(self.atoms), given.dtype)
+        with timings.of("communicate"):
+            kind = MPI._typedict[given.dtype.char]
+            comm = self._exchange.agreement.comm
+            wait_for(_alltoallv(comm, sent, 3 * self._sent, received, 3 * self._received, kind))
+        if not self._in_order:
+            with timings.of("sort"):
+                seen = np.zeros(len(self.atoms), np.uint8)
+                _core.scatter_atoms(self._ids, self.atoms.start, [received], [out], seen)
         return out
 
-    def _rows_between(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> slice | NDArray[np.integer[Any]]:
-        """Rows of this rank's arrays that are sent, one owner behind the other."""
-        order = self._route.order
-        pieces = [slice(int(a), int(b)) for a, b in zip(first, last, strict=True) if a < b]
-        if order is None:
-            if len(pieces) <= 1:
-                return pieces[0] if pieces else slice(0, 0)
-            return np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
-        return np.concatenate([order[piece] for piece in pieces]) if pieces else np.empty(0, np.int64)
+    def _put(self, given: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+        """This batch's rows of `given`, in `out`."""
+        if isinstance(self._rows, slice):
+            out[:] = given[self._rows]
+        else:
+            _core.take_atoms(given, self._rows, out)
+        return out
 
-    def _piece(self, source: int) -> Ids:
-        """Numbers of the atoms of this batch that `source` gives."""
-        route = self._route
-        taken = route.taken[int(route.starts[source]) : int(route.starts[source + 1])]
-        first, last = _places(taken, np.array([self.atoms.start, self.atoms.stop]))
-        return taken[first:last]
 
-    def _inverse(self, pieces: list[Ids]) -> NDArray[np.int64] | None:
-        """Where in what is received each atom of the batch is; None where it comes in order."""
-        arrived = np.concatenate(pieces)
-        if np.array_equal(arrived, np.arange(self.atoms.start, self.atoms.stop)):
-            return None
-        places = np.empty(len(arrived), np.int64)
-        places[arrived - np.uint32(self.atoms.start)] = np.arange(len(arrived))
-        return places
+def _rows_of(pieces: list[slice], order: Ids | None) -> slice | Ids:
+    """Rows of given arrays, of these pieces of their order; a slice where they lie one behind the other."""
+    if order is not None:
+        return _joined([order[piece] for piece in pieces])
+    if len(pieces) <= 1:
+        return pieces[0] if pieces else slice(0, 0)
+    return np.concatenate([np.arange(piece.start, piece.stop, dtype=np.uint32) for piece in pieces])
+
+
+def _joined(pieces: list[Ids]) -> Ids:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces) if pieces else np.empty(0, np.uint32)
+
+
+def _as_ids(ids: NDArray[np.integer[Any]]) -> Any:
+    """The same numbers as an array that is sorted without a copy where it is one already."""
+    if ids.dtype not in _ID_TYPES:
+        ids = ids.astype(np.uint64 if ids.dtype.kind == "u" else np.int64)
+    return np.ascontiguousarray(ids)
+
+
+def _partition(ids: Any, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids, Ids | None]:
+    counts, mine, order = _core.partition_atoms(ids, bounds.tolist())
+    return counts.astype(np.int64), mine, order
 
 
 def _range_error(ids: NDArray[np.integer[Any]], n_atoms: int, rank: int) -> ArgumentError | None:
@@ -242,33 +341,6 @@ def _range_error(ids: NDArray[np.integer[Any]], n_atoms: int, rank: int) -> Argu
         return None
     wrong = least if least < 0 else most
     return ArgumentError(f"ids: rank {rank} gives atom {wrong}, expected numbers from 0 to {n_atoms - 1}")
-
-
-def _places(ids: Ids, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where bounds lie in sorted numbers; of one type, or NumPy would widen all numbers first."""
-    return np.searchsorted(ids, bounds.astype(ids.dtype))
-
-
-def _order(ids: Ids, n_atoms: int) -> NDArray[np.integer[Any]] | None:
-    """The order that sorts numbers below `n_atoms`; None where they rise already.
-
-    A rank with many of all atoms looks at a place for each of them; others sort, in two passes over halves of 16 bits.
-    """
-    if (ids[1:] >= ids[:-1]).all():
-        return None
-    if n_atoms <= min(_MOST_PLACES * len(ids), 1 << 31):
-        rows = np.full(n_atoms, -1, np.int32)
-        rows[ids] = np.arange(len(ids), dtype=np.int32)
-        found = rows[rows >= 0]
-        if len(found) == len(ids):
-            return found
-        # some number is there twice
-    low = (ids & np.uint32(0xFFFF)).astype(np.uint16)
-    order = np.argsort(low, kind="stable")
-    high = (ids >> np.uint32(16)).astype(np.uint16)
-    if high.any():
-        order = order[np.argsort(high[order], kind="stable")]
-    return order
 
 
 def _alltoallv(

@@ -30,10 +30,10 @@ ORDERS = ("sorted", "given")
 MOST_BUFFERED = 1024
 """The most frames of `buffer_frames`: so many may be unfinished at the end of a file whose ranks were killed."""
 
-# what a rank does in a call; the first column of what all ranks tell each other at its start
+# what a rank does in a call; the first column of what each announces at its start
 _WRITE, _FLUSH, _CLOSE, _LEAVE, _OBSERVABLE = 1, 2, 3, 4, 5
 _WORDS = {_WRITE: "write", _FLUSH: "flush", _CLOSE: "close", _LEAVE: "left its block", _OBSERVABLE: "an observable"}
-# seconds for which a rank that an exception has ended waits for the others to hear of it
+# seconds for which a rank that an exception has ended waits until the others know of it
 _FAREWELL = 5.0
 
 
@@ -253,7 +253,7 @@ class ParallelWriter(RanksWriter):
 
     def _salvage_and_stop(self, error: BaseException) -> None:
         """Where an exception has ended all ranks what was taken is flushed; where it has ended some, the others
-        hear of it in their next call, and what was flushed stays."""
+        know of it in their next call, and what was flushed stays."""
         with_all = self._leave(error)
         if with_all and self._keeps_taken:
             try:
@@ -304,9 +304,8 @@ class ParallelWriter(RanksWriter):
     def _begin(
         self, doing: int, error: BaseException | None, row: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """What all ranks say at the start of a call, (ranks, COLUMNS); raises what one of them has raised."""
-        told = self._told(doing, error, row)
-        rows = self._ranks.gathered(told)
+        """What all ranks announce at the start of a call, (ranks, COLUMNS); raises what one of them has raised."""
+        rows = self._ranks.gathered(self._announced(doing, error, row))
         failed = rows[:, 1] != 0
         if failed.any():
             self._ranks.fail(int(np.argmax(failed)), error)
@@ -321,18 +320,18 @@ class ParallelWriter(RanksWriter):
         return rows[:, 2:]
 
     @staticmethod
-    def _told(doing: int, error: BaseException | None, row: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        told = np.zeros(2 + COLUMNS, np.int64)
-        told[0], told[1] = doing, error is not None
+    def _announced(doing: int, error: BaseException | None, row: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        announced = np.zeros(2 + COLUMNS, np.int64)
+        announced[0], announced[1] = doing, error is not None
         if row is not None:
-            told[2:] = row
-        return told
+            announced[2:] = row
+        return announced
 
     def _leave(self, error: BaseException) -> bool:
-        """Says that an exception has ended this rank; whether it has ended all of them."""
+        """Announces that an exception has ended this rank; whether it has ended all of them."""
         if self._closed:
             return False
-        rows = self._ranks.gathered_within(_FAREWELL, self._told(_LEAVE, error, None))
+        rows = self._ranks.gathered_within(_FAREWELL, self._announced(_LEAVE, error, None))
         if rows is None:
             return False
         if (rows[:, 0] == _LEAVE).all():

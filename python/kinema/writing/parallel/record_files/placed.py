@@ -341,8 +341,8 @@ class PlacedFile(RecordsFile):
     def _commit_done(self, error: BaseException | None) -> None:
         """Commits the frames that the threads of all ranks have written."""
         assert self._behind is not None
-        told = np.array([error is not None, self._behind.n_done], np.int64)
-        rows = self.agreement.gathered(told)
+        state = np.array([error is not None, self._behind.n_done], np.int64)
+        rows = self.agreement.gathered(state)
         if rows[:, 0].any():
             self.break_off()
             self.agreement.fail(int(np.argmax(rows[:, 0])), error)
