@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import kinema as kn
 from kinema.writing.base import OPTIONS_OF_RANKS
-from kinema.writing.parallel.strategies import STRATEGIES, check_strategy, hints_of, strategies_of, table_rows
+from kinema.writing.parallel.strategies import (
+    AXES,
+    STRATEGIES,
+    check_strategy,
+    hints_of,
+    strategies_of,
+    table_rows,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_the_documents() -> None:
-    (table,) = re.findall(r"<!-- atoms over ranks: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
-    head, _, *rows = (
-        ["| " + " | ".join(row) + " |" for row in table_rows("atoms")][:1]
-        + [""]
-        + ["| " + " | ".join(row) + " |" for row in table_rows("atoms")[1:]]
-    )
+@pytest.mark.parametrize("axis", AXES)
+def test_the_tables_of_the_documents(axis: Literal["atoms", "frames"]) -> None:
+    over = {"atoms": "ranks", "frames": "workers"}[axis]
+    (table,) = re.findall(rf"<!-- {axis} over {over}: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
+    head, *rows = ["| " + " | ".join(row) + " |" for row in table_rows(axis)]
     assert table.splitlines() == [head, "|---" * (1 + len(STRATEGIES)) + "|", *rows]
 
 
