@@ -20,6 +20,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.writing.h5md import H5mdWriter
+from kinema.writing.parallel.hdf5 import gathered
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -355,6 +357,28 @@ def endless(path: str, compression: str) -> None:
                 out.flush()
                 if RANK == 0:
                     os.write(1, f"{frame}\n".encode())
+
+
+def dies(path: str, rank: str, place: str, calls: str) -> None:
+    """As `endless`, until one rank ends itself within a call of "gather"."""
+    owner, name = {
+        "exchange": (gathered, "whole_vectors"),
+        "encode": (gathered.GatheredChunks, "_encoded"),
+        "commit": (gathered.GatheredChunks, "_commit"),
+        "announce": (H5mdWriter, "write_announced"),
+        "flush": (H5mdWriter, "flush"),
+    }[place]
+    call, left = getattr(owner, name), [int(calls)]
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **named)
+
+    if int(rank) == RANK:
+        setattr(owner, name, dying)
+    endless(path, "zstd")
 
 
 def raised(kind: type[BaseException], call: Any) -> BaseException:
