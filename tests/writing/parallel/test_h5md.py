@@ -60,7 +60,7 @@ def test_disk_full_on_one_rank(mpi: Any, tmp_path: Path) -> None:
 
 def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
     """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
-    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(6)
+    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(4)
     for _ in range(n_kills):
         process = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "endless", path.name, "zstd"], tmp_path)
         try:

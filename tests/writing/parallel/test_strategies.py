@@ -12,11 +12,14 @@ import kinema as kn
 from kinema.writing.base import OPTIONS_OF_RANKS
 from kinema.writing.parallel.strategies import (
     AXES,
+    CONTIGUOUS_H5MD,
     STRATEGIES,
     check_strategy,
+    check_verify,
     hints_of,
     strategies_of,
     table_rows,
+    verifying,
 )
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
@@ -40,6 +43,17 @@ def test_pairs_that_do_not_exist_show_the_table() -> None:
         check_strategy("XTC", "atoms", "mpiio")
     with pytest.raises(kn.ArgumentError, match="no strategy writes NONSENSE"):
         strategies_of("NONSENSE")
+
+
+def test_strategies_that_verify() -> None:
+    assert verifying("XTC") == ("gather",)
+    assert set(verifying("DCD")) == {"direct", "mpiio", "mpiio-collective", "gather"}
+    assert (verifying("H5MD"), verifying(CONTIGUOUS_H5MD), verifying("PDB")) == (("gather",), ("direct",), ())
+    check_verify("DCD", "mpiio")
+    with pytest.raises(kn.ArgumentError, match=r"not for strategy .serial. of XTC, choose one of gather$"):
+        check_verify("XTC", "serial")
+    with pytest.raises(kn.ArgumentError, match="no strategy of PDB verifies: leave verify= out"):
+        check_verify("PDB", "serial")
 
 
 def test_hints() -> None:

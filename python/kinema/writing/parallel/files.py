@@ -14,9 +14,8 @@ from kinema.writing.parallel.rank_file import FileRequest, RankFile
 from kinema.writing.parallel.record_files.gathered import GatheredFile
 from kinema.writing.parallel.record_files.placed import PlacedFile
 from kinema.writing.parallel.serial import SerialFile
-from kinema.writing.parallel.strategies import strategies_of, uses_mpiio
 
-__all__ = ["check_order", "check_verify", "opened_file"]
+__all__ = ["check_order", "opened_file"]
 
 _H5MD = {
     "gather": GatheredChunks,
@@ -34,23 +33,6 @@ def check_order(format: str, strategy: str, order: str) -> None:
             f"order='given' is for {' and '.join(DLPOLY)} with 'direct', 'mpiio' and 'mpiio-collective', found "
             f"{format} with {strategy!r}"
         )
-
-
-def check_verify(format: str, strategy: str, verify: bool) -> None:
-    """ArgumentError for verify=True with a strategy by which no rank can compare what another has encoded."""
-    if not verify:
-        return
-    of_hdf5 = format.startswith("H5MD")
-    known = [one for one in strategies_of(format) if one in ("gather", "direct") or (uses_mpiio(one) and not of_hdf5)]
-    if strategy in known:
-        return
-    instead = (
-        f"choose one of {', '.join(known)}"
-        if known
-        else f"no strategy of {format} verifies: leave verify= out, and look through the file with kinema.check"
-    )
-    chunks = "; checksum=True has every reader compare chunks" if of_hdf5 else ""
-    raise ArgumentError(f"verify=True is not for strategy {strategy!r} of {format}, {instead}{chunks}")
 
 
 def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:

@@ -19,10 +19,10 @@ from kinema.notes import collected, emit
 from kinema.runners.mpi.communicator import check_communicator, check_size
 from kinema.writing.base import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
-from kinema.writing.parallel.files import check_order, check_verify, opened_file
+from kinema.writing.parallel.files import check_order, opened_file
 from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
-from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, hints_of
+from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
 
 __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 
@@ -118,7 +118,8 @@ class ParallelWriter(RanksWriter):
             self.strategy = check_strategy(name, "atoms", strategy)
             check_choice("order", order, ORDERS)
             check_order(name, self.strategy, order)
-            check_verify(name, self.strategy, verify)
+            if verify:
+                check_verify(name, self.strategy)
             if buffer_frames is not None and not 0 < whole_number("buffer_frames", buffer_frames) <= MOST_BUFFERED:
                 raise ArgumentError(f"buffer_frames is a number from 1 to {MOST_BUFFERED}, found {buffer_frames}")
             if resume_from is not None and mode != "a":
