@@ -20,6 +20,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.writing.h5md import H5mdWriter
+from kinema.writing.parallel.hdf5 import gathered
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -110,20 +112,21 @@ def compare(path: str, reference: str) -> None:
         assert attributes == other[name][1], (path, name, attributes)
 
 
-def values(*strategies: str) -> None:
-    """All strategies give what one process gives; also flushed in between."""
+def values(numbers: str) -> None:
+    """All strategies give what one process gives, for these storages; also flushed in between, and verified."""
     done = 0
-    for number, options in enumerate(STORED):
+    for number in map(int, numbers):
+        options = STORED[number]
         if RANK == 0:
             expected(f"expected{number}.h5md", **options)
-        for strategy in strategies:
-            for flushes in ((), (4, 9)):
-                path = f"{strategy}{number}-{len(flushes)}.h5md"
-                write(path, strategy, flushes, **options)
-                if RANK == 0:
-                    compare(path, f"expected{number}.h5md")
-                    done += 1
-                COMM.barrier()
+        for place, strategy in enumerate(("gather", "serial", "subfiles")):
+            path, flushes = f"{strategy}{number}.h5md", (4, 9) if (number + place) % 2 else ()
+            verify = {"verify": True} if strategy == "gather" and flushes else {}
+            write(path, strategy, flushes, **verify, **options)
+            if RANK == 0:
+                compare(path, f"expected{number}.h5md")
+                done += 1
+            COMM.barrier()
     if RANK == 0:
         print("values", done)
 
@@ -190,9 +193,12 @@ def errors() -> None:
             trajectory = kn.open(f"{strategy}.h5md", stored=False)
             assert trajectory.steps.tolist() == [10, 20]
             assert np.array_equal(trajectory[1].positions, values_)
-    open_with = lambda **more: raised(kn.ArgumentError, lambda: kn.Writer("no.h5md", N_ATOMS, comm=COMM, **more))  # noqa: E731
-    assert "checksum=True" in str(open_with(verify=True, strategy="gather"))
-    assert "mode='a'" in str(open_with(mode="a", strategy="subfiles"))
+    refused = lambda path, **more: raised(kn.ArgumentError, lambda: kn.Writer(path, N_ATOMS, comm=COMM, **more))  # noqa: E731
+    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="subfiles"))
+    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="serial"))
+    assert "choose one of direct, mpiio" in str(refused("no.dcd", verify=True, strategy="serial"))
+    assert "no strategy of NetCDF-4 verifies" in str(refused("no.nc", verify=True, netcdf4=True))
+    assert "mode='a'" in str(refused("no.h5md", mode="a", strategy="subfiles"))
     bound = {"max_error": 1e-9, "strategy": "gather"}
     with kn.Writer("bound.h5md", N_ATOMS, comm=COMM, keep_partial=False, **bound) as out:
         wide = values_.astype(np.float64) * 1e6
@@ -235,6 +241,64 @@ def growth() -> None:
     assert "no frame has a step that is not greater" in str(nothing)
     if RANK == 0:
         print("growth")
+
+
+def verified() -> None:
+    """Values that change between a rank that encodes them and the file are found, with the frame and that rank."""
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("gather", {"layout": (2, 300, 3)}),
+        ("gather", {"layout": (2, 100, 3), "compression": "zstd", "max_error": 0.01, "dtype": "float64"}),
+        ("direct", contiguous),
+    ]
+    for number, (strategy, options) in enumerate(cases):
+        for damaged in (None, 7):
+            path = f"{strategy}{number}-{damaged}.h5md"
+            out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
+            for frame in range(N_FRAMES):
+                if damaged == frame and strategy == "gather":
+                    damage(out, frame)
+                out.write(values_of(frame)[mine], ids=mine, step=frame)
+                if frame == 4:
+                    out.flush()
+                    assert any("verified: " in note for note in out.notes), out.notes
+                    assert out.timings["verify"] > 0  # type: ignore[attr-defined]
+                if damaged == frame and strategy == "direct":
+                    damage(out, frame)
+            if damaged is None:
+                out.close()
+                trajectory = kn.open(path, stored=False)
+                assert trajectory.n_frames == N_FRAMES
+                np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
+                continue
+            error = raised(kn.Error, out.close)
+            assert isinstance(error, kn.errors.CorruptFileError), error
+            assert error.frame == damaged and "is not as it was written" in str(error), error
+            assert f"rank {damaged // 2 % SIZE} " in str(error) or strategy == "direct", error
+            out.abort()
+            assert not os.path.exists(path)
+            COMM.barrier()
+    if RANK == 0:
+        print("verified")
+
+
+def damage(out: kn.Writer, frame: int) -> None:
+    """A value of a frame changes when its checksum is known: before it is encoded, or in the file."""
+    file: Any = out._file  # type: ignore[attr-defined]
+    if hasattr(file, "_rows"):
+        add = file._verification.add
+
+        def added(name: str, encoder: Any, first: int, values: list[NDArray[Any]]) -> None:
+            add(name, encoder, first, values)
+            if first <= frame < first + len(values):
+                values[frame - first][5, 1] += 1
+
+        file._verification.add = added
+    elif RANK == 0:
+        with open(file.writer.written_path, "r+b") as made:
+            made.seek(file._places["positions"] + frame * N_ATOMS * 12 + 700)
+            made.write(bytes(100))
 
 
 def disk_full() -> None:
@@ -293,6 +357,28 @@ def endless(path: str, compression: str) -> None:
                 out.flush()
                 if RANK == 0:
                     os.write(1, f"{frame}\n".encode())
+
+
+def dies(path: str, rank: str, place: str, calls: str) -> None:
+    """As `endless`, until one rank ends itself within a call of "gather"."""
+    owner, name = {
+        "exchange": (gathered, "whole_vectors"),
+        "encode": (gathered.GatheredChunks, "_encoded"),
+        "commit": (gathered.GatheredChunks, "_commit"),
+        "announce": (H5mdWriter, "write_announced"),
+        "flush": (H5mdWriter, "flush"),
+    }[place]
+    call, left = getattr(owner, name), [int(calls)]
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **named)
+
+    if int(rank) == RANK:
+        setattr(owner, name, dying)
+    endless(path, "zstd")
 
 
 def raised(kind: type[BaseException], call: Any) -> BaseException:

@@ -28,28 +28,30 @@ def run(mpi: Any, n_ranks: int, folder: Path, *words: str) -> str:
     return str(out)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
-def test_values_of_one_process(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "values", "gather", "serial", "subfiles") == "values 30\n"
+@pytest.mark.parametrize(("n_ranks", "storages"), [(1, "1"), (2, "4"), (3, "023"), (5, "1")])
+def test_values_of_one_process(mpi: Any, n_ranks: int, storages: str, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "values", storages) == f"values {3 * len(storages)}\n"
+
+
+def test_values_without_chunks(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "direct") == "direct\n"
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
-def test_values_without_chunks(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "direct") == "direct\n"
+def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "verified") == "verified\n"
 
 
 def test_mdanalysis_reads_them(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 3, tmp_path, "peers") == "peers\n"
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-def test_errors_are_those_of_all_ranks(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "errors") == "errors\n"
+def test_errors_are_those_of_all_ranks(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "errors") == "errors\n"
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-def test_files_that_grow_and_are_cut(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "growth") == "growth\n"
+def test_files_that_grow_and_are_cut(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "growth") == "growth\n"
 
 
 def test_disk_full_on_one_rank(mpi: Any, tmp_path: Path) -> None:
@@ -58,8 +60,8 @@ def test_disk_full_on_one_rank(mpi: Any, tmp_path: Path) -> None:
 
 def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
     """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
-    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(10)
-    for number in range(n_kills):
+    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(4)
+    for _ in range(n_kills):
         process = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "endless", path.name, "zstd"], tmp_path)
         try:
             # begun
@@ -72,11 +74,30 @@ def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_pat
             out, err = process.communicate(timeout=60)
         said = [int(word) for word in (line + out).split("\n")[:-1] if word.isdigit()]
         assert said, err
-        trajectory = kn.open(path, stored=False)
-        assert trajectory.n_frames >= max(said) >= flushed, (number, trajectory.n_frames, said, flushed)
-        flushed = trajectory.n_frames
-        for frame in {0, flushed // 2, flushed - 1}:
-            expected = frame % 97 + np.arange(900).reshape(300, 3) % 331 / 10
-            assert np.array_equal(trajectory[frame].positions, expected.astype(np.float32))
-        assert trajectory.steps.tolist() == [100 + 50 * frame for frame in range(flushed)]
-        del trajectory
+        flushed = frames_of(path, max(said), flushed)
+
+
+@pytest.mark.parametrize("place", ["exchange", "encode", "commit", "announce", "flush"])
+def test_one_rank_ends_within_a_call(mpi: Any, kills: Callable[[int], int], tmp_path: Path, place: str) -> None:
+    """What was flushed is there, whichever rank of "gather" ends, and where; and the others end with it."""
+    path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
+    for _ in range(kills(1)):
+        # what is done on rank 0 alone
+        rank = moments.randrange(3) if place in ("exchange", "encode") else 0
+        words = [path.name, str(rank), place, str(moments.randrange(6, 15))]
+        code, out, err = mpi.ended(mpi.started(3, ["-m", "mpi4py", str(PROGRAM), "dies", *words], tmp_path))
+        said = [int(word) for word in out.split("\n")[:-1] if word.isdigit()]
+        assert code != 0 and said, (words, err)
+        flushed = frames_of(path, max(said), flushed)
+
+
+def frames_of(path: Path, said: int, before: int) -> int:
+    """How many frames a file of `endless` has, which are whole, and not fewer than were flushed."""
+    trajectory = kn.open(path, stored=False)
+    n_frames = trajectory.n_frames
+    assert n_frames >= said >= before, (n_frames, said, before)
+    for frame in {0, n_frames // 2, n_frames - 1}:
+        expected = frame % 97 + np.arange(900).reshape(300, 3) % 331 / 10
+        assert np.array_equal(trajectory[frame].positions, expected.astype(np.float32))
+    assert trajectory.steps.tolist() == [100 + 50 * frame for frame in range(n_frames)]
+    return n_frames

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import kinema as kn
 from kinema.writing.base import OPTIONS_OF_RANKS
-from kinema.writing.parallel.strategies import STRATEGIES, check_strategy, hints_of, strategies_of, table_rows
+from kinema.writing.parallel.strategies import (
+    AXES,
+    CONTIGUOUS_H5MD,
+    STRATEGIES,
+    check_strategy,
+    check_verify,
+    hints_of,
+    strategies_of,
+    table_rows,
+    verifying,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_the_documents() -> None:
-    (table,) = re.findall(r"<!-- atoms over ranks: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
-    head, _, *rows = (
-        ["| " + " | ".join(row) + " |" for row in table_rows("atoms")][:1]
-        + [""]
-        + ["| " + " | ".join(row) + " |" for row in table_rows("atoms")[1:]]
-    )
+@pytest.mark.parametrize("axis", AXES)
+def test_the_tables_of_the_documents(axis: Literal["atoms", "frames"]) -> None:
+    over = {"atoms": "ranks", "frames": "workers"}[axis]
+    (table,) = re.findall(rf"<!-- {axis} over {over}: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
+    head, *rows = ["| " + " | ".join(row) + " |" for row in table_rows(axis)]
     assert table.splitlines() == [head, "|---" * (1 + len(STRATEGIES)) + "|", *rows]
 
 
@@ -35,6 +43,17 @@ def test_pairs_that_do_not_exist_show_the_table() -> None:
         check_strategy("XTC", "atoms", "mpiio")
     with pytest.raises(kn.ArgumentError, match="no strategy writes NONSENSE"):
         strategies_of("NONSENSE")
+
+
+def test_strategies_that_verify() -> None:
+    assert verifying("XTC") == ("gather",)
+    assert set(verifying("DCD")) == {"direct", "mpiio", "mpiio-collective", "gather"}
+    assert (verifying("H5MD"), verifying(CONTIGUOUS_H5MD), verifying("PDB")) == (("gather",), ("direct",), ())
+    check_verify("DCD", "mpiio")
+    with pytest.raises(kn.ArgumentError, match=r"not for strategy .serial. of XTC, choose one of gather$"):
+        check_verify("XTC", "serial")
+    with pytest.raises(kn.ArgumentError, match="no strategy of PDB verifies: leave verify= out"):
+        check_verify("PDB", "serial")
 
 
 def test_hints() -> None:
@@ -69,7 +88,7 @@ def test_restarts_of_one_process(tmp_path: Path) -> None:
             kn.Writer(path, mode="a", resume_from=step)
     with pytest.raises(kn.ArgumentError, match="for mode='a' and a file that is there"):
         kn.Writer(path, 4, resume_from=3, overwrite=True)
-    with pytest.raises(kn.ArgumentError, match="H5MD has no option resume_from="):
+    with pytest.raises(kn.ArgumentError, match="resume_from= is for mode='a' and a file that is there"):
         kn.Writer(tmp_path / "a.h5md", 4, mode="a", resume_from=3)
     assert kn.open(path, stored=False).n_frames == 4
 

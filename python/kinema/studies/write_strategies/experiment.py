@@ -23,7 +23,7 @@ from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.timings import format_seconds
 from kinema.writing.output_file import temporary_folder
-from kinema.writing.parallel.strategies import strategies_of
+from kinema.writing.parallel.strategies import strategies_of, verifying
 
 __all__ = ["run_write_design", "system_of"]
 
@@ -88,6 +88,10 @@ class _Driver:
         with temporary_folder(scratch / f"{setting.records}-{setting.strategy}-n{setting.ranks}") as folder:
             return self._start(setting, repeat, Path(folder), size)
 
+    def _verifies(self, setting: WriteSetting) -> bool:
+        """Whether ranks read back what others wrote: with strategies that can, where it is asked for."""
+        return self.design.verify and setting.strategy in verifying(KINDS[setting.records].format)
+
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
         """Why a run would be in vain; "" where it may be tried."""
         format = KINDS[setting.records].format
@@ -118,7 +122,7 @@ class _Driver:
             checked, roundings = self.checks.check(setting, path)
         except Error as error:
             return replace(failed, reason=_short(f"the file is wrong: {error}".replace(f"{folder}/", "")))
-        verified = ", verified by the ranks" if self.design.verify and setting.strategy != NETCDF_LIBRARY else ""
+        verified = ", verified by the ranks" if self._verifies(setting) else ""
         return replace(run, checked=checked + verified, roundings=roundings)
 
     def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
@@ -128,7 +132,7 @@ class _Driver:
             "hints": dict(setting.hints),
             "cells": self.checks.system.cells,
             "seed": self.design.seed,
-            "verify": self.design.verify,
+            "verify": self._verifies(setting),
             "time_limit": self.design.time_limit,
             "path": path,
             "bytes": size,

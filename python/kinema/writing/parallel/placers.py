@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     # processes and Dask workers place bytes without it
     from mpi4py import MPI
 
-__all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of"]
+__all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of"]
 
 Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
 
@@ -90,6 +90,16 @@ class FilePlacer:
             os.close(self._handle)
 
 
+def info_of(hints: Mapping[str, str]) -> MPI.Info:
+    """Hints for MPI, to be freed."""
+    from mpi4py import MPI
+
+    info = MPI.Info.Create()
+    for key, value in hints.items():
+        info.Set(key, value)
+    return info
+
+
 class MpiPlacer:
     """Through MPI-IO: the strategies "mpiio" (MPI_File_write_at) and "mpiio-collective" (MPI_File_write_at_all).
 
@@ -115,10 +125,8 @@ class MpiPlacer:
         from mpi4py import MPI
 
         self.name, self.is_collective = name, collective
-        info = MPI.Info.Create()
+        info = info_of(hints or {})
         try:
-            for key, value in (hints or {}).items():
-                info.Set(key, value)
             self._file = MPI.File.Open(comm, path, MPI.MODE_RDWR, info)
         except MPI.Exception as error:
             raise _of_mpi(error, name) from None

@@ -14,10 +14,12 @@ __all__ = [
     "STRATEGIES",
     "Hints",
     "check_strategy",
+    "check_verify",
     "hints_of",
     "strategies_of",
     "table_rows",
     "uses_mpiio",
+    "verifying",
 ]
 
 Axis = Literal["atoms", "frames"]
@@ -136,6 +138,27 @@ def check_strategy(format: str, axis: Axis, strategy: str) -> str:
             f"table is: {_table(axis)}"
         )
     return strategy
+
+
+def verifying(format: str) -> tuple[str, ...]:
+    """Strategies with atoms over ranks by which another rank can compare what one has written or encoded."""
+    of_hdf5 = format in ("H5MD", CONTIGUOUS_H5MD)
+    known = ("gather", "direct") if of_hdf5 else ("gather", "direct", "mpiio", "mpiio-collective")
+    return tuple(one for one in strategies_of(format) if one in known)
+
+
+def check_verify(format: str, strategy: str) -> None:
+    """ArgumentError for verify=True with a strategy that is not of `verifying`."""
+    known = verifying(format)
+    if strategy in known:
+        return
+    instead = (
+        f"choose one of {', '.join(known)}"
+        if known
+        else f"no strategy of {format} verifies: leave verify= out, and look through the file with kinema.check"
+    )
+    chunks = "; checksum=True has every reader compare chunks" if format == "H5MD" else ""
+    raise ArgumentError(f"verify=True is not for strategy {strategy!r} of {format}, {instead}{chunks}")
 
 
 def uses_mpiio(strategy: str) -> bool:

@@ -15,7 +15,7 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.placers import Data, bytes_of
 from kinema.writing.parallel.rank_file import FileRequest
 
-__all__ = ["Verification"]
+__all__ = ["Verification", "shift_between_nodes"]
 
 # bytes of a checksum: damage is found in such a piece
 _PIECE = 64 << 10
@@ -45,17 +45,7 @@ class Verification:
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:
         self._agreement, self._request = agreement, request
         self._regions: list[Region] = []
-        nodes = np.array(agreement.comm.allgather(MPI.Get_processor_name()))
-        self._distance = _distance(nodes)
-        n_far = int(np.count_nonzero(nodes != np.roll(nodes, -self._distance)))
-        if n_far == agreement.size:
-            self.words = "verified: each rank has read what a rank of another node wrote"
-        elif n_far:
-            self.words = f"verified: {n_far} of {agreement.size} ranks have read what a rank of another node wrote, "
-            self.words += "the others what one of their own wrote, after its pages were dropped from the cache"
-        else:
-            who = "each rank has read what another wrote" if agreement.size > 1 else "what was written was read"
-            self.words = f"verified: {who}, on this node, after its pages were dropped from the cache"
+        self._distance, self.words = shift_between_nodes(agreement)
 
     def add(self, frame: int, offset: int, data: Data) -> None:
         """These bytes of a frame were written."""
@@ -106,6 +96,20 @@ class Verification:
             )
             return CorruptFileError(what, path=path, format=format, frame=region.frame, offset=byte)
         return None
+
+
+def shift_between_nodes(agreement: Agreement) -> tuple[int, str]:
+    """How far the rank is whose bytes each rank reads, and how that verifies, for people; collective."""
+    nodes = np.array(agreement.comm.allgather(MPI.Get_processor_name()))
+    distance = _distance(nodes)
+    n_far = int(np.count_nonzero(nodes != np.roll(nodes, -distance)))
+    if n_far == agreement.size:
+        return distance, "verified: each rank has read what a rank of another node wrote"
+    if n_far:
+        words = f"verified: {n_far} of {agreement.size} ranks have read what a rank of another node wrote, "
+        return distance, words + "the others what one of their own wrote, after its pages were dropped from the cache"
+    who = "each rank has read what another wrote" if agreement.size > 1 else "what was written was read"
+    return distance, f"verified: {who}, on this node, after its pages were dropped from the cache"
 
 
 def _distance(nodes: NDArray[np.str_]) -> int:

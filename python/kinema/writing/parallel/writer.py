@@ -22,7 +22,7 @@ from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.files import check_order, opened_file
 from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
-from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, hints_of
+from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
 
 __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 
@@ -64,7 +64,8 @@ class ParallelWriter(RanksWriter):
         By number; or, in HISTORY and CONFIG files, as the atoms come: those of each rank behind those of the ranks
         before it, without an exchange of values.
     verify : bool
-        Each rank reads what another has written, and compares checksums; a note says how.
+        Each rank reads what another has written, and compares checksums; a note says how. ArgumentError with
+        strategies that cannot, "serial" among them.
     buffer_frames : int
         Keep up to so many frames and write them together; with "serial" and "direct" in a thread, while the program
         computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks that gather).
@@ -117,6 +118,8 @@ class ParallelWriter(RanksWriter):
             self.strategy = check_strategy(name, "atoms", strategy)
             check_choice("order", order, ORDERS)
             check_order(name, self.strategy, order)
+            if verify:
+                check_verify(name, self.strategy)
             if buffer_frames is not None and not 0 < whole_number("buffer_frames", buffer_frames) <= MOST_BUFFERED:
                 raise ArgumentError(f"buffer_frames is a number from 1 to {MOST_BUFFERED}, found {buffer_frames}")
             if resume_from is not None and mode != "a":

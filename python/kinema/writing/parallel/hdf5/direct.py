@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema.errors import Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.writing.frames import FrameArrays
 from kinema.writing.parallel.agreement import Agreement
@@ -17,6 +18,7 @@ from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
 from kinema.writing.parallel.placers import FilePlacer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
+from kinema.writing.parallel.verification import Verification
 
 __all__ = ["DirectFields"]
 
@@ -32,6 +34,8 @@ class DirectFields(Hdf5File):
         self._placer: FilePlacer | None = None
         self._places: dict[str, int] = {}
         self._kinds: dict[str, np.dtype[Any]] = {}
+        self._verification = Verification(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -57,8 +61,11 @@ class DirectFields(Hdf5File):
                         stored = encoder.prepared(values)
                     width = 3 * encoder.preparation.dtype.itemsize
                     place = self._places[name] + (row * self.state.n_atoms + batch.atoms.start) * width
+                    data = stored.view("u1").reshape(-1)
                     with timings.of("write"):
-                        self._placer.write_at(place, stored.view("u1").reshape(-1))
+                        self._placer.write_at(place, data)
+                    if self._verification is not None:
+                        self._verification.add(row, place, data)
                 except BaseException as raised:
                     error = raised
         self.check(error)
@@ -70,6 +77,11 @@ class DirectFields(Hdf5File):
             placer = self._placer
             with self.agreement.timings.of("sync"):
                 self.agreement.together(placer.sync)
+
+    def found(self) -> Error | None:
+        """As `Hdf5File.found`."""
+        assert self._verification is not None
+        return self._verification.found(self.on_root(lambda: self.writer.written_path))
 
     def took(self) -> None:
         """As `Hdf5File.took`: rank 0 counts the frame."""

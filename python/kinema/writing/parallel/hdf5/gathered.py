@@ -14,12 +14,14 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from kinema.errors import Error
 from kinema.resources import default_workers, worker_count
 from kinema.writing.frames import EncodedRows
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
+from kinema.writing.parallel.hdf5.verification import RowVerification
 from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.serial import whole_vectors
 
@@ -55,6 +57,8 @@ class GatheredChunks(Hdf5File):
         shared = max(1, default_workers() // agreement.size)
         self._threads = shared if request.workers is None else worker_count(request.workers)
         self._rows: list[ChunkRow] = []
+        self._verification = RowVerification(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
@@ -113,6 +117,16 @@ class GatheredChunks(Hdf5File):
         self.check(error)
         self._on_root(self._state)
 
+    def found(self) -> Error | None:
+        """As `Hdf5File.found`."""
+        assert self._verification is not None
+
+        def place() -> tuple[str, dict[str, str]]:
+            fields = self.writer._group.fields.items()
+            return self.writer.written_path, {name: series.dataset.name for name, series in fields}
+
+        return self._verification.found(*self.on_root(place))
+
     # how
 
     @property
@@ -128,6 +142,9 @@ class GatheredChunks(Hdf5File):
         return most
 
     def _encoded(self, row: ChunkRow) -> dict[str, EncodedRows]:
+        if self._verification is not None:
+            for name, values in row.values.items():
+                self._verification.add(name, self.encoders[name], row.first, values)
         return {
             name: self.encoders[name].encoded(np.stack(values), row.first, workers=self._threads)
             for name, values in row.values.items()

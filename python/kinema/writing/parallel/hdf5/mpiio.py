@@ -22,6 +22,7 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
+from kinema.writing.parallel.placers import info_of
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 
 __all__ = ["MpiioFields"]
@@ -139,8 +140,12 @@ class MpiioFields(Hdf5File):
         path, self._names = self.on_root(lambda: (self.writer.release(), self._names))
 
         def opened() -> Any:
-            with hdf5_errors(self.request.path):
-                return h5py.File(path, "r+", driver="mpio", comm=self.agreement.comm, libver=LIBVER)
+            info = info_of(self.request.hints.info)
+            try:
+                with hdf5_errors(self.request.path):
+                    return h5py.File(path, "r+", driver="mpio", comm=self.agreement.comm, info=info, libver=LIBVER)
+            finally:
+                info.Free()
 
         self._h5 = self.agreement.together(opened)
         self._datasets = {name: self._h5[place] for name, place in self._names.items()}

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.writing.frames import FrameArrays, check_rising
 from kinema.writing.h5md import H5mdWriter
@@ -67,16 +67,16 @@ class Hdf5File(SerialFile):
     Attributes
     ----------
     encoders : {"positions": ChunkEncoder, ...}, on all ranks
+    verified_by : str
+        How `found` does it, for people.
     """
+
+    verified_by = ""
+    _is_noted = False
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.stamps = Stamps.none()
         self.encoders: dict[str, ChunkEncoder] = {}
-        if request.verify:
-            raise ArgumentError(
-                f"verify=True is for records, found {request.strategy!r} of H5MD; checksum=True gives chunks of H5MD "
-                "checksums, which every reader compares"
-            )
         super().__init__(replace(request, buffer_frames=None), agreement)
         self._asked_buffer = request.buffer_frames
 
@@ -92,6 +92,13 @@ class Hdf5File(SerialFile):
 
     def bring(self) -> None:
         """Brings all frames that were taken to the writer of rank 0; collective."""
+        raise NotImplementedError
+
+    def found(self) -> Error | None:
+        """What of the frames that rank 0 has flushed is not in the file as this rank expects it, if anything.
+
+        Of strategies that verify; collective.
+        """
         raise NotImplementedError
 
     # a file
@@ -113,13 +120,22 @@ class Hdf5File(SerialFile):
         """A frame was taken; collective."""
 
     def flush(self) -> None:
-        """As `RankFile.flush`."""
+        """As `RankFile.flush`; what was written since the last time is verified, if that is wanted."""
         self.bring()
         super().flush()
+        if self.request.verify and self.encoders:
+            with self.agreement.timings.of("verify"):
+                error = self.found()
+            self.check(error)
+            if not self._is_noted:
+                self._is_noted = True
+                self._on_root(self._noted)
 
     def close(self) -> None:
         """As `RankFile.close`."""
         self.bring()
+        if self.request.verify and not self.is_broken:
+            self.flush()
         super().close()
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
@@ -161,6 +177,11 @@ class Hdf5File(SerialFile):
             self._writer._broken = True
 
     # how
+
+    def _noted(self) -> FileState:
+        """On rank 0: notes how the file was verified."""
+        self.writer._note([self.verified_by])
+        return self._state()
 
     def _checked(self, frame: RankFrame) -> dict[str, ChunkEncoder] | None:
         """On rank 0: raises as `Writer.write`; of the first frame it gives the encoders."""
