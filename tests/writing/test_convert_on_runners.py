@@ -206,19 +206,20 @@ def _children() -> list[int]:
 
 @pytest.mark.parametrize("target", ["o.xtc", "o.dcd"])
 def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callable[[int], int], target: str) -> None:
-    write_dcd(tmp_path / "in.dcd", random_walk(4000, 60))
+    write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))
     converted(tmp_path, "in.dcd", f"whole{target[1:]}")
-    seed, n_kills = random.randrange(1 << 32), kills(10)
+    seed, n_kills = random.randrange(1 << 32), kills(4)
     print("seed", seed)
     moments = random.Random(seed)
     options: dict[str, Any] = {"checkpoint": tmp_path / "a.ckpt", "checkpoint_interval": 0}
-    killed = finished = 0
+    killed, finished = 0, False
+    # the last call ends undisturbed, so that nothing of an interrupted one is left
     while killed < n_kills or not finished:
-        at = moments.randrange(4000)
+        at = moments.randrange(1500) if killed < n_kills else None
         hit: list[int] = []
 
-        def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
-            if done >= at and not hit and (there := _children()):
+        def kill(done: int, _total: int, at: int | None = at, hit: list[int] = hit) -> None:
+            if at is not None and done >= at and not hit and (there := _children()):
                 hit.append(moments.choice(there))
                 os.kill(hit[0], signal.SIGKILL)
 
@@ -227,42 +228,46 @@ def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callab
             with collected():
                 kn.convert(tmp_path / "in.dcd", tmp_path / target, progress=kill, **options, **chosen)
         except kn.WorkerError as error:
-            assert "SIGKILL" in str(error)
+            assert hit and "SIGKILL" in str(error)
             killed += 1
+            finished = False
             continue
         # where the last piece was under way, its worker may have had nothing left to do
         killed += bool(hit)
-        finished += 1
+        finished = True
         assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
         (tmp_path / target).unlink()
     assert not list(tmp_path.glob("*.part*")) and not (tmp_path / "a.ckpt").exists()
 
 
-@pytest.mark.parametrize("target", ["o.xtc", "o.dcd"])
-def test_a_lost_dask_worker_is_replaced_by_others(tmp_path: Path, kills: Callable[[int], int], target: str) -> None:
+def test_lost_dask_workers_killed_at_random_moments(tmp_path: Path, kills: Callable[[int], int]) -> None:
     distributed = pytest.importorskip("distributed")
-    write_dcd(tmp_path / "in.dcd", random_walk(4000, 60))
-    converted(tmp_path, "in.dcd", f"whole{target[1:]}")
+    write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))
+    targets = ("o.xtc", "o.dcd")
+    for target in targets:
+        converted(tmp_path, "in.dcd", f"whole{target[1:]}")
     moments = random.Random(seed := random.randrange(1 << 32))
     print("seed", seed)
-    with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        for _ in range(kills(4)):
-            hit: list[int] = []
-            at = moments.randrange(3500)
+    for _ in range(0, kills(2), 2):
+        # One of three workers is left whether or not Dask starts others: it does not restart one that is killed while it
+        # starts, and that takes as long as it takes.
+        with (
+            distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            for target in targets:
+                hit: list[int] = []
+                at = moments.randrange(1300)
 
-            def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
-                if done >= at and not hit:
-                    ids = client.run(os.getpid)
-                    hit.append(moments.choice(sorted(ids.values())))
-                    os.kill(hit[0], signal.SIGKILL)
+                def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
+                    if done >= at and not hit:
+                        ids = client.run(os.getpid, on_error="ignore")  # noqa: B023
+                        hit.append(moments.choice(sorted(ids.values())))
+                        os.kill(hit[0], signal.SIGKILL)
 
-            converted(tmp_path, "in.dcd", target, runner=kn.runners.Dask(client), progress=kill)
-            assert hit
-            assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
-            client.wait_for_workers(3, timeout=60)
+                converted(tmp_path, "in.dcd", target, runner=kn.runners.Dask(client), progress=kill)
+                assert hit
+                assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
 
 
 def test_other_readers_read_what_processes_write(tmp_path: Path) -> None:
