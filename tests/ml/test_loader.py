@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,69 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
 
 from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
-from kinema.ml import Batch, Dataset, Loader, Order, Reading
+from kinema.ml import Order
 from kinema.testing.children import start_child
 
-
-class Numbers(Dataset):
-    """Sample i is [i, i + 0.5, ...]; counts its reads, and can be slow or damaged."""
-
-    def __init__(self, n: int, *, chunk: int = 1, width: int = 3, seconds: float = 0.0, bad: int | None = None) -> None:
-        self.n, self.chunk, self.width, self.seconds, self.bad = n, chunk, width, seconds, bad
-        self.reads: list[np.ndarray[Any, Any]] = []
-        self.buffers: set[int] = set()
-
-    def __len__(self) -> int:
-        return self.n
-
-    def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
-        numbers = np.asarray(ids, np.int64)
-        self.reads.append(numbers)
-        time.sleep(self.seconds)
-        if self.bad is not None and self.bad in numbers:
-            raise CorruptFileError(f"some.h5: HDF5 frame {self.bad}, byte 77: bad", path="some.h5", frame=self.bad)
-        batch = (Batch() if out is None else out).start(numbers)
-        room = batch.room("x", (len(numbers), self.width), np.float64)
-        self.buffers.add(room.__array_interface__["data"][0])
-        room[:] = numbers[:, None] + 0.5 * np.arange(self.width)
-        return batch
-
-    def plan(self, ids: ArrayLike) -> Reading:
-        return Reading(*(np.size(ids) * self.sample_bytes,) * 3, np.size(ids))
-
-    @property
-    def sample_bytes(self) -> int:
-        return 8 * self.width
-
-    @property
-    def chunk_samples(self) -> int:
-        return self.chunk
-
-    @property
-    def rows_stand_alone(self) -> bool:
-        return True
-
-
-def loader_of(dataset: Dataset, batch_size: int, **options: Any) -> Loader:
-    """Without torch, also where it is installed."""
-    return Loader(dataset, batch_size, tensors=False, **options)
-
-
-def samples(batches: Any) -> list[list[int]]:
-    """Ids of batches, whose values are checked."""
-    found = []
-    for batch in batches:
-        np.testing.assert_array_equal(batch["x"], batch.ids[:, None] + 0.5 * np.arange(batch["x"].shape[1]))
-        found.append(batch.ids.tolist())
-    return found
-
-
-def readahead_threads() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name.startswith("kinema-readahead")]
-
+sys.path.insert(0, str(Path(__file__).parent))
+from loader_cases import Numbers, loader_of, readahead_threads, samples, settled
 
 # -- which samples -----------------------------------------------------------------------------------------------------
 
@@ -252,7 +195,7 @@ def test_a_window_is_read_at_once_and_each_chunk_in_one_read() -> None:
     order = Order(1000, window=200, lanes=4, chunk=10)
     for rank in range(2):
         dataset.reads.clear()
-        samples(loader_of(dataset, 25, order=order, rank=rank, ranks=2))
+        samples(loader_of(dataset, 25, order=order, rank=rank, ranks=2, next_epoch=False))
         assert [len(ids) for ids in dataset.reads] == [100] * 5
         chunks = [np.unique(ids // 10) for ids in dataset.reads]
         assert len(np.unique(np.concatenate(chunks))) == sum(map(len, chunks)) == 50
@@ -263,22 +206,13 @@ def test_memory_bounds_what_is_read_ahead() -> None:
     loader = loader_of(dataset, 10, memory=60 * 1024)
     batches = iter(loader)
     next(batches)
-    settled = _settled(dataset.reads)
+    at_first = settled(dataset.reads)
     # 60 KiB less one batch that is free to be read into, 10 KiB each, with the one in the loop's hands
-    assert settled == 5
+    assert at_first == 5
     next(batches)
-    assert _settled(dataset.reads) == 6
+    assert settled(dataset.reads) == 6
     with pytest.raises(MemoryLimitError, match="three batches of 10 samples are 30720 bytes"):
         loader_of(dataset, 10, memory=30_000)
-
-
-def _settled(reads: list[Any]) -> int:
-    """Number of reads once it has been the same for a while."""
-    count = -1
-    while count != len(reads):
-        count = len(reads)
-        time.sleep(0.2)
-    return count
 
 
 def test_buffers_are_used_again_but_never_one_that_is_held() -> None:
@@ -342,6 +276,14 @@ def test_threads_end_with_the_loop_the_object_and_an_error() -> None:
     # the loop before it is over
     assert len(list(first)) < 499
     assert len(samples(second)) == 500
+    # which read the next epoch
+    assert readahead_threads()
+    loader.close()
+    _until(lambda: not readahead_threads())
+    loader = loader_of(Numbers(1000), 2, memory=2000, readers=2)
+    assert len(samples(loader)) == 500 and readahead_threads()
+    del loader
+    gc.collect()
     _until(lambda: not readahead_threads())
 
 

@@ -192,6 +192,18 @@ def test_permuted_neighbours_read_what_sorted_ones_do(tmp_path: Path, pool: _cor
     assert (plan.read, plan.useful) == (sum(length for _, _, length in extents), useful)
 
 
+def test_samples_of_chunks_without_filters_are_read_alone(tmp_path: Path) -> None:
+    array = values(4000, 60)
+    samples = SampleDataset(hdf5(chunks=(64, 60))(tmp_path, array))
+    few = samples.plan(np.arange(0, 4000, 64))
+    assert samples.chunk_samples == 1 and few.decoded == few.useful
+    assert "decoded together" not in samples.explain(64)
+    with h5py.File(samples.paths[0], "a") as file:
+        file.create_dataset("y", data=array, chunks=(32, 60), compression="gzip")
+    both = SampleDataset(samples.paths[0])
+    assert both.chunk_samples == 32 and SampleDataset(samples.paths[0], "x").chunk_samples == 1
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_each_chunk_is_decoded_once_a_batch(tmp_path: Path, workers: int) -> None:
     array = values(4000, 60)

@@ -21,6 +21,7 @@ _NAMED = 8
 class Gather:
     """Batches that are read by one call: a run of batches of all ranks."""
 
+    epoch: int
     first: int
     """Place in the epoch of the first batch."""
     ids: tuple[NDArray[np.int64], ...]
@@ -45,10 +46,8 @@ class GatheredBatches:
 class BatchReader:
     """How the threads of a loop read: into which buffers, as which types, with errors that name the samples."""
 
-    def __init__(
-        self, dataset: Dataset, epoch: int, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any
-    ) -> None:
-        self._dataset, self._epoch, self._workers, self._dtype = dataset, epoch, workers, dtype
+    def __init__(self, dataset: Dataset, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any) -> None:
+        self._dataset, self._workers, self._dtype = dataset, workers, dtype
         self._to_torch = None
         if tensors:
             from kinema.ml.torch import Delivery
@@ -64,7 +63,7 @@ class BatchReader:
         except BaseException as error:
             more = ", ..." if len(ids) > _NAMED else ""
             named = ", ".join(map(str, ids[:_NAMED].tolist())) + more
-            error.add_note(f"while reading samples {named} of epoch {self._epoch}, from place {gather.first} on")
+            error.add_note(f"while reading samples {named} of epoch {gather.epoch}, from place {gather.first} on")
             raise
         if self._dtype is not None:
             self._convert(batch, self._dtype)

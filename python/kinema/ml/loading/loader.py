@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.loading.arguments import at_least_one, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
 from kinema.ml.loading.order import Order
@@ -57,7 +59,8 @@ class Loader:
 
     Threads of the loader read ahead; each calls `dataset.read` once a batch. Windows of samples that are decoded
     together are read by one call for several batches where memory suffices. A batch that is kept is never overwritten.
-    When an epoch was run to its end, the next loop runs the next one; a loop that is left begins its epoch again.
+    When an epoch was run to its end, the next loop runs the next one, whose first batches have been read by then. A
+    loop that is left begins its epoch again.
 
     Parameters
     ----------
@@ -89,6 +92,9 @@ class Loader:
         Threads of a read; by default as many as this process may use.
     readers : int
         Reads at a time; more than one calls a `transform` of the data set from several threads.
+    next_epoch : bool
+        Whether the first batches of the next epoch are read while the last ones of this one are used. They stay in
+        memory until the next loop, `close` or another epoch by `set_epoch`. False for a single pass.
 
     Attributes
     ----------
@@ -123,16 +129,18 @@ class Loader:
         dtype: DTypeLike | None = None,
         workers: int | None = None,
         readers: int = 1,
+        next_epoch: bool = True,
     ) -> None:
         self.dataset = dataset
-        self.batch_size = _at_least_one("batch_size", batch_size)
+        self.batch_size = at_least_one("batch_size", batch_size)
         self.drop_last = bool(drop_last)
-        self.rank, self.ranks = _rank_of(rank, ranks)
+        self.rank, self.ranks = rank_of(rank, ranks)
         self._tensors = find_spec("torch") is not None if tensors is None else bool(tensors)
         if device is not None and not self._tensors:
             raise ArgumentError(f"device= is of tensors of torch, expected tensors=True beside it, found {device!r}")
         self._device, self._dtype = device, None if dtype is None else np.dtype(dtype)
-        self._workers, self._readers = worker_count(workers), _at_least_one("readers", readers)
+        self._workers, self._readers = worker_count(workers), at_least_one("readers", readers)
+        self._next_epoch = bool(next_epoch)
         self.order = self._made_order(order, seed, window, lanes)
         self.order.check_ranks(self.ranks)
         self.pad = self._checked_pad(pad)
@@ -142,6 +150,8 @@ class Loader:
         self._resume: int | None = None
         self._place = 0
         self._current: weakref.ref[_Batches] | None = None
+        # what was read for the epoch behind one that has ended
+        self._prepared: _Reads | None = None
 
     # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -218,8 +228,12 @@ class Loader:
         own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
         return self.order.at(own % n)
 
-    def _gathers(self, begin: int) -> Iterator[tuple[Gather, int]]:
-        """What is read from a place on, with the bytes that it will have."""
+    def _gathers(self, epoch: int, begin: int = 0) -> Iterator[tuple[Gather, int]]:
+        """What is read of an epoch from a place on, with the bytes that it will have."""
+        # whatever `set_epoch` says meanwhile
+        return _at_epoch(self, epoch)._gathers_from(begin)
+
+    def _gathers_from(self, begin: int) -> Iterator[tuple[Gather, int]]:
         n, step = len(self.dataset), self._of_all_ranks
         most = self._batches_of_a_gather
         end = n - (n - begin) % step if self.drop_last else n
@@ -233,13 +247,17 @@ class Loader:
                     ids.append(own)
                 place += step
             if ids:
-                gather = Gather(first, tuple(ids))
+                gather = Gather(self.order.epoch, first, tuple(ids))
                 yield gather, gather.samples * max(1, self.dataset.sample_bytes)
 
     def _has_more(self, place: int) -> bool:
         """Whether this rank has a batch from a place on."""
         left = len(self.dataset) - place
-        return left >= self._of_all_ranks if self.drop_last else left > 0 and len(self._ids_at(place)) > 0
+        return (
+            left >= self._of_all_ranks
+            if self.drop_last
+            else left > (0 if self.pad else (self.rank - place) % self.ranks)
+        )
 
     @property
     def _batches_of_a_gather(self) -> int:
@@ -256,9 +274,28 @@ class Loader:
             self.set_epoch(self.order.epoch + 1)
         begin, self._resume = self._resume or 0, None
         self._place = begin
-        batches = _Batches(self, begin)
+        batches = _Batches(self, begin, self._taken_reads(begin))
         self._current = weakref.ref(batches)
         return batches
+
+    def _taken_reads(self, begin: int) -> _Reads | None:
+        """What was read ahead, where it is of this process and of the loop that begins there."""
+        reads, self._prepared = self._prepared, None
+        if reads is not None and begin == 0 and reads.epoch == self.order.epoch and reads.ahead.is_alive:
+            if self._next_epoch:
+                reads.ahead.extend(self._gathers(reads.epoch + 1))
+            return reads
+        if reads is not None:
+            reads.ahead.close()
+        return None
+
+    def close(self) -> None:
+        """Ends the threads and the current loop, and frees what was read ahead. A loop behind it begins anew."""
+        current = None if self._current is None else self._current()
+        for one in (current, None if self._prepared is None else self._prepared.ahead):
+            if one is not None:
+                one.close()
+        self._prepared = None
 
     # -- epochs and states --------------------------------------------------------------------------------------------
 
@@ -273,6 +310,9 @@ class Loader:
             # loops that run have the former order
             self.order = self.order.at_epoch(epoch)
             self._resume, self._place = None, 0
+        if self._prepared is not None and self._prepared.epoch != self.order.epoch:
+            self._prepared.ahead.close()
+            self._prepared = None
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loop is, behind the last batch that it was given: plain numbers and texts.
@@ -323,7 +363,7 @@ class Loader:
         return "\n".join([*lines, self.dataset.explain(self.batch_size)])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_current": None}
+        return {**self.__dict__, "_current": None, "_prepared": None}
 
     def __repr__(self) -> str:
         return (
@@ -331,63 +371,81 @@ class Loader:
         )
 
 
+@dataclass
+class _Reads:
+    """Threads that read an epoch, and the beginning of the one behind it."""
+
+    reader: BatchReader
+    ahead: Readahead[Gather, GatheredBatches]
+    epoch: int
+    """Of the next batch."""
+    counted: float = 0.0
+    """Seconds of the threads that `LoaderTimes.busy` has."""
+
+
 class _Batches:
     """One loop over a loader."""
 
-    def __init__(self, loader: Loader, begin: int) -> None:
+    def __init__(self, loader: Loader, begin: int, reads: _Reads | None) -> None:
         self._loader = loader
-        self._reading = _reader_of(loader)
         self._next_place = begin
         self._epoch = loader.order.epoch
         self._rows: list[tuple[int, int]] = []
         self._gathered: Batch = Batch()
-        self._counted = 0.0
-        self._ahead = self._started(begin)
+        self._reads: _Reads | None = self._started(begin) if reads is None else reads
 
-    def _started(self, begin: int) -> Readahead[Gather, GatheredBatches]:
+    def _started(self, begin: int) -> _Reads:
         loader = self._loader
-        return Readahead(
-            self._reading.read,
-            # with the order of this epoch, whatever `set_epoch` says meanwhile
-            _frozen(loader)._gathers(begin),
+        reader = BatchReader(loader.dataset, loader._workers, loader._dtype, loader._tensors, loader._device)
+        following = loader._gathers(self._epoch + 1) if loader._next_epoch else ()
+        ahead = Readahead(
+            reader.read,
+            chain(loader._gathers(self._epoch, begin), following),
             # what is free to be read into, and no part of any batch
             limit=loader._memory - loader._batches_of_a_gather * loader._batch_bytes,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
         )
+        return _Reads(reader, ahead, self._epoch)
 
     def __iter__(self) -> _Batches:
         return self
 
     def __next__(self) -> Any:
-        if not self._ahead.is_alive:
-            # after a fork: on from the same place, with threads of this process
-            self._reading, self._rows, self._gathered = _reader_of(self._loader), [], Batch()
-            self._ahead = self._started(self._next_place)
-        began = perf_counter()
-        try:
-            batch = self._following()
-        except StopIteration:
+        if self._reads is None or not self._has_more:
             self._ended()
-            raise
+            raise StopIteration
+        if not self._reads.ahead.is_alive:
+            # after a fork: on from the same place, with threads of this process
+            self._rows, self._gathered = [], Batch()
+            self._reads = self._started(self._next_place)
+        reads, times, began = self._reads, self._loader.times, perf_counter()
+        try:
+            batch = self._following(reads.ahead)
         finally:
-            times = self._loader.times
             times.waited += perf_counter() - began
-            times.busy += self._ahead.busy - self._counted
-            self._counted = self._ahead.busy
+            busy = reads.ahead.busy
+            times.busy += busy - reads.counted
+            reads.counted = busy
         self._next_place = min(self._next_place + self._loader._of_all_ranks, len(self._loader.dataset))
         if self._is_current:
             self._loader._place = self._next_place
         times.batches += 1
         times.nbytes += batch.nbytes
-        return self._reading.given(batch)
+        if not self._has_more:
+            self._hand_over()
+        return reads.reader.given(batch)
 
-    def _following(self) -> Batch:
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._rows) or self._loader._has_more(self._next_place)
+
+    def _following(self, ahead: Readahead[Gather, GatheredBatches]) -> Batch:
         """The next batch, of what is there or of the next read."""
         if not self._rows:
             # not held while the next one is waited for
             self._gathered = Batch()
-            gathered = self._ahead.take()
+            gathered = ahead.take()
             self._gathered, self._rows = gathered.batch, list(gathered.rows)
         start, stop = self._rows.pop(0)
         batch = rows_of(self._gathered, start, stop)
@@ -400,48 +458,31 @@ class _Batches:
         loader = self._loader
         return loader._current is not None and loader._current() is self and loader.order.epoch == self._epoch
 
+    def _hand_over(self) -> None:
+        """All batches were given: the threads go on with the next epoch, for the next loop."""
+        reads, self._reads = self._reads, None
+        if reads is None:
+            return
+        if self._loader._next_epoch and self._is_current:
+            reads.epoch = self._epoch + 1
+            self._loader._prepared = reads
+        else:
+            reads.ahead.close()
+
     def _ended(self) -> None:
-        """All batches were given: the loader goes on with the next epoch."""
+        """A batch was asked for behind the last one: the loader goes on with the next epoch."""
+        self._hand_over()
         if self._is_current:
             self._loader.set_epoch(self._epoch + 1)
 
     def close(self) -> None:
-        """Ends the threads."""
-        self._ahead.close()
+        """Ends the threads, but for those that were handed over; the loop is over behind what it has in hand."""
+        if self._reads is not None:
+            self._reads.ahead.close()
 
 
-def _reader_of(loader: Loader) -> BatchReader:
-    return BatchReader(
-        loader.dataset, loader.order.epoch, loader._workers, loader._dtype, loader._tensors, loader._device
-    )
-
-
-def _frozen(loader: Loader) -> Loader:
-    """The loader as it is now."""
+def _at_epoch(loader: Loader, epoch: int) -> Loader:
+    """The loader as it is now, with the order of an epoch."""
     copy = object.__new__(Loader)
-    copy.__dict__.update(loader.__getstate__())
+    copy.__dict__.update(loader.__getstate__(), order=loader.order.at_epoch(epoch))
     return copy
-
-
-def _at_least_one(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ArgumentError(f"{name} must be a whole number from 1 on, found {value!r}")
-    return int(value)
-
-
-def _rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
-    """As stated, or of torch.distributed."""
-    if (rank is None) != (ranks is None):
-        raise ArgumentError("rank= and ranks= go together")
-    if rank is None or ranks is None:
-        import sys
-
-        # it cannot be initialised where nobody has imported it
-        distributed = sys.modules.get("torch.distributed")
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            return distributed.get_rank(), distributed.get_world_size()
-        return 0, 1
-    ranks = _at_least_one("ranks", ranks)
-    if isinstance(rank, bool) or not hasattr(rank, "__index__") or not 0 <= int(rank) < ranks:
-        raise ArgumentError(f"rank must be a whole number from 0 to {ranks - 1}, found {rank!r}")
-    return int(rank), ranks

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import chain
 from time import perf_counter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -41,6 +42,9 @@ class _Shared(Generic[Task, Result]):
         self.pending: tuple[Task, int] | None = None
         self.started = 0
         self.exhausted = False
+        self.failed = False
+        # threads that have not yet been given the end of the tasks
+        self.serving = 0
         self.stopped = False
         # bytes of what is being computed, is ready, or is in the hands of the consumer
         self.held = 0
@@ -55,6 +59,7 @@ class _Shared(Generic[Task, Result]):
                     self.pending = next(self.tasks, None)
                     self.exhausted = self.pending is None
                 if self.pending is None:
+                    self.serving -= 1
                     self.changed.notify_all()
                     return None
                 task, nbytes = self.pending
@@ -84,7 +89,7 @@ class _Shared(Generic[Task, Result]):
                 self.held += done.nbytes - expected
                 self.done[number] = done
                 if done.error is not None:
-                    self.exhausted, self.pending = True, None
+                    self.failed, self.exhausted, self.pending = True, True, None
                 self.changed.notify_all()
             del done
 
@@ -149,14 +154,34 @@ class Readahead(Generic[Task, Result]):
         self._in_hand = 0
         self._failed: BaseException | None = None
         _ALIVE.add(self._shared)  # type: ignore[arg-type]
-        self._shared.threads = [
-            threading.Thread(target=self._shared.serve, name=f"kinema-readahead-{i}", daemon=True)
-            for i in range(threads)
-        ]
+        self._n_threads = threads
         self._finalizer = weakref.finalize(self, self._shared.stop)
         self._finalizer.atexit = False  # `_stop_all` does it, and waits
-        for thread in self._shared.threads:
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        """As many as are missing."""
+        shared = self._shared
+        with shared.changed:
+            missing = self._n_threads - shared.serving
+            shared.serving = self._n_threads
+            added = [
+                threading.Thread(target=shared.serve, name=f"kinema-readahead-{i}", daemon=True) for i in range(missing)
+            ]
+            # those that have been given the end may be about to end
+            shared.threads = [thread for thread in shared.threads if thread.is_alive()] + added
+        for thread in added:
             thread.start()
+
+    def extend(self, tasks: Iterator[tuple[Task, int]]) -> None:
+        """Adds tasks behind the others; threads that had none left go on. Nothing behind an error or `close`."""
+        shared = self._shared
+        with shared.changed:
+            if shared.failed or shared.stopped:
+                return
+            shared.tasks = chain(shared.tasks, tasks)
+            shared.exhausted = False
+        self._start_threads()
 
     @property
     def is_alive(self) -> bool:

@@ -1,0 +1,34 @@
+"""Arguments of a loader that are checked, or taken of torch.distributed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.errors import ArgumentError
+
+__all__ = ["at_least_one", "rank_of"]
+
+
+def at_least_one(name: str, value: Any) -> int:
+    """The value; ArgumentError where it is no whole number from 1 on."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise ArgumentError(f"{name} must be a whole number from 1 on, found {value!r}")
+    return int(value)
+
+
+def rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
+    """As stated, or of torch.distributed."""
+    if (rank is None) != (ranks is None):
+        raise ArgumentError("rank= and ranks= go together")
+    if rank is None or ranks is None:
+        import sys
+
+        # it cannot be initialised where nobody has imported it
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+    ranks = at_least_one("ranks", ranks)
+    if isinstance(rank, bool) or not hasattr(rank, "__index__") or not 0 <= int(rank) < ranks:
+        raise ArgumentError(f"rank must be a whole number from 0 to {ranks - 1}, found {rank!r}")
+    return int(rank), ranks
