@@ -165,7 +165,7 @@ class Route:
     starts: NDArray[np.int64]
     is_local: bool
 
-    def batches(self, batch_atoms: int) -> Iterator[Batch]:
+    def batches(self, batch_atoms: int) -> Iterator[AtomBatch]:
         """The frame in batches of so many atoms of each owner; as many on all ranks."""
         owners, agreement = self.owners, self.exchange.agreement
         begins = np.arange(0, owners.longest, batch_atoms)
@@ -175,7 +175,7 @@ class Route:
             received = self._received(np.minimum(own.start + begins + batch_atoms, own.stop))
             sources = np.flatnonzero(np.diff(self.starts))
         for number, begin in enumerate(begins.tolist()):
-            yield Batch(self, own[begin : begin + batch_atoms], number, sent, received, sources)
+            yield AtomBatch(self, own[begin : begin + batch_atoms], number, sent, received, sources)
 
     def _received(self, ends: NDArray[np.int64]) -> list[_Sorted]:
         """The rows of each rank that sends some, by batch; none where no values are sent."""
@@ -214,7 +214,7 @@ class _Sorted:
         return slice(int(self.ends[part]), int(self.ends[part + 1]))
 
 
-class Batch:
+class AtomBatch:
     """A batch of the atoms of each owner, number `number` of the frame.
 
     Attributes
