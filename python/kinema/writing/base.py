@@ -460,6 +460,8 @@ def _over_ranks() -> type[Writer]:
     try:
         found: type[Writer] = getattr(importlib.import_module(module), name)
     except ImportError as error:
+        if (error.name or "").partition(".")[0] != "mpi4py":
+            raise
         raise missing_package("comm=", "mpi4py", "mpi", error) from None
     return found
 
