@@ -144,8 +144,9 @@ BESIDE = {
     "mpi",
     "run_kinema",
     "cluster",
+    "run_write_design",
 }
-BESIDE_NAMES = {"dask", "processes"}
+BESIDE_NAMES = {"dask", "processes", "bench-write"}
 
 
 def _marked(tree: ast.Module) -> Iterator[ast.AST]:

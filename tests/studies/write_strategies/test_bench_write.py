@@ -185,10 +185,8 @@ def test_files_with_other_values_are_found(tmp_path: Path) -> None:
 
 # -- runs -------------------------------------------------------------------------------------------------------------
 
-processes = pytest.mark.processes
 
-
-@processes
+@pytest.mark.processes
 def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "out"
     words = (
@@ -221,7 +219,7 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
     assert (folder / "results.jsonl").read_text().count("\n") == 4
 
 
-@processes
+@pytest.mark.processes
 def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path) -> None:
     design = replace(QUICK, strategies=("direct", "subfiles"), hints={"nonsense": ("1",)})
     failed, absent = run_write_design(design, tmp_path / "failed", heedless)
@@ -238,7 +236,7 @@ def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path)
     assert sorted(path.name for path in (tmp_path / "failed").iterdir()) == ["results.jsonl"]
 
 
-@processes
+@pytest.mark.processes
 def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path, mpi: Any) -> None:
     file = tmp_path / "ranks"
     code = (
