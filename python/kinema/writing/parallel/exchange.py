@@ -146,15 +146,15 @@ class Route:
     taken: Ids
     starts: NDArray[np.int64]
 
-    def batches(self, batch_atoms: int) -> list[Batch]:
+    def batches(self, batch_atoms: int) -> list[ExchangedBatch]:
         """The frame in batches of so many atoms of each owner; as many on all ranks."""
         return [
-            Batch(self, begin, min(begin + batch_atoms, self.owners.longest))
+            ExchangedBatch(self, begin, min(begin + batch_atoms, self.owners.longest))
             for begin in range(0, self.owners.longest, batch_atoms)
         ]
 
 
-class Batch:
+class ExchangedBatch:
     """The atoms `begin` to `end` of the range of each owner.
 
     Attributes
