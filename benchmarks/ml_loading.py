@@ -3,7 +3,11 @@
     python benchmarks/ml_loading.py [--full] [--page-cache drop] [--folder FOLDER] [--trainers 1 2 8]
 
 The shape is the publication's, scaled down: files of samples of 8,691 float64, batches of 256, a step of 0.133 s. Each
-row is measured for some seconds; it prints what it measures, judges nothing, and draws two pictures.
+row is measured for some seconds; it prints what it measures, judges nothing, and draws two pictures. Rows of zarr,
+frames by MDAnalysis and MDTraj, and torch's DataLoader come where these are installed, system calls where strace is.
+
+`--full` makes files of 8,000 samples, as the publication has them, in place of `--samples`: some 20 GB in all layouts,
+more than most page caches; with `--folder` they stay for the next run.
 """
 
 from __future__ import annotations
@@ -24,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.ml import Loader, Order, SampleDataset
+from ml_loading_others import other_loops, system_calls
 from ml_loading_picture import draw
 
 FEATURES = 8_691
-SAMPLE_BYTES = 8 * FEATURES
 BATCH = 256
 STEP = 0.133
 # of loops that take a sample at a time, in seconds: what they have by then is a batch
@@ -212,12 +216,13 @@ def bytes_asked_for() -> int:
 def measured(batches: Batches, step: float, seconds: float, **row: Any) -> Row:
     """Runs a loop that works `step` seconds on each batch, for about so many seconds; every sample is looked at."""
     asked, began, waited, first, samples = bytes_asked_for(), time.perf_counter(), 0.0, 0.0, 0
-    ready = began
+    ready, item = began, 8
     for batch in batches:
         now = time.perf_counter()
         waited += now - ready
         first = first or now - ready
         samples += len(batch)
+        item = batch.itemsize
         assert np.array_equal(batch[:, 0], np.round(batch[:, 0]))
         if step:
             time.sleep(step)
@@ -231,7 +236,7 @@ def measured(batches: Batches, step: float, seconds: float, **row: Any) -> Row:
         there = batches.close()
     read = bytes_asked_for() - asked
     times = {"seconds": ready - began, "waited": waited, "waited_first": first}
-    return Row(step=step, samples=samples, read_for_needed=read / max(1, there) / SAMPLE_BYTES, **times, **row)
+    return Row(step=step, samples=samples, read_for_needed=read / max(1, there) / (FEATURES * item), **times, **row)
 
 
 class Counted(SampleDataset):
@@ -353,6 +358,13 @@ def main() -> None:
                     drop_pages(layouts[name])
                 rows.append(measured(made(), step, arguments.seconds, layout=name, program=program, order=order))
                 print(printed(rows[-1]), flush=True)
+        # of the samples of one short file each: what is compared is a loop with the next
+        few = [_values(file, min(n_samples, 512)) for file in range(arguments.files)]
+        made_here = Path(scratch)
+        for name, program, order, made in other_loops(made_here, layouts["HDF5 contiguous"], few, BATCH):
+            rows.append(measured(made(), 0.0, arguments.seconds, layout=name, program=program, order=order))
+            print(printed(rows[-1]), flush=True)
+        system_calls(layouts["HDF5 contiguous"], BATCH)
         for ranks in arguments.trainers:
             for order in ("random", "windowed"):
                 if arguments.page_cache == "drop":
