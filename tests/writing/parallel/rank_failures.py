@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ def wrong_atoms() -> None:
     for suffix in ("dcd", "nc", "trr", "xtc", "history", "h5md"):
         known = {"dcd": "DCD", "nc": "NetCDF", "trr": "TRR", "xtc": "XTC", "h5md": "H5MD", "history": "DL_POLY HISTORY"}
         for strategy in strategies_of(known[suffix]):
-            if strategy == "subfiles":
+            # the latter where h5py has no MPI-IO
+            if strategy == "subfiles" or (suffix == "h5md" and "mpiio" in strategy and not h5py.get_config().mpi):
                 continue
             name = f"wrong-{strategy}.{suffix}"
             with kn.Writer(name, N_ATOMS, comm=COMM, strategy=strategy) as out:
@@ -45,7 +47,9 @@ def wrong_atoms() -> None:
                     mine = np.arange(RANK, N_ATOMS, SIZE)
                     wrong = change(mine) if last == RANK else mine
                     values = values_of(frame)[wrong.clip(0, N_ATOMS - 1)]
-                    error = raised(kn.ArgumentError, lambda w=wrong, v=values: out.write(v, ids=w, **stamps(0)))  # type: ignore[misc]
+                    error = raised(
+                        kn.ArgumentError, lambda w=wrong, v=values, f=frame: out.write(v, ids=w, **stamps(f))
+                    )  # type: ignore[misc]
                     assert words in str(error), (words, str(error))
                     assert "on rank" in "".join(error.__notes__)
                     assert out.n_frames == frame
