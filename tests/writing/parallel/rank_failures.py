@@ -48,8 +48,9 @@ def wrong_atoms() -> None:
                     wrong = change(mine) if last == RANK else mine
                     values = values_of(frame)[wrong.clip(0, N_ATOMS - 1)]
                     error = raised(
-                        kn.ArgumentError, lambda w=wrong, v=values, f=frame: out.write(v, ids=w, **stamps(f))
-                    )  # type: ignore[misc]
+                        kn.ArgumentError,
+                        lambda w=wrong, v=values, f=frame: out.write(v, ids=w, **stamps(f)),  # type: ignore[misc]
+                    )
                     assert words in str(error), (words, str(error))
                     assert "on rank" in "".join(error.__notes__)
                     assert out.n_frames == frame
