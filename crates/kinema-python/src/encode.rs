@@ -343,7 +343,7 @@ impl PyFileOfRuns {
         let ordered = place_of(&*self.encoder, 0).is_none();
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).clone().finish();
         let (format, n_atoms) = (self.format, self.n_atoms);
-        Ok((done.bytes, ordered.then(|| PyWrittenIndex { index, format, n_atoms })))
+        Ok((done.bytes, ordered.then_some(PyWrittenIndex { index, format, n_atoms })))
     }
 }
 
