@@ -107,7 +107,8 @@ def test_every_readable_format_to_every_writable_one(mpi: Any, folder: Path) -> 
     universe.atoms.write(str(folder / "top.pdb"))
     universe.load_new(positions)
     universe.atoms.write(str(folder / "in.pdb"), frames="all")
-    assert mpi.script(3, EVERY, folder) == "done\n"
+    # no more ranks than cores of a small machine: they wait busily, and these are eighty conversions
+    assert mpi.script(2, EVERY, folder) == "done\n"
     assert not list(folder.glob("*.part-*"))
 
 

@@ -249,8 +249,7 @@ def test_lost_dask_workers_killed_at_random_moments(tmp_path: Path, kills: Calla
     moments = random.Random(seed := random.randrange(1 << 32))
     print("seed", seed)
     for _ in range(0, kills(2), 2):
-        # One of three workers is left whether or not Dask starts others: it does not restart one that is killed while it
-        # starts, and that takes as long as it takes.
+        # one of three workers is left whether or not Dask starts others, which it does not always do
         with (
             distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
             distributed.Client(cluster) as client,
@@ -261,7 +260,7 @@ def test_lost_dask_workers_killed_at_random_moments(tmp_path: Path, kills: Calla
 
                 def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
                     if done >= at and not hit:
-                        ids = client.run(os.getpid, on_error="ignore")  # noqa: B023
+                        ids = client.run(os.getpid, on_error="ignore")
                         hit.append(moments.choice(sorted(ids.values())))
                         os.kill(hit[0], signal.SIGKILL)
 

@@ -11,16 +11,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
 use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
 use crate::index::{TableBuilder, TableIndex};
-use crate::pipeline::arrays::{into_columns, task_end};
+use crate::pipeline::arrays::into_columns;
 use crate::pipeline::commit::Window;
+use crate::pipeline::encode_plan::{RecordsPlan, tasks};
+pub use crate::pipeline::encode_plan::{least_memory, pieces};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::pipeline::resume::{Commits, Committed, Resumed};
-use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
 use crate::source::Gather;
-use crate::trajectory::{Part, Scanned, Trajectory, not_scanned};
+use crate::trajectory::{Part, Trajectory, not_scanned};
 
 /// What is written.
 #[derive(Debug, Clone)]
@@ -31,7 +32,7 @@ pub struct EncodeRequest {
     pub atoms: AtomSelection,
     /// Threads.
     pub workers: usize,
-    /// Working memory in bytes; 0 means [`DEFAULT_MEMORY`].
+    /// Working memory in bytes; 0 means [`crate::plan::DEFAULT_MEMORY`].
     pub memory: u64,
     /// What is in the sink already.
     pub resumed: Option<Resumed>,
@@ -47,12 +48,6 @@ pub struct Encoded {
     /// Where the time went.
     pub timings: RunTimings,
 }
-
-/// Decoded bytes of a task where memory allows: its records are still in the cache when they are written.
-const TASK_BYTES: u64 = 1 << 20;
-
-/// Share of the memory for records that wait for earlier ones, where they are written in order.
-const WINDOW_SHARE: u64 = 4;
 
 /// What [`Format::encoder`] is to know of these frames: all but steps, times and what the user chooses. Reads the cells of
 /// three of them.
@@ -216,59 +211,6 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     }
 }
 
-/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame, and of
-/// which there are `number` where there are frames enough; they end where chunks of the source do, if one does on the way.
-///
-/// # Errors
-/// `OutOfRange` for frames that are not there.
-pub fn pieces(
-    trajectory: &Trajectory,
-    request: &EncodeRequest,
-    encoder: &dyn Encoder,
-    first: u64,
-    bytes: u64,
-    number: u64,
-) -> Result<Vec<Range<u64>>> {
-    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-    request.frames.check(scanned.concatenation.n_frames)?;
-    let fields = needed(encoder);
-    let frame = encoder.most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
-    let left = request.frames.len().saturating_sub(first);
-    let rows = (bytes / frame).min(left.div_ceil(number.max(1))).max(1);
-    Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, rows))
-}
-
-/// The smallest memory limit with which one worker writes these frames.
-///
-/// # Errors
-/// `InvalidArgument` for a trajectory that was not scanned.
-pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &dyn Encoder) -> Result<u64> {
-    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-    let [reading, frame] = Sizes::of_worker(scanned, request, needed(encoder), encoder);
-    Ok(Sizes::least(reading.saturating_add(frame), encoder))
-}
-
-/// What is read of each frame.
-fn needed(encoder: &dyn Encoder) -> Fields {
-    encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME
-}
-
-/// What is known before the first record is made.
-struct RecordsPlan<'a> {
-    scanned: &'a Scanned,
-    fields: Fields,
-    sizes: Sizes,
-}
-
-impl<'a> RecordsPlan<'a> {
-    fn new(trajectory: &'a Trajectory, request: &EncodeRequest, encoder: &dyn Encoder, n_frames: u64) -> Result<Self> {
-        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        request.frames.check(scanned.concatenation.n_frames)?;
-        let fields = needed(encoder);
-        Ok(Self { scanned, fields, sizes: Sizes::new(scanned, request, fields, encoder, n_frames)? })
-    }
-}
-
 /// When all records are in the sink: syncs them, and writes the count of them.
 ///
 /// # Errors
@@ -304,76 +246,6 @@ pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) ->
         return Err(Error::new(ErrorKind::InvalidArgument, what).at_path(sink.path()));
     }
     Ok((resumed.committed, resumed.index.clone()))
-}
-
-/// Runs of frames, by their positions in the selection.
-fn tasks(scanned: &Scanned, frames: &FrameSelection, run: Range<u64>, fields: Fields, rows: u64) -> Vec<Range<u64>> {
-    let (mut first, mut tasks) = (run.start, Vec::new());
-    while first < run.end {
-        let most = run.end.min(first.saturating_add(rows));
-        let end = task_end(scanned, frames, fields, first as usize, most as usize) as u64;
-        tasks.push(first..end);
-        first = end;
-    }
-    tasks
-}
-
-/// What memory allows.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    workers: usize,
-    /// Most frames of a task.
-    rows: u64,
-    /// Bytes of records that may wait.
-    window: u64,
-}
-
-impl Sizes {
-    fn new(
-        scanned: &Scanned,
-        request: &EncodeRequest,
-        fields: Fields,
-        encoder: &dyn Encoder,
-        n_frames: u64,
-    ) -> Result<Self> {
-        let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
-        let (_, coupling) = trajectory_coupling(scanned, fields);
-        let [reading, frame] = Self::of_worker(scanned, request, fields, encoder);
-        let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
-        let each = reading.saturating_add(frame);
-        let fit = (memory - window) / each;
-        if fit == 0 {
-            let least = Self::least(each, encoder);
-            let what = "the memory limit is too small for one frame";
-            let what = format!("{what}, expected at least {least} bytes, found {memory}");
-            return Err(Error::new(ErrorKind::MemoryLimit, what));
-        }
-        let n_frames = n_frames.max(1);
-        let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
-        let workers = wanted.min(fit).min(n_frames);
-        let most = ((memory - window) / workers - reading) / frame;
-        // several tasks for each worker, each of some records that are near each other
-        let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
-        let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
-        Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
-    }
-
-    /// Bytes that a worker needs for reading, and for a frame.
-    fn of_worker(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> [u64; 2] {
-        let row = row_bytes(request.atoms.n_requested(), fields);
-        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
-        [2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES), frame]
-    }
-
-    /// The smallest memory in which a worker that needs `each` has its place, beside the window.
-    fn least(each: u64, encoder: &dyn Encoder) -> u64 {
-        if encoder.placing() != Placing::Ordered {
-            return each;
-        }
-        let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
-        let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
-        (near - 1..).find(fits).unwrap_or(u64::MAX)
-    }
 }
 
 /// What a worker works in.

@@ -7,6 +7,7 @@ pub mod atom_exchange;
 pub mod atom_records;
 mod commit;
 pub mod encode;
+mod encode_plan;
 mod encode_rows;
 pub mod kernels;
 mod pool;

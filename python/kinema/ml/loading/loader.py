@@ -412,7 +412,7 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        if self._reads is None or not self._has_more:
+        if self._reads is None or not self._has_more():
             self._ended()
             raise StopIteration
         if not self._reads.ahead.is_alive:
@@ -432,11 +432,10 @@ class _Batches:
             self._loader._place = self._next_place
         times.batches += 1
         times.nbytes += batch.nbytes
-        if not self._has_more:
+        if not self._has_more():
             self._hand_over()
         return reads.reader.given(batch)
 
-    @property
     def _has_more(self) -> bool:
         return bool(self._rows) or self._loader._has_more(self._next_place)
 

@@ -1,0 +1,153 @@
+//! What is known before the first record is made: the fields that are read, runs of frames, and what memory allows.
+
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Encoder, Placing};
+use crate::frame::Fields;
+use crate::pipeline::arrays::task_end;
+use crate::pipeline::encode::EncodeRequest;
+use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
+use crate::selection::FrameSelection;
+use crate::trajectory::{Scanned, Trajectory, not_scanned};
+
+/// Decoded bytes of a task where memory allows: its records are still in the cache when they are written.
+const TASK_BYTES: u64 = 1 << 20;
+
+/// Share of the memory for records that wait for earlier ones, where they are written in order.
+const WINDOW_SHARE: u64 = 4;
+
+/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame, and of
+/// which there are `number` where there are frames enough; they end where chunks of the source do, if one does on the way.
+///
+/// # Errors
+/// `OutOfRange` for frames that are not there.
+pub fn pieces(
+    trajectory: &Trajectory,
+    request: &EncodeRequest,
+    encoder: &dyn Encoder,
+    first: u64,
+    bytes: u64,
+    number: u64,
+) -> Result<Vec<Range<u64>>> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    request.frames.check(scanned.concatenation.n_frames)?;
+    let fields = needed(encoder);
+    let frame = encoder.most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
+    let left = request.frames.len().saturating_sub(first);
+    let rows = (bytes / frame).min(left.div_ceil(number.max(1))).max(1);
+    Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, rows))
+}
+
+/// The smallest memory limit with which one worker writes these frames.
+///
+/// # Errors
+/// `InvalidArgument` for a trajectory that was not scanned.
+pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &dyn Encoder) -> Result<u64> {
+    let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+    let [reading, frame] = Sizes::of_worker(scanned, request, needed(encoder), encoder);
+    Ok(Sizes::least(reading.saturating_add(frame), encoder))
+}
+
+/// What is read of each frame.
+fn needed(encoder: &dyn Encoder) -> Fields {
+    encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME
+}
+
+/// What is known before the first record is made.
+pub(crate) struct RecordsPlan<'a> {
+    pub scanned: &'a Scanned,
+    pub fields: Fields,
+    pub sizes: Sizes,
+}
+
+impl<'a> RecordsPlan<'a> {
+    pub fn new(
+        trajectory: &'a Trajectory,
+        request: &EncodeRequest,
+        encoder: &dyn Encoder,
+        n_frames: u64,
+    ) -> Result<Self> {
+        let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        request.frames.check(scanned.concatenation.n_frames)?;
+        let fields = needed(encoder);
+        Ok(Self { scanned, fields, sizes: Sizes::new(scanned, request, fields, encoder, n_frames)? })
+    }
+}
+
+/// Runs of frames, by their positions in the selection.
+pub(crate) fn tasks(
+    scanned: &Scanned,
+    frames: &FrameSelection,
+    run: Range<u64>,
+    fields: Fields,
+    rows: u64,
+) -> Vec<Range<u64>> {
+    let (mut first, mut tasks) = (run.start, Vec::new());
+    while first < run.end {
+        let most = run.end.min(first.saturating_add(rows));
+        let end = task_end(scanned, frames, fields, first as usize, most as usize) as u64;
+        tasks.push(first..end);
+        first = end;
+    }
+    tasks
+}
+
+/// What memory allows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Threads.
+    pub workers: usize,
+    /// Most frames of a task.
+    pub rows: u64,
+    /// Bytes of records that may wait.
+    pub window: u64,
+}
+
+impl Sizes {
+    fn new(
+        scanned: &Scanned,
+        request: &EncodeRequest,
+        fields: Fields,
+        encoder: &dyn Encoder,
+        n_frames: u64,
+    ) -> Result<Self> {
+        let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
+        let (_, coupling) = trajectory_coupling(scanned, fields);
+        let [reading, frame] = Self::of_worker(scanned, request, fields, encoder);
+        let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
+        let each = reading.saturating_add(frame);
+        let fit = (memory - window) / each;
+        if fit == 0 {
+            let least = Self::least(each, encoder);
+            let what = "the memory limit is too small for one frame";
+            let what = format!("{what}, expected at least {least} bytes, found {memory}");
+            return Err(Error::new(ErrorKind::MemoryLimit, what));
+        }
+        let n_frames = n_frames.max(1);
+        let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
+        let workers = wanted.min(fit).min(n_frames);
+        let most = ((memory - window) / workers - reading) / frame;
+        // several tasks for each worker, each of some records that are near each other
+        let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
+        let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
+        Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
+    }
+
+    /// Bytes that a worker needs for reading, and for a frame.
+    fn of_worker(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> [u64; 2] {
+        let row = row_bytes(request.atoms.n_requested(), fields);
+        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
+        [2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES), frame]
+    }
+
+    /// The smallest memory in which a worker that needs `each` has its place, beside the window.
+    fn least(each: u64, encoder: &dyn Encoder) -> u64 {
+        if encoder.placing() != Placing::Ordered {
+            return each;
+        }
+        let fits = |least: &u64| least - least / WINDOW_SHARE >= each;
+        let near = each.saturating_mul(WINDOW_SHARE) / (WINDOW_SHARE - 1);
+        (near - 1..).find(fits).unwrap_or(u64::MAX)
+    }
+}
