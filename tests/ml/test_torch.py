@@ -144,8 +144,9 @@ def test_tensors_that_are_kept_are_not_overwritten(path: Path) -> None:
 
 
 def test_buffers_are_used_again_under_tensors(path: Path) -> None:
-    places = set()
-    for batch in Loader(SampleDataset(path), 4, memory="100 KiB"):
+    places, dataset = set(), SampleDataset(path)
+    # of six batches: with more all of this small epoch would be read before the first batch is free
+    for batch in Loader(dataset, 4, memory=6 * 4 * dataset.sample_bytes):
         places.add(batch["x"].data_ptr())
         del batch
     assert len(places) < 26
