@@ -326,11 +326,11 @@ print("there", flush=True)
 @pytest.mark.parametrize("how", ENDS)
 def test_ends_cleanly(how: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(3000.0).reshape(1000, 3))
-    code, out, err = _run(CHILD + ENDS[how], tmp_path)
+    code, out, err = run_child(CHILD + ENDS[how], tmp_path)
     assert (code, out.strip(), err.strip()) == (0, "there", ""), (code, out, err)
 
 
-def _run(text: str, folder: Path) -> tuple[int, str, str]:
+def run_child(text: str, folder: Path) -> tuple[int, str, str]:
     process = start_child([sys.executable, "-c", text, str(folder / "x.npy")], env=_environment())
     try:
         out, err = process.communicate(timeout=120)

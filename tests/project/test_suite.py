@@ -143,8 +143,11 @@ BESIDE = {
     "Backend",
     "mpi",
     "run_kinema",
+    "run_child",
     "cluster",
     "run_write_design",
+    "DataLoader",
+    "StatefulDataLoader",
 }
 BESIDE_NAMES = {"dask", "processes", "bench-write"}
 

@@ -170,7 +170,7 @@ def test_a_damaged_frame_names_the_rank(mpi: Any, tmp_path: Path) -> None:
 # prints the process of each rank, and that it is at work
 KILLED = """
 from pathlib import Path
-import warnings
+import time, warnings
 warnings.simplefilter("ignore")
 Path(f"pid-{rank}").write_text(str(os.getpid()))
 with kn.runners.MPI() as mpi:
@@ -178,6 +178,8 @@ with kn.runners.MPI() as mpi:
         def progress(done, total):
             if done and total == 6000:
                 Path("at-work").write_text(str(done))
+                # so that the run lasts until it is killed
+                time.sleep(0.1)
         kn.convert("in.dcd", TARGET, runner=mpi, checkpoint="a.ckpt", checkpoint_interval=0, progress=progress,
                    strategy=STRATEGY, overwrite=True)
         Path("finished").touch()
