@@ -147,9 +147,8 @@ BESIDE = {
     "cluster",
     "run_write_design",
     "DataLoader",
-    "StatefulDataLoader",
 }
-BESIDE_NAMES = {"dask", "processes", "bench-write"}
+BESIDE_NAMES = {"dask", "processes", "bench-write", "torchdata.stateful_dataloader"}
 
 
 def _marked(tree: ast.Module) -> Iterator[ast.AST]:
