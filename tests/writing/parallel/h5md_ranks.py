@@ -112,14 +112,14 @@ def compare(path: str, reference: str) -> None:
         assert attributes == other[name][1], (path, name, attributes)
 
 
-def values(numbers: str) -> None:
-    """All strategies give what one process gives, for these storages; also flushed in between, and verified."""
+def values(numbers: str, *strategies: str) -> None:
+    """Strategies give what one process gives, for these storages; also flushed in between, and verified."""
     done = 0
     for number in map(int, numbers):
         options = STORED[number]
         if RANK == 0:
             expected(f"expected{number}.h5md", **options)
-        for place, strategy in enumerate(("gather", "serial", "subfiles")):
+        for place, strategy in enumerate(strategies or ("gather", "serial", "subfiles")):
             path, flushes = f"{strategy}{number}.h5md", (4, 9) if (number + place) % 2 else ()
             verify = {"verify": True} if strategy == "gather" and flushes else {}
             write(path, strategy, flushes, **verify, **options)
