@@ -150,7 +150,7 @@ fn making_of_file() -> Making {
     Making { n_atoms: N_ATOMS, source_atoms: N_ATOMS, ..Making::default() }
 }
 
-/// Gives the frames of a range to `take`: positions that tell frame and atom, on a grid that XTC keeps.
+/// Gives the frames of a range to `take`: positions from which frame and atom follow, on a grid that XTC keeps.
 fn given<T>(frames: Range<u64>, take: impl FnOnce(&Given<'_>) -> T) -> T {
     let position = |frame: u64, i: u64| (10 * frame + i * 7 % 101) as f32 / 4.0;
     let values: Vec<f32> =

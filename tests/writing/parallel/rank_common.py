@@ -84,7 +84,7 @@ def raised(kind: type[Exception], call: Callable[[], object]) -> Exception:
     try:
         call()
     except kind as error:
-        told = COMM.allgather((type(error).__name__, str(error)))
-        assert len(set(told)) == 1, told
+        errors = COMM.allgather((type(error).__name__, str(error)))
+        assert len(set(errors)) == 1, errors
         return error
     raise AssertionError("no error")

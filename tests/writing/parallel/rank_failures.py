@@ -210,8 +210,8 @@ def disk_full() -> None:
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             assert isinstance(with_error, kn.errors.FileIOError), with_error
-            told = COMM.allgather((str(with_error), with_error.__notes__))
-            assert all(one == told[0] for one in told), told
+            errors = COMM.allgather((str(with_error), with_error.__notes__))
+            assert all(one == errors[0] for one in errors), errors
             assert "cannot write the file: file too large" in str(with_error)
             assert f"on rank {last} " in "".join(with_error.__notes__)
             broken = raised(kn.ArgumentError, lambda o=out: o.write(mine, ids=mine))  # type: ignore[misc]

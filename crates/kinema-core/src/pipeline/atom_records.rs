@@ -29,7 +29,7 @@ pub struct AtomRecords {
 
 impl AtomRecords {
     /// For a new file. Of `making` all atoms, the fields (all frames have them), their precision, labels and title are used;
-    /// its cells are those of the first frames, by which files with and without cells are told apart.
+    /// its cells are those of the first frames, which decide whether the file has cells.
     ///
     /// # Errors
     /// Those of [`Format::encoder`]; `Unsupported` where atoms have no fixed places in a record.
