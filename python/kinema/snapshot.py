@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 
-__all__ = ["TrajectorySnapshot"]
+__all__ = ["SentTrajectory", "TrajectorySnapshot"]
 
 
 class _CachedDescriptions:
@@ -86,6 +87,26 @@ class TrajectorySnapshot:
         if descriptions:
             recipe["describe"] = _CachedDescriptions(recipe["describe"], descriptions)
         return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes], pool=pool)
+
+
+class SentTrajectory:
+    """A snapshot with its bytes, as it is sent to workers: each process opens its trajectory once, for all threads."""
+
+    def __init__(self, snapshot: TrajectorySnapshot, data: NDArray[np.uint8]) -> None:
+        self._sent = (snapshot, data)
+        self._lock = threading.Lock()
+        self._core: _core.Trajectory | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentTrajectory, self._sent
+
+    def get(self) -> _core.Trajectory:
+        """The trajectory; no file is touched."""
+        with self._lock:
+            if self._core is None:
+                snapshot, data = self._sent
+                self._core = snapshot.open(data)
+            return self._core
 
 
 def _without_stored(describe: Any) -> Any:

@@ -6,7 +6,6 @@ the bytes that threads of one process give it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from kinema.resources import LEAST_MEMORY, default_memory
 from kinema.runners.base import Runner
 from kinema.runners.calls import CallValues
 from kinema.selection.frames import FrameSelection
-from kinema.snapshot import TrajectorySnapshot
+from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.frames import FrameArrays
@@ -122,8 +121,7 @@ class _MakeRuns:
 
     def __init__(
         self,
-        snapshot: TrajectorySnapshot,
-        data: NDArray[np.uint8],
+        trajectory: SentTrajectory,
         frames: FrameSelection,
         atoms: NDArray[np.uint32] | None,
         stored: FileContent,
@@ -132,21 +130,19 @@ class _MakeRuns:
         threads: int,
         memory: int,
     ) -> None:
-        self._content = (snapshot, data, frames, atoms, stored, encoders, name, threads, memory)
-        self._lock = threading.Lock()
-        self._core: _core.Trajectory | None = None
+        self._content = (trajectory, frames, atoms, stored, encoders, name, threads, memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
     def __call__(self, run: tuple[int, int]) -> MadeRun:
         """The frames in rows `run` of the file."""
-        _, _, frames, atoms, stored, encoders, name, threads, memory = self._content
+        trajectory, frames, atoms, stored, encoders, name, threads, memory = self._content
         first, stop = run
         reads: list[_core.RunTimings] = []
         chosen = frames[first:stop]
         arrays = read_block(
-            self._trajectory(), chosen, atoms, stored, workers=threads, memory=memory, timings=reads
+            trajectory.get(), chosen, atoms, stored, workers=threads, memory=memory, timings=reads
         )  # fmt: skip
         check_block(frames, stored, arrays["present"], first, name)
         fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
@@ -166,12 +162,6 @@ class _MakeRuns:
             not_finite,
             seconds,
         )
-
-    def _trajectory(self) -> _core.Trajectory:
-        with self._lock:
-            if self._core is None:
-                self._core = self._content[0].open(self._content[1])
-            return self._core
 
 
 def write_from_workers(
@@ -213,9 +203,9 @@ def write_from_workers(
     edge = first - first % unit
     bounds = [first, *range(edge + length, len(source), length), len(source)]
     runs = [(a, b) for a, b in pairwise(bounds) if a < b]
-    snapshot, data = TrajectorySnapshot.of(source.trajectory.core, absolute=True)
+    sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
     function = _MakeRuns(
-        snapshot, data, source.frames, source.atoms, stored, dict(encoders) if encodes else None, name,
+        sent, source.frames, source.atoms, stored, dict(encoders) if encodes else None, name,
         by.runner.threads_per_worker, WORKING_MEMORY + needed,
     )  # fmt: skip
     commits = _Commits(writer, encoders if encodes else None, run if in_runs else None, taken)

@@ -6,7 +6,6 @@ Steps, times, cells and atoms are in the file on top, which the process that lea
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.selection.frames import FrameSelection
-from kinema.snapshot import TrajectorySnapshot
+from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.encoded_blocks import BlockWorkers, first_frame, phase_seconds, read_block
 from kinema.writing.conversion.frames import SourceFrames
@@ -50,8 +48,7 @@ class _WritePart:
 
     def __init__(
         self,
-        snapshot: TrajectorySnapshot,
-        data: NDArray[np.uint8],
+        trajectory: SentTrajectory,
         frames: FrameSelection,
         atoms: NDArray[np.uint32] | None,
         stored: FileContent,
@@ -61,16 +58,14 @@ class _WritePart:
         n_atoms: int,
         threads: int,
     ) -> None:
-        self._content = (snapshot, data, frames, atoms, stored, given, names, name, n_atoms, threads)
-        self._lock = threading.Lock()
-        self._core: _core.Trajectory | None = None
+        self._content = (trajectory, frames, atoms, stored, given, names, name, n_atoms, threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
     def __call__(self, part: tuple[int, int, int]) -> _MadePart:
         """Makes part `number` of the rows `start` to `stop`."""
-        _, _, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
+        trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
         number, start, stop = part
         needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
         length, reads, not_finite = max(1, _BLOCK_BYTES // needed), [], None  # type: tuple[int, list[Any], int | None]
@@ -79,7 +74,7 @@ class _WritePart:
             for first in range(start, stop, length):
                 chosen = frames[first : min(first + length, stop)]
                 arrays = read_block(
-                    self._trajectory(), chosen, atoms, stored,
+                    trajectory.get(), chosen, atoms, stored,
                     workers=threads, memory=WORKING_MEMORY + needed, timings=reads,
                 )  # fmt: skip
                 check_block(frames, stored, arrays["present"], first, name)
@@ -97,12 +92,6 @@ class _WritePart:
                     columns[column] += [] if values is None else [values]
         joined = {name: np.concatenate(values) if values else None for name, values in columns.items()}
         return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads))
-
-    def _trajectory(self) -> _core.Trajectory:
-        with self._lock:
-            if self._core is None:
-                self._core = self._content[0].open(self._content[1])
-            return self._core
 
 
 @dataclass(frozen=True)
@@ -132,10 +121,10 @@ def write_subfiles(
     workers = by.runner.concurrency(by.workers)
     bounds = np.linspace(0, len(source), min(workers, len(source)) + 1).astype(np.int64).tolist()
     parts = [(number, bounds[number], bounds[number + 1]) for number in range(len(bounds) - 1)]
-    snapshot, data = TrajectorySnapshot.of(source.trajectory.core, absolute=True)
+    sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
     of_part = {key: value for key, value in given.items() if key not in (*_OF_ALL, "workers")}
     function = _WritePart(
-        snapshot, data, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
+        sent, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
         by.runner.threads_per_worker,
     )  # fmt: skip
     made: dict[int, _MadePart] = {}
