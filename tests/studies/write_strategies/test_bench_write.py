@@ -18,7 +18,15 @@ from kinema.notes import collected
 from kinema.studies import write_strategies
 from kinema.studies.launching import mpi_launcher, run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
-from kinema.studies.write_strategies.design import DISK, WriteDesign, WriteSetting, parse_hints
+from kinema.studies.write_strategies.design import (
+    DISK,
+    FIELDS,
+    KINDS,
+    NETCDF_LIBRARY,
+    WriteDesign,
+    WriteSetting,
+    parse_hints,
+)
 from kinema.studies.write_strategies.experiment import run_write_design
 from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
 from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
@@ -28,6 +36,7 @@ from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.study import StudyFiles
 from kinema.studies.write_strategies.summary import WriteStudy
+from kinema.writing.parallel.strategies import strategies_of, uses_mpiio, verifying
 from kinema.writing.writer import Writer
 
 QUICK = WriteDesign(
@@ -118,8 +127,16 @@ def test_what_a_design_takes() -> None:
     design = WriteDesign(records=("ascii", "netcdf", "xtc"), ranks=(4,), hints=parse_hints("cb_nodes=1/2"))
     found = {(one.records, one.strategy, one.writers) for one in design.settings()}
     assert ("ascii", "direct", 1) in found and ("ascii", "direct", 2) in found and ("ascii", "serial", 1) in found
-    assert ("netcdf", "netcdf-library", 1) in found and ("xtc", "gather", 2) in found
+    assert (
+        ("netcdf", "netcdf-library", 1) in found and ("xtc", "gather", 1) in found and ("xtc", "gather", 2) not in found
+    )
     assert not any(strategy == "direct" for records, strategy, _ in found if records == "xtc")
+    # what follows no hints is one cell
+    named = WriteDesign(records=("xtc", "netcdf"), strategies=("direct", "netcdf-library"), hints=design.hints)
+    cells = [(one.records, one.strategy, len(one.hints)) for one in named.settings() if one.ranks == 2]
+    assert cells == [
+        ("xtc", "direct", 0), ("netcdf", "direct", 1), ("netcdf", "direct", 1), ("netcdf", "netcdf-library", 0),
+    ]  # fmt: skip
     names = {one.paper_name for one in design.settings()}
     assert names == {"SDAW", "PDAW", "MPIW", "MPIW, collective", "SNCW", ""}
     for changed, words in (
@@ -181,6 +198,64 @@ def test_files_with_other_values_are_found(tmp_path: Path) -> None:
     (tmp_path / "good.config").write_bytes(nuls)
     with pytest.raises(Exception, match=r"good\.config"):
         checks.check(WriteSetting("ascii", "direct", 2), str(tmp_path / "good.config"))
+
+
+# -- each strategy of each kind of file -------------------------------------------------------------------------------
+
+EACH = """
+import json
+from kinema.errors import MissingPackageError
+from kinema.studies.write_strategies.one_cell import carry_out
+
+with open("cells.json") as file:
+    cells = json.load(file)
+for number, settings in enumerate(cells):
+    try:
+        carry_out(MPI.COMM_WORLD, settings)
+        reason = ""
+    except MissingPackageError as error:
+        reason = str(error)
+    if rank == 0:
+        say(number, reason)
+"""
+
+
+@pytest.mark.processes
+def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
+    """On ranks of one program, which takes a second for all of them."""
+    system = Pyrochlore.of_about(704)
+    design = WriteDesign(particles=704, records=tuple(KINDS), ranks=(3,), hints={"cb_nodes": ("2",)})
+    every = {(kind, strategy) for kind in KINDS for strategy in strategies_of(KINDS[kind].format)}
+    settings = list(dict.fromkeys([*design.settings(), *(WriteSetting(*pair, 3) for pair in sorted(every))]))
+    assert {(one.records, one.strategy) for one in settings} == every | {("netcdf", NETCDF_LIBRARY)}
+    cells = []
+    for number, one in enumerate(settings):
+        (tmp_path / str(number)).mkdir()
+        cells.append(
+            {
+                "records": one.records, "strategy": one.strategy, "hints": dict(one.hints), "cells": system.cells,
+                "seed": 1, "verify": one.strategy in verifying(KINDS[one.records].format),
+                "path": str(tmp_path / str(number) / KINDS[one.records].file),
+                "result": str(tmp_path / str(number) / "result.json"),
+            }
+        )  # fmt: skip
+    (tmp_path / "cells.json").write_text(json.dumps(cells))
+    said = dict(line.split(" ", 1) for line in mpi.script(3, EACH, tmp_path).splitlines())
+    assert len(said) == len(settings)
+    checks, written = FileChecks(system, "drop"), set()
+    for number, one in enumerate(settings):
+        if said[str(number)]:
+            # this h5py, and no other reason
+            assert one.records == "h5md" and uses_mpiio(one.strategy) and "parallel HDF5" in said[str(number)]
+            continue
+        checked, roundings = checks.check(one, cells[number]["path"])
+        assert set(roundings) == set(FIELDS.get(one.records, ("positions", "velocities", "forces")))
+        found = json.loads(Path(cells[number]["result"]).read_text())
+        # with those of the ranks: XTC's atoms take at least four bytes
+        assert len(found["ranks"]) == 3 and found["bytes"] >= 704 * 4, one
+        written.add((one.records, checked == "read back"))
+    # the first is read back, and others have its bytes
+    assert written == {(kind, first) for kind in KINDS for first in (True, False)}
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

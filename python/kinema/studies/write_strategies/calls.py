@@ -18,7 +18,7 @@ from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.record_files.base import Stamp
 from kinema.writing.parallel.record_files.placed import PlacedFile
 from kinema.writing.parallel.records import AtomRecordsLike
-from kinema.writing.parallel.strategies import hints_of
+from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, hints_of
 from kinema.writing.parallel.writer import ParallelWriter
 from kinema.writing.writer import Writer
 
@@ -38,8 +38,11 @@ def writer_of(
     """The writer of a cell. One thread a rank: as many cores work as there are ranks, whatever the strategy."""
     records = settings["records"]
     options: dict[str, Any] = {"fields": fields} if records not in _NAMED else {"fields": fields, "atoms": atoms}
+    format = KINDS[records].format
+    if format == CONTIGUOUS_H5MD:
+        format, options = "H5MD", {**options, "layout": "contiguous", "n_frames": 1}
     out = Writer(
-        settings["path"], n_atoms, format=KINDS[records].format, comm=comm, strategy=settings["strategy"],
+        settings["path"], n_atoms, format=format, comm=comm, strategy=settings["strategy"],
         hints=settings["hints"], verify=settings["verify"], workers=1, **options,
     )  # fmt: skip
     assert isinstance(out, ParallelWriter)  # what comm= gives

@@ -16,6 +16,7 @@ from kinema.opening import open as open_trajectory
 from kinema.studies import files
 from kinema.studies.write_strategies.binary import read_binary
 from kinema.studies.write_strategies.design import FIELDS, NETCDF_LIBRARY, WriteSetting
+from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import NAMES, Pyrochlore
 
 __all__ = ["FileChecks"]
@@ -27,7 +28,8 @@ _ALL = ("positions", "velocities", "forces")
 # largest rounding that a kind of file may have, of the largest number of each field, or (absolute) of XTC in angstrom:
 # ten digits, float64, float32 (with factors of units), a thousandth of a nm
 _RELATIVE: Mapping[str, float] = {
-    "ascii": 1e-9, "binary": 0.0, "netcdf": 4e-7, "dcd": 4e-7, "trr": 4e-7, "h5md": 4e-7, NETCDF_LIBRARY: 1e-15,
+    "ascii": 1e-9, "binary": 0.0, "netcdf": 4e-7, "dcd": 4e-7, "trr": 4e-7, "h5md": 4e-7,
+    "h5md-contiguous": 4e-7, NETCDF_LIBRARY: 1e-15,
 }  # fmt: skip
 _XTC_ROUNDING = 0.00501
 
@@ -54,7 +56,7 @@ class FileChecks:
         FileIOError for a file with other values; errors of reading.
         """
         if self.page_cache == "drop":
-            files.forget([path])
+            files.forget(files_of(path))
         digest = _digest(path)
         kind = NETCDF_LIBRARY if setting.strategy == NETCDF_LIBRARY else setting.records
         known = self._known.get((kind, digest))
@@ -128,7 +130,8 @@ def _binary_values(path: str, system: Pyrochlore) -> Iterator[tuple[int, Values]
 
 def _digest(path: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    with open_regular(path, "file that was written") as file:
-        while data := file.read(_CHUNK):
-            digest.update(data)
+    for one in files_of(path):
+        with open_regular(one, "file that was written") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
     return digest.hexdigest()

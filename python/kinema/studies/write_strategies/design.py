@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from kinema.errors import ArgumentError
-from kinema.writing.parallel.strategies import STRATEGIES, strategies_of
+from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
 
 __all__ = [
     "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "RECORDS", "SYSTEMS",
@@ -22,7 +22,7 @@ class RecordKind:
 
     Attributes
     ----------
-    format : of the registry; for native binary records that whose strategies they have
+    format : of the table of strategies; for native binary records that whose strategies they have
     file : its name
     title : for tables and pictures
     """
@@ -40,6 +40,7 @@ KINDS: Mapping[str, RecordKind] = {
     "trr": RecordKind("TRR", "configuration.trr", "TRR"),
     "xtc": RecordKind("XTC", "configuration.xtc", "XTC (positions)"),
     "h5md": RecordKind("H5MD", "configuration.h5md", "H5MD"),
+    "h5md-contiguous": RecordKind(CONTIGUOUS_H5MD, "contiguous.h5md", "H5MD, layout contiguous"),
 }
 RECORDS = ("ascii", "binary")
 FORMATS = tuple(name for name in KINDS if name not in RECORDS)
@@ -91,8 +92,8 @@ class WriteSetting:
 
     @property
     def writers(self) -> int:
-        """Ranks that write."""
-        if self.strategy in ("serial", NETCDF_LIBRARY):
+        """Ranks that write the one frame."""
+        if self.strategy in ("serial", "gather", NETCDF_LIBRARY):
             return 1
         return min(self.ranks, int(dict(self.hints).get("cb_nodes", self.ranks)))
 
@@ -163,9 +164,15 @@ class WriteDesign:
         return "all" in self.strategies
 
     def settings(self) -> Iterator[WriteSetting]:
-        """All cells. A strategy that was named stands with each kind, also where it does not exist: a gap."""
+        """All cells. A strategy that was named stands with each kind, also where it does not exist: a gap.
+
+        What follows no hints is one cell, whatever hints there are.
+        """
         for records, ranks in product(self.records, self.ranks):
             for strategy in self._strategies_of(records):
+                if strategy not in strategies_of(KINDS[records].format):
+                    yield WriteSetting(records, strategy, ranks)
+                    continue
                 for values in product(*self.hints.values()):
                     yield WriteSetting(records, strategy, ranks, tuple(zip(self.hints, values, strict=True)))
 

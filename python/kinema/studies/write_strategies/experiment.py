@@ -28,7 +28,16 @@ from kinema.writing.parallel.strategies import strategies_of, verifying
 __all__ = ["run_write_design", "system_of"]
 
 # bytes of an atom in the largest file of a kind, about; room for one file is there before it is written
-_ATOM_BYTES = {"ascii": 292, "binary": 96, "netcdf": 108, "dcd": 12, "trr": 72, "xtc": 12, "h5md": 72}
+_ATOM_BYTES = {
+    "ascii": 292,
+    "binary": 96,
+    "netcdf": 108,
+    "dcd": 12,
+    "trr": 72,
+    "xtc": 12,
+    "h5md": 72,
+    "h5md-contiguous": 72,
+}
 _ROOM = 1.1
 _LONGEST_REASON = 300
 

@@ -24,6 +24,7 @@ from mpi4py import MPI
 from kinema.notes import collected
 from kinema.resources import peak_memory
 from kinema.studies.write_strategies.design import DISK, FIELDS, NETCDF_LIBRARY
+from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore
 from kinema.writing.parallel.placers import FilePlacer
 
@@ -45,7 +46,7 @@ def main() -> None:
     watch.daemon = True
     watch.start()
     try:
-        _carry_out(comm, settings)
+        carry_out(comm, settings)
     except BaseException as error:
         notes = " ".join(getattr(error, "__notes__", ()))
         reason = f"{error or type(error).__name__}{f' ({notes})' if notes else ''}"
@@ -58,7 +59,8 @@ def main() -> None:
         comm.Abort(_FAILED)
 
 
-def _carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
+def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
+    """One cell, as its settings.json describes it; collective. Rank 0 writes the result."""
     if settings["strategy"] == DISK:
         base, share, write = _resident(), 0, _plain_writer(comm, settings)
     else:
@@ -77,7 +79,7 @@ def _carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     found = comm.gather(measured | {"node": MPI.Get_processor_name()})
     if found is not None:
         library = " ".join(MPI.Get_library_version().split("\n")[0].split("\0")[0].split())
-        result = {"ranks": found, "bytes": os.path.getsize(settings["path"]), "mpi": library}
+        result = {"ranks": found, "bytes": sum(map(os.path.getsize, files_of(settings["path"]))), "mpi": library}
         Path(settings["result"]).write_text(json.dumps(result), encoding="utf-8")
 
 

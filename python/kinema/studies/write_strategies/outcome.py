@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kinema.studies.write_strategies.design import WriteSetting
 
-__all__ = ["PHASES", "RankMemory", "WriteRun"]
+__all__ = ["PHASES", "RankMemory", "WriteRun", "files_of"]
 
 PHASES = ("sort", "communicate", "encode", "write", "sync", "verify")
+
+
+def files_of(path: str) -> list[str]:
+    """The file that was written, and those of the ranks below it that strategy "subfiles" has made."""
+    return [path, *sorted(str(one) for one in Path(f"{path}.d").glob("*"))]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _DIGITS = {
     "trr": "float32, about 7 digits",
     "xtc": "0.01 angstrom",
     "h5md": "float32, about 7 digits",
+    "h5md-contiguous": "float32, about 7 digits",
     NETCDF_LIBRARY: "float64, all bits",
 }
 _MIB = 1 << 20
