@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kinema.errors import ArgumentError, FileNotFound
 
-__all__ = ["Ended", "child_environment", "mpi_launcher", "run_bounded", "said_last"]
+__all__ = ["Ended", "child_environment", "mpi_launcher", "placed", "run_bounded", "said_last"]
 
 # for a launcher to end its ranks, before it is killed itself
 _GRACE = 5.0
@@ -28,18 +28,22 @@ def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
         raise FileNotFound("mpiexec: not found; install kinema[mpi-local], or load the machine's MPI")
-    placed: Sequence[str] = ()
-    if ranks_per_node is not None:
-        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-        if "Open MPI" in version or "OpenRTE" in version:
-            placed = ("--map-by", f"ppr:{ranks_per_node}:node")
-        elif "HYDRA" in version or "Intel" in version:
-            placed = ("-ppn", str(ranks_per_node))
-        else:
-            raise ArgumentError(
-                f"{found}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
-            )
-    return lambda workers: [found, "-n", str(workers), *placed]
+    options = placed(found, ranks_per_node)
+    return lambda workers: [found, "-n", str(workers), *options]
+
+
+def placed(launcher: str, ranks_per_node: int | None) -> tuple[str, ...]:
+    """Options by which a launcher places so many ranks on each node; ArgumentError for one that is not known."""
+    if ranks_per_node is None:
+        return ()
+    version = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
+    if "Open MPI" in version or "OpenRTE" in version:
+        return ("--map-by", f"ppr:{ranks_per_node}:node")
+    if "HYDRA" in version or "Intel" in version:
+        return ("-ppn", str(ranks_per_node))
+    raise ArgumentError(
+        f"{launcher}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
+    )
 
 
 def child_environment() -> Mapping[str, str]:

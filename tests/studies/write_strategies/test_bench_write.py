@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from kinema.studies.write_strategies.design import (
 from kinema.studies.write_strategies.experiment import run_write_design
 from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
 from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
-from kinema.studies.write_strategies.peers import formatted_writes
+from kinema.studies.write_strategies.peers import formatted_writes, pnetcdf_program, write_values
 from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.studies.write_strategies.report import report_text
@@ -127,9 +128,8 @@ def test_what_a_design_takes() -> None:
     design = WriteDesign(records=("ascii", "netcdf", "xtc"), ranks=(4,), hints=parse_hints("cb_nodes=1/2"))
     found = {(one.records, one.strategy, one.writers) for one in design.settings()}
     assert ("ascii", "direct", 1) in found and ("ascii", "direct", 2) in found and ("ascii", "serial", 1) in found
-    assert (
-        ("netcdf", "netcdf-library", 1) in found and ("xtc", "gather", 1) in found and ("xtc", "gather", 2) not in found
-    )
+    assert {("netcdf", "netcdf-library", 1), ("netcdf", "pnetcdf", 4), ("xtc", "gather", 1)} <= found
+    assert ("xtc", "gather", 2) not in found
     assert not any(strategy == "direct" for records, strategy, _ in found if records == "xtc")
     # what follows no hints is one cell
     named = WriteDesign(records=("xtc", "netcdf"), strategies=("direct", "netcdf-library"), hints=design.hints)
@@ -224,7 +224,7 @@ for number, settings in enumerate(cells):
 def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
     """On ranks of one program, which takes a second for all of them."""
     system = Pyrochlore.of_about(704)
-    design = WriteDesign(particles=704, records=tuple(KINDS), ranks=(3,), hints={"cb_nodes": ("2",)})
+    design = WriteDesign(particles=704, records=tuple(KINDS), ranks=(3,), hints={"cb_nodes": ("2",)}, peers=False)
     every = {(kind, strategy) for kind in KINDS for strategy in strategies_of(KINDS[kind].format)}
     settings = list(dict.fromkeys([*design.settings(), *(WriteSetting(*pair, 3) for pair in sorted(every))]))
     assert {(one.records, one.strategy) for one in settings} == every | {("netcdf", NETCDF_LIBRARY)}
@@ -335,3 +335,79 @@ def test_formatted_writes_of_others(tmp_path: Path) -> None:
     assert fortran.reason == "gfortran is not installed" or (fortran.bytes, fortran.rate > 0) == (500 * 292, True)
     missing, _ = formatted_writes(tmp_path, 5, {"PATH": str(tmp_path)}, 60.0)
     assert missing.reason == "gfortran is not installed"
+
+
+# -- PnetCDF -----------------------------------------------------------------------------------------------------------
+
+
+def needed(name: str) -> str:
+    """A program of PnetCDF; the test is skipped where it is missing."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}: apt-get install pnetcdf-bin libpnetcdf-dev")
+    return found
+
+
+@pytest.mark.processes
+def test_pnetcdf_has_a_row_or_a_reason(mpi: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = mpi.environment()
+    absent = pnetcdf_program(tmp_path, {**environment, "PATH": str(tmp_path)}, None)
+    assert absent.reason == "PnetCDF is not installed (no pnetcdf-config)"
+    # one that names no compiler that fits
+    config = tmp_path / "pnetcdf-config"
+    config.write_text("#!/bin/sh\necho nothing\n")
+    config.chmod(0o755)
+    unfit = pnetcdf_program(tmp_path, {**environment, "PATH": f"{tmp_path}:/bin"}, None)
+    assert unfit.reason.startswith("PnetCDF is installed, and no program with it can be run; ") or not unfit.reason
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    design = replace(QUICK, records=("netcdf",), strategies=("pnetcdf",), ranks=(3,))
+    found = list(run_write_design(design, tmp_path / "out", heedless))
+    if shutil.which("pnetcdf-config") is None:
+        assert [one.reason for one in found] == [absent.reason]
+        return
+    (run,) = found
+    assert (run.reason, run.checked) == ("", "read back") and run.mpi.startswith("PnetCDF 1."), run
+    assert len(run.memory) == 3 and sum(one.share for one in run.memory) == 704 * 72
+    assert 0 < run.roundings["positions"] < 1e-5 and 0 < run.phases["write"] < run.seconds
+    assert 704 * 36 < run.bytes < 704 * 36 + 4096
+
+
+@pytest.mark.processes
+def test_pnetcdf_finds_our_file_valid_and_the_same(mpi: Any, tmp_path: Path) -> None:
+    """Of three ranks that write directly, beside the file of one process, and that of PnetCDF."""
+    validator, compare = needed("ncvalidator"), needed("ncmpidiff")
+    system = Pyrochlore.of_about(704)
+    write_values(tmp_path, system)
+    program = pnetcdf_program(tmp_path, mpi.environment(), None)
+    if program.reason:
+        pytest.skip(program.reason)
+    text = (
+        "from kinema.studies.write_strategies.pyrochlore import Pyrochlore\n"
+        f"system = Pyrochlore({system.cells})\n"
+        "for name, comm in (('ranks.nc', MPI.COMM_WORLD), ('one.nc', MPI.COMM_SELF)):\n"
+        "    if rank and comm == MPI.COMM_SELF:\n"
+        "        break\n"
+        "    own = system.atoms(comm.Get_rank(), (comm.Get_size(), 1, 1))\n"
+        "    with kn.Writer(name, system.n_atoms, comm=comm, strategy='direct') as out:\n"
+        "        out.write(own.positions, ids=own.ids, velocities=own.velocities, forces=own.forces, time=0.49,\n"
+        "                  cell=system.box)\n"
+    )
+    mpi.script(3, text, tmp_path)
+    peer = run_bounded(program.words(2, str(tmp_path / "peer.nc"), tmp_path / "r.json"), mpi.environment(), 120.0)
+    assert peer.code == 0, peer.printed
+
+    def said(*words: str) -> str:
+        return run_bounded(words, mpi.environment(), 120.0).printed
+
+    ranks = str(tmp_path / "ranks.nc")
+    assert "is a valid NetCDF classic CDF-2 file" in said(validator, ranks)
+    assert "are the same" in said(compare, ranks, str(tmp_path / "one.nc"))
+    variables = "time,coordinates,velocities,forces,cell_lengths,cell_angles"
+    assert "Compared variable(s) are the same" in said(compare, "-v", variables, ranks, str(tmp_path / "peer.nc"))
+    # and it does see a difference: the last number of the forces
+    data = bytearray(Path(ranks).read_bytes())
+    at = data.rfind(np.diag(system.box).astype(">f8").tobytes())
+    data[at - 2] ^= 1
+    (tmp_path / "other.nc").write_bytes(data)
+    assert "DIFF" in said(compare, "-v", variables, ranks, str(tmp_path / "other.nc"))

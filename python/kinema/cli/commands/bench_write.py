@@ -16,6 +16,7 @@ from kinema.studies.write_strategies.design import (
     FORMATS,
     NETCDF_LIBRARY,
     PAGE_CACHES,
+    PNETCDF,
     RECORDS,
     SYSTEMS,
     WriteDesign,
@@ -47,7 +48,8 @@ class BenchWriteRuns:
         str,
         typer.Option(
             "--strategies",
-            help=f"serial,direct,mpiio,mpiio-collective,gather,{NETCDF_LIBRARY}; all: those that each format has.",
+            help=f"serial,direct,mpiio,mpiio-collective,gather,subfiles,{NETCDF_LIBRARY},{PNETCDF}; all: those that "
+            "each format has.",
             rich_help_panel=_RUNS,
         ),
     ] = "all"
@@ -103,7 +105,7 @@ class BenchWriteRuns:
     ] = None
     peers: Annotated[
         bool,
-        typer.Option("--peers/--no-peers", help="Time Fortran's and Python's formatted writes.", rich_help_panel=_RUNS),
+        typer.Option("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python.", rich_help_panel=_RUNS),
     ] = True
     step_time: Annotated[
         float | None,

@@ -11,8 +11,8 @@ from kinema.errors import ArgumentError
 from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
 
 __all__ = [
-    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "RECORDS", "SYSTEMS",
-    "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
+    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PNETCDF", "RECORDS",
+    "SYSTEMS", "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
 ]  # fmt: skip
 
 
@@ -52,6 +52,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 
 NETCDF_LIBRARY = "netcdf-library"
 """The netCDF4 library on rank 0, in DL_POLY's convention."""
+PNETCDF = "pnetcdf"
+"""The PnetCDF library on all ranks, through a program of its own, in AMBER's convention as `kinema.Writer`."""
+_OF_NETCDF = (NETCDF_LIBRARY, PNETCDF)
 DISK = "disk"
 """Not a strategy: as many bytes as a file has, written by as many processes, without atoms."""
 
@@ -107,7 +110,7 @@ class WriteDesign:
     particles : about so many atoms, whole cells of the system
     system : of SYSTEMS
     records : of KINDS
-    strategies : of `kinema.writing.parallel.strategies`, and "netcdf-library"; ("all",) for what each kind has
+    strategies : of `kinema.writing.parallel.strategies`, "netcdf-library", "pnetcdf"; ("all",) for what each kind has
     ranks : numbers of MPI ranks
     hints : {ROMIO's name: (values,)}; each combination of values is a series of its own
     time_limit : seconds of one program, from its start to its end
@@ -116,7 +119,7 @@ class WriteDesign:
     page_cache : how files are read back: "warm", as they lie in memory, or "drop": the system is asked to forget them
     ranks_per_node : as the launcher places them
     step_time, every : seconds of a step of a simulation, and steps between two configurations
-    peers : formatted writes by Fortran and by Python are timed as well
+    peers : formatted writes by Fortran and by Python are timed as well, and PnetCDF is of ("all",) strategies
     seed : of velocities, displacements, and the order of atoms
     """
 
@@ -139,7 +142,7 @@ class WriteDesign:
     def __post_init__(self) -> None:
         _among("system", (self.system,), SYSTEMS)
         _among("records", self.records, tuple(KINDS))
-        _among("strategies", self.strategies, ("all", *STRATEGIES, NETCDF_LIBRARY))
+        _among("strategies", self.strategies, ("all", *STRATEGIES, *_OF_NETCDF))
         _among("page_cache", (self.page_cache,), PAGE_CACHES)
         whole = {"particles": (self.particles,), "ranks": self.ranks, "repeats": (self.repeats,)}
         whole |= {"ranks_per_node": (self.ranks_per_node,)} if self.ranks_per_node is not None else {}
@@ -178,12 +181,13 @@ class WriteDesign:
 
     def _strategies_of(self, records: str) -> tuple[str, ...]:
         if not self.asks_for_all:
-            # the library writes NetCDF, and nothing else can be meant
-            return tuple(one for one in self.strategies if one != NETCDF_LIBRARY or records == "netcdf")
+            # these libraries write NetCDF, and nothing else can be meant
+            return tuple(one for one in self.strategies if one not in _OF_NETCDF or records == "netcdf")
         known = strategies_of(KINDS[records].format)
+        libraries: tuple[str, ...] = () if records != "netcdf" else _OF_NETCDF if self.peers else (NETCDF_LIBRARY,)
         # one frame: to gather it whole is the way of formats whose atoms have no places
         found = tuple(one for one in known if one != "gather" or "direct" not in known)
-        return (*((NETCDF_LIBRARY,) if records == "netcdf" else ()), *found)
+        return (*libraries, *found)
 
 
 def parse_hints(text: str) -> dict[str, tuple[str, ...]]:

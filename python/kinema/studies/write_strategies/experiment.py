@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from kinema.printable import printable
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.studies.write_strategies.checks import FileChecks
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, WriteDesign, WriteSetting
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF, WriteDesign, WriteSetting
 from kinema.studies.write_strategies.outcome import WriteRun
+from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.timings import format_seconds
 from kinema.writing.output_file import temporary_folder
@@ -58,8 +60,9 @@ def run_write_design(
     Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and what making files raises.
     """
     place = Path(folder)
-    driver = _Driver(design, mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache))
+    launcher, checks = mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache)
     with ResultsLog(place) as log, temporary_folder(place / "files") as scratch:
+        driver = _Driver(design, launcher, checks, Path(scratch))
         for repeat in range(design.repeats):
             for settings in _groups(design):
                 size = 0
@@ -67,7 +70,7 @@ def run_write_design(
                     if setting.strategy == DISK and not size:
                         continue  # no file to compare with
                     run = driver.run(setting, repeat, Path(scratch), size)
-                    if setting.strategy != NETCDF_LIBRARY:
+                    if setting.strategy not in (NETCDF_LIBRARY, PNETCDF):
                         size = max(size, run.bytes)
                     log.add(run.as_dict())
                     notify(_summary(run))
@@ -88,6 +91,8 @@ class _Driver:
     design: WriteDesign
     launcher: Callable[[int], list[str]]
     checks: FileChecks
+    # a folder of the whole experiment: PnetCDF's program and the values that it writes
+    shared: Path
 
     def run(self, setting: WriteSetting, repeat: int, scratch: Path, size: int) -> WriteRun:
         """One run; `size`: bytes for the disk alone. Errors of the run become its reason."""
@@ -104,11 +109,21 @@ class _Driver:
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
         """Why a run would be in vain; "" where it may be tried."""
         format = KINDS[setting.records].format
-        if setting.strategy not in (DISK, NETCDF_LIBRARY, *strategies_of(format)):
+        if setting.strategy not in (DISK, NETCDF_LIBRARY, PNETCDF, *strategies_of(format)):
             return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
         needed = int(_ROOM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
         free = shutil.disk_usage(scratch).free
-        return f"no room: the file takes about {needed:,} bytes, and {free:,} are free" if needed > free else ""
+        if needed > free:
+            return f"no room: the file takes about {needed:,} bytes, and {free:,} are free"
+        return self.pnetcdf.reason if setting.strategy == PNETCDF else ""
+
+    @cached_property
+    def pnetcdf(self) -> PnetcdfProgram:
+        """Compiled when it is first needed, with the values that it is to write."""
+        found = pnetcdf_program(self.shared, child_environment(), self.design.ranks_per_node)
+        if not found.reason:
+            write_values(self.shared, self.checks.system)
+        return found
 
     def _start(self, setting: WriteSetting, repeat: int, folder: Path, size: int) -> WriteRun:
         path = str(folder / KINDS[setting.records].file)
@@ -135,6 +150,8 @@ class _Driver:
         return replace(run, checked=checked + verified, roundings=roundings)
 
     def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
+        if setting.strategy == PNETCDF:
+            return self.pnetcdf.words(setting.ranks, path, answer)
         settings: dict[str, Any] = {
             "records": setting.records,
             "strategy": setting.strategy,

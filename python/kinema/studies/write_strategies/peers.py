@@ -1,7 +1,7 @@
-"""Formatted writes of programs that are not Kinema, as rates of one process: Fortran's, as in DL_POLY, and
-Python's.
+"""Programs that are not Kinema: PnetCDF's of a cell, and formatted writes of one process by Fortran, as in DL_POLY, and
+by Python.
 
-Records are those of CONFIG: 73 bytes, four an atom.
+Formatted records are those of CONFIG: 73 bytes, four an atom.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from kinema.errors import from_os
+from kinema.formats.netcdf4.conventions import AMBER
 from kinema.printable import printable
-from kinema.studies.launching import run_bounded
+from kinema.studies.launching import placed, run_bounded
+from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 
-__all__ = ["FormattedWrite", "formatted_writes"]
+__all__ = ["FormattedWrite", "PnetcdfProgram", "formatted_writes", "pnetcdf_program", "write_values"]
 
 _ATOM_BYTES = 292
 _MOST_FORTRAN, _MOST_PYTHON = 200_000, 50_000
@@ -121,3 +123,85 @@ def _python(folder: Path, n: int) -> FormattedWrite:
     except OSError as error:
         raise from_os("cannot write", error, str(path)) from None
     return FormattedWrite("Python (f-strings)", size, seconds)
+
+
+# -- PnetCDF ----------------------------------------------------------------------------------------------------------
+
+_PNETCDF_SOURCE = Path(__file__).with_name("pnetcdf_records.c")
+_PNETCDF_PROGRAM, _PNETCDF_VALUES = "pnetcdf_records", "values.float64"
+# a library goes with the MPI that it was built on: that which it names first, and Debian's of several
+_COMPILERS = ("mpicc", "mpicc.openmpi", "mpicc.mpich")
+_COMPILING_SECONDS = 120.0
+_VALUES_BATCH = 1 << 17
+
+
+@dataclass(frozen=True)
+class PnetcdfProgram:
+    """The program that writes a configuration through PnetCDF, and the launcher that goes with it.
+
+    Attributes
+    ----------
+    folder : of the program and the values
+    launcher : mpiexec with its options, the number of ranks is added
+    reason : why there is none; "" where there is one
+    """
+
+    folder: Path
+    launcher: tuple[str, ...] = ()
+    reason: str = ""
+
+    def words(self, ranks: int, path: str, result: Path) -> list[str]:
+        """The call that writes `path`, and what was measured into `result`."""
+        program, values = self.folder / _PNETCDF_PROGRAM, self.folder / _PNETCDF_VALUES
+        return [*self.launcher, "-n", str(ranks), str(program), str(values), path, str(result)]
+
+
+def pnetcdf_program(folder: Path, environment: Mapping[str, str], ranks_per_node: int | None) -> PnetcdfProgram:
+    """Compiles it into `folder`, with the compiler of the MPI that PnetCDF was built on; a reason where that fails.
+
+    `mpicc X` and `mpiexec X` of one folder belong together: that a pair fits PnetCDF is known when two ranks have
+    started as two.
+    """
+    where = environment.get("PATH")
+    config = shutil.which("pnetcdf-config", path=where)
+    if config is None:
+        return PnetcdfProgram(folder, reason="PnetCDF is not installed (no pnetcdf-config)")
+    said = run_bounded([config, "--cc"], environment, _COMPILING_SECONDS).printed.strip()
+    compilers = dict.fromkeys(filter(None, (shutil.which(name, path=where) for name in (said, *_COMPILERS) if name)))
+    root = Path(config).resolve().parent.parent
+    why = "no mpicc"
+    for compiler in compilers:
+        launcher = Path(compiler).with_name(Path(compiler).name.replace("mpicc", "mpiexec"))
+        if not launcher.exists():
+            continue
+        program = folder / _PNETCDF_PROGRAM
+        options = ["-O2", f"-I{root / 'include'}", f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}"]
+        made = [compiler, *options, "-o", str(program), str(_PNETCDF_SOURCE), "-lpnetcdf"]
+        try:
+            words = (str(launcher), *placed(str(launcher), ranks_per_node))
+            for call in (made, [*words, "-n", "2", str(program)]):
+                ended = run_bounded(call, environment, _COMPILING_SECONDS)
+                if ended.code != 0:
+                    break
+        except OSError as error:
+            return PnetcdfProgram(folder, reason=f"PnetCDF: {printable(error)}")
+        if ended.code == 0 and ended.printed.strip() == "ranks: 2":
+            return PnetcdfProgram(folder, words)
+        why = f"{Path(call[0]).name}: {printable(ended.printed.strip()[-200:]) or f'exit {ended.code}'}"
+    return PnetcdfProgram(folder, reason=f"PnetCDF is installed, and no program with it can be run; {why}")
+
+
+def write_values(folder: Path, system: Pyrochlore) -> None:
+    """What the program reads before its clock starts: all atoms in order, in the units of AMBER's convention."""
+    path = folder / _PNETCDF_VALUES
+    try:
+        with open(path, "wb") as file:
+            np.int64(system.n_atoms).tofile(file)
+            np.diag(system.box).tofile(file)
+            # three vectors behind each other, each made alone: all atoms are never in memory
+            for number, name in enumerate(("positions", "velocities", "forces")):
+                for start in range(0, system.n_atoms, _VALUES_BATCH):
+                    ids = np.arange(start, min(start + _VALUES_BATCH, system.n_atoms))
+                    (system.state(ids)[number] / AMBER.size(name)).tofile(file)
+    except OSError as error:
+        raise from_os("cannot write", error, str(path)) from None

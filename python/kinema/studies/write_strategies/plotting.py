@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF
 from kinema.studies.write_strategies.findings import caption
 from kinema.studies.write_strategies.summary import WriteCell, WriteStudy
 
@@ -30,11 +30,12 @@ _STYLES = {
     "serial": ("#009E73", "^", "serial (SDAW)"),
     "gather": ("#CC79A7", "v", "gathered frames"),
     NETCDF_LIBRARY: ("#7A5195", "P", "netCDF4 library on rank 0 (SNCW)"),
+    PNETCDF: ("#8C564B", "X", "PnetCDF, atoms in order"),
     "subfiles": ("#56B4E9", "*", "a file a rank"),
     DISK: ("0.45", "", "the disk alone"),
 }
 # not of the size that is written over the axes
-_OTHERS = (DISK, NETCDF_LIBRARY)
+_OTHERS = (DISK, NETCDF_LIBRARY, PNETCDF)
 _APART = 0.02
 _MOST_COLUMNS = 4
 _WIDTH_OF_A_LETTER = 0.066

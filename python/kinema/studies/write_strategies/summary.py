@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from kinema.printable import counted
-from kinema.studies.write_strategies.design import DISK, NETCDF_LIBRARY, WriteDesign, WriteSetting
+from kinema.studies.write_strategies.design import DISK, NETCDF_LIBRARY, PNETCDF, WriteDesign, WriteSetting
 from kinema.studies.write_strategies.outcome import PHASES, RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import FormattedWrite
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
@@ -173,8 +173,8 @@ class WriteStudy:
         return min(self.among(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
 
     def fastest_of_all(self, records: str) -> WriteCell | None:
-        """Of all strategies but the disk alone."""
-        names = {setting.strategy for setting in self.cells} - {DISK, NETCDF_LIBRARY}
+        """Of Kinema's strategies: neither the disk alone nor other libraries."""
+        names = {setting.strategy for setting in self.cells} - {DISK, NETCDF_LIBRARY, PNETCDF}
         return self.fastest(records, names)
 
     def ratio(self, records: str, over: Iterable[str], under: Iterable[str], ranks: int) -> float | None:
