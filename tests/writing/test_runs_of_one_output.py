@@ -140,7 +140,6 @@ def test_a_killed_run_does_not_keep_the_next_from_its_output(tmp_path: Path, sou
     assert sorted(os.listdir(tmp_path)) == ["a.dcd", "rows.h5"]
 
 
-@pytest.mark.filterwarnings("ignore:.* rounded:kinema.Note")
 @pytest.mark.parametrize("suffix", ["h5md", "xtc", "dcd"])
 def test_writers_that_are_killed_leave_what_they_flushed(tmp_path: Path, suffix: str) -> None:
     chance = random.Random(13)
@@ -174,7 +173,6 @@ def test_writers_that_are_killed_leave_what_they_flushed(tmp_path: Path, suffix:
         assert part.exists() and path.exists()
 
 
-@pytest.mark.filterwarnings("ignore:.*:kinema.Note")
 @pytest.mark.parametrize("suffix", ["h5md", "xtc", "dcd"])
 def test_a_writer_that_is_killed_before_its_first_flush_leaves_nothing_for_good(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"made.{suffix}"

@@ -297,7 +297,6 @@ def written(path, atoms, **options):
     atoms=atom_tables(),
     options=st.sampled_from([{}, {"mode": "a"}, {"dialect": "mdanalysis"}, {"creator": "a simulation"}]),
 )
-@pytest.mark.filterwarnings("ignore::kinema.Note")
 def test_any_table_is_read_back(tmp_path, atoms, options):
     path = tmp_path / f"{next(NUMBERS)}.h5md"
     written(path, atoms, **options)

@@ -244,7 +244,6 @@ def test_a_selection_of_a_gromacs_file_keeps_names_and_bonds(tmp_path: Path) -> 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(atoms=atom_tables(), data=st.data())
-@pytest.mark.filterwarnings("ignore::kinema.Note")
 def test_a_selection_keeps_what_is_known_of_its_atoms(tmp_path: Path, atoms: kn.Atoms, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, atoms.n_atoms - 1), min_size=1, unique=True))
     with kn.Writer(tmp_path / "in.h5md", atoms.n_atoms, atoms=atoms, overwrite=True) as out:
