@@ -82,6 +82,11 @@ class PlacedFile(RecordsFile):
         self._room = request.buffer_frames or (self.n_writers if request.strategy == "gather" else 0)
         self._behind = WriteBehind(self._room) if self._room and request.strategy == "direct" else None
 
+    @property
+    def _streams(self) -> bool:
+        """Whether a frame is written while it is exchanged."""
+        return self.request.order == "sorted" and not self._room
+
     # frames
 
     def take(self, frame: RankFrame) -> None:
@@ -95,7 +100,8 @@ class PlacedFile(RecordsFile):
         error = self.announce(place.offset)
         values = [frame.vectors[name] if name in fields else None for name in VECTOR_FIELDS]
         try:
-            route = self._exchange.route(frame.ids, self._owners(place), error=error)
+            batch = self._batch_atoms(place.records if self._streams else None)
+            route = self._exchange.route(frame.ids, self._owners(place), batch, error=error)
         except ArgumentError:
             self.cut(self.end)
             raise
@@ -105,7 +111,7 @@ class PlacedFile(RecordsFile):
         if stamp.number < 2:
             self._times = records.time_by(*self.first_stamps(stamp)) or self._times
             place = self._placed(stamp, records)
-        if self.request.order == "sorted" and not self._room:
+        if self._streams:
             self._finish(place, self._stream(place, route, values))
         else:
             rows = self._as_given(frame, values) if self.request.order == "given" else self._in_hand(route, values)
@@ -238,18 +244,19 @@ class PlacedFile(RecordsFile):
         """All values that this rank writes of the frame."""
         own = route.owners.of(self.agreement.rank)
         whole = [None if one is None else np.empty((len(own), 3), one.dtype) for one in values]
-        for batch in route.batches(self._batch_atoms()):
+        for batch in route.batches():
             rows = slice(batch.atoms.start - own.start, batch.atoms.stop - own.start)
-            for one, given in zip(whole, values, strict=True):
-                if one is not None and given is not None:
-                    batch.values(given, one[rows])
+            given = [one for one in values if one is not None]
+            batch.all_values(given, [one[rows] for one in whole if one is not None])
         return AtomRows(own.start, None, whole, route.owners.longest)
 
     def _stream(self, place: FramePlace, route: Route, values: list[NDArray[Any] | None]) -> BaseException | None:
         """Exchanges and writes the frame batch by batch, so that no rank has more than a batch of what others give."""
         error: BaseException | None = None
-        for batch in route.batches(self._batch_atoms(place.records)):
-            arrays = [None if one is None else batch.values(one) for one in values]
+        given = [one for one in values if one is not None]
+        for batch in route.batches():
+            found = iter(batch.all_values(given, [None] * len(given)))
+            arrays = [None if one is None else next(found) for one in values]
             rows = AtomRows(batch.atoms.start, None, arrays, len(batch.atoms))
             error = self._write_rows(place, rows, 0, len(rows), error)
         return error
