@@ -677,11 +677,12 @@ def order_atoms(
 
 def place_atoms(
     values: NDArray[Any],  # (atoms, 3), float32 or float64
-    rows: NDArray[np.uint32],
+    rows: NDArray[np.uint32] | None,
     places: NDArray[np.uint32] | None,
-    out: NDArray[Any],  # (n, 3) of the same type
+    out: NDArray[Any],  # (n, 3) of the same type; its rows may lie apart from each other
 ) -> None:
-    """Puts row rows[i] of the values into row places[i] of `out`; into row i without places."""
+    """Puts row rows[i] of the values into row places[i] of `out`; into row i without places. Without rows: row i of the
+    values."""
 
 def scatter_atoms(
     ids: NDArray[np.uint32],  # (rows,), all of the range
@@ -926,8 +927,9 @@ def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | 
 def filter_name(id: int) -> str | None:
     """The name of an HDF5 filter id, where it is registered."""
 
-def start_writeback(descriptor: int) -> None:
-    """Has the kernel begin to write what was written to an open file to the storage (Linux; on other systems nothing)."""
+def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
+    """Has the kernel begin to write bytes of an open file to the storage (Linux; on other systems nothing). Without a
+    length all bytes from the offset on."""
 
 def read_series(path: str, stored: Any) -> bytes:
     """The numbers of a `StoredDataset` of one dimension, in the bytes that the file at `path` has for them.

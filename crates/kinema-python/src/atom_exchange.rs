@@ -104,20 +104,54 @@ pub fn order_atoms<'py>(
     Ok((rows.into_pyarray(py), places.map(|places| places.into_pyarray(py))))
 }
 
-/// Puts row `rows[i]` of `values` into row `places[i]` of `out`, into row `i` where there are no places.
+/// Puts row `rows[i]` of `values` into row `places[i]` of `out`, into row `i` where there are no places; row `i` of the
+/// values where there are no rows. Rows of `out` may lie apart from each other.
 #[pyfunction]
 pub fn place_atoms<'py>(
-    py: Python<'py>,
     values: &Bound<'py, PyAny>,
-    rows: PyReadonlyArray1<'py, u32>,
+    rows: Option<PyReadonlyArray1<'py, u32>>,
     places: Option<PyReadonlyArray1<'py, u32>>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    let rows = contiguous(&rows, "rows")?;
+    fn of_type<'py, T: Element + Copy + Send + Sync>(
+        values: &Bound<'py, PyArray2<T>>,
+        rows: Option<&[u32]>,
+        places: Option<&[u32]>,
+        out: &Bound<'py, PyArray2<T>>,
+    ) -> PyResult<()> {
+        let (from, mut to) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
+        check_shape(to.as_array().shape())?;
+        let from = vectors(&from)?;
+        if to.as_slice().is_ok() {
+            let to = vectors_mut(&mut to)?;
+            return run_inline(out.py(), |_| place(from, rows, places, to.len(), |i, value| to[i] = value));
+        }
+        let mut to = to.as_array_mut();
+        run_inline(out.py(), |_| {
+            place(from, rows, places, to.nrows(), |i, value| {
+                for (column, one) in value.into_iter().enumerate() {
+                    to[[i, column]] = one;
+                }
+            })
+        })
+    }
+    let rows = rows.as_ref().map(|rows| contiguous(rows, "rows")).transpose()?;
     let places = places.as_ref().map(|places| contiguous(places, "places")).transpose()?;
-    let work =
-        Work { single: &|from, to| place(from, rows, places, to), double: &|from, to| place(from, rows, places, to) };
-    of_one_type(py, values, out, work)
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
+        return of_type(values, rows, places, out);
+    }
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
+        return of_type(values, rows, places, out);
+    }
+    Err(other_types())
+}
+
+fn in_use(_: numpy::BorrowError) -> PyErr {
+    invalid("arrays to fill must be writable, and none of those that are read")
+}
+
+fn other_types() -> PyErr {
+    invalid("vectors and the array to fill are both float32 or both float64, (atoms, 3)")
 }
 
 /// Puts row `i` of each of `values` into the row of atom `ids[i]` of the array in `out`, which begins with atom `first`.
@@ -165,16 +199,15 @@ fn of_one_type<'py>(
     out: &Bound<'py, PyAny>,
     work: Work<'_>,
 ) -> PyResult<()> {
-    let writable = |_| invalid("arrays to fill must be writable, and none of those that are read");
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.single)(from, to));
     }
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.double)(from, to));
     }
-    Err(invalid("vectors and the array to fill are both float32 or both float64, (atoms, 3)"))
+    Err(other_types())
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 const TABLE: u64 = 1 << 12;
 
 /// Rows whose values are asked for before their turn comes: memory answers while those before them are copied.
-const AHEAD: usize = 16;
+const AHEAD: usize = 128;
 
 /// Rows in the order of the ranges that their atoms lie in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,35 +154,44 @@ pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, 
     Ok(Ordered { rows, places: Some(places) })
 }
 
-/// Puts row `rows[i]` of `values` into row `places[i]` of `out`, into row `i` where there are no places.
+/// Gives `put` row `rows[i]` of `values` for place `places[i]`, for place `i` where there are no places; row `i` of the
+/// values where there are no rows. There are `n` places.
 ///
 /// # Errors
 /// `InvalidArgument` for rows and places that are not there, and for lengths that do not fit.
-pub fn place<T: Copy>(values: &[[T; 3]], rows: &[u32], places: Option<&[u32]>, out: &mut [[T; 3]]) -> Result<()> {
-    let expected = places.map_or(out.len(), <[u32]>::len);
-    if rows.len() != expected {
-        let what = format!("rows to fill, expected {}, found {expected}", rows.len());
+pub fn place<T: Copy>(
+    values: &[[T; 3]],
+    rows: Option<&[u32]>,
+    places: Option<&[u32]>,
+    n: usize,
+    mut put: impl FnMut(usize, [T; 3]),
+) -> Result<()> {
+    let (expected, found) = (places.map_or(n, <[u32]>::len), rows.map_or(values.len(), <[u32]>::len));
+    if found != expected {
+        let what = format!("rows to fill, expected {found}, found {expected}");
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     let beyond = |what: &str, n: usize, found: u32| {
         let what = format!("{what} of an atom, expected less than {n}, found {found}");
         Error::new(ErrorKind::InvalidArgument, what)
     };
-    let value = |i: usize, row: u32| -> Result<[T; 3]> {
-        if let Some(&later) = rows.get(i + AHEAD) {
-            prefetch(values, later as usize);
-        }
-        values.get(row as usize).copied().ok_or_else(|| beyond("row", values.len(), row))
+    let place_of = |i: usize| match places {
+        Some(places) if places[i] as usize >= n => Err(beyond("place", n, places[i])),
+        Some(places) => Ok(places[i] as usize),
+        None => Ok(i),
     };
-    let Some(places) = places else {
-        for (i, (out, &row)) in out.iter_mut().zip(rows).enumerate() {
-            *out = value(i, row)?;
+    let Some(rows) = rows else {
+        for (i, &value) in values.iter().enumerate() {
+            put(place_of(i)?, value);
         }
         return Ok(());
     };
-    let n = out.len();
-    for (i, (&row, &place)) in rows.iter().zip(places).enumerate() {
-        *out.get_mut(place as usize).ok_or_else(|| beyond("place", n, place))? = value(i, row)?;
+    for (i, &row) in rows.iter().enumerate() {
+        if let Some(&later) = rows.get(i + AHEAD) {
+            prefetch(values, later as usize);
+        }
+        let value = values.get(row as usize).ok_or_else(|| beyond("row", values.len(), row))?;
+        put(place_of(i)?, *value);
     }
     Ok(())
 }
@@ -327,15 +336,19 @@ mod tests {
         let (mut taken, mut out) = (vec![[0.0; 3]; 10], vec![[0.0; 3]; 10]);
         scatter(&ids, 10, &values, &mut out).unwrap();
         let order: Vec<u32> = ids.iter().map(|id| id - 10).collect();
-        place(&out, &order, None, &mut taken).unwrap();
+        place(&out, Some(&order), None, 10, |i, value| taken[i] = value).unwrap();
         assert_eq!(taken, values);
         assert!(scatter(&ids, 11, &values, &mut out).is_err() && scatter(&ids, 9, &values, &mut out).is_err());
-        assert!(place(&out, &[0, 10], None, &mut taken[..2]).is_err());
-        assert!(place(&out, &[0], None, &mut taken[..2]).is_err());
-        let mut some = vec![[0.0; 3]; 4];
-        place(&out, &[9, 0], Some(&[3, 1]), &mut some).unwrap();
+        let nothing = |_, _| ();
+        assert!(place(&out, Some(&[0, 10]), None, 2, nothing).is_err());
+        assert!(place(&out, Some(&[0]), None, 2, nothing).is_err() && place(&out, None, None, 9, nothing).is_err());
+        let mut some = [[0.0; 3]; 4];
+        place(&out, Some(&[9, 0]), Some(&[3, 1]), 4, |i, value| some[i] = value).unwrap();
         assert_eq!(some, [[0.0; 3], out[0], [0.0; 3], out[9]]);
-        assert!(place(&out, &[9], Some(&[4]), &mut some).is_err() && place(&out, &[9], Some(&[]), &mut some).is_err());
+        place(&out[..2], None, Some(&[2, 0]), 4, |i, value| some[i] = value).unwrap();
+        assert_eq!(some, [out[1], out[0], out[0], out[9]]);
+        assert!(place(&out, Some(&[9]), Some(&[4]), 4, nothing).is_err());
+        assert!(place(&out, Some(&[9]), Some(&[]), 4, nothing).is_err());
     }
 
     #[test]

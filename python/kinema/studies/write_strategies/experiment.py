@@ -30,6 +30,8 @@ __all__ = ["run_write_design", "system_of"]
 # bytes of an atom in the largest file of a kind, about; room for one file is there before it is written
 _ATOM_BYTES = {"ascii": 292, "binary": 96, "netcdf": 108, "dcd": 12, "trr": 72, "xtc": 12, "h5md": 72}
 _ROOM = 1.1
+# files that are written before, for pages of memory: the run has its file and buffers
+_WARM = 1.4
 _LONGEST_REASON = 300
 
 
@@ -136,6 +138,7 @@ class _Driver:
             "time_limit": self.design.time_limit,
             "path": path,
             "bytes": size,
+            "warm_bytes": int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms),
             "result": str(answer),
             "reason": str(folder / "reason"),
         }

@@ -247,10 +247,15 @@ class Route:
     n_received: NDArray[np.int64]
     is_local: bool
 
+    @property
+    def n_batches(self) -> int:
+        """Batches of the frame, as many on all ranks."""
+        return len(self.begins)
+
     def batches(self) -> Iterator[AtomBatch]:
-        """The frame in batches of each owner; as many on all ranks."""
-        own, n_batches = self.owners.of(self.exchange.agreement.rank), len(self.begins)
-        batch_atoms = int(self.begins[1]) if n_batches > 1 else self.owners.longest
+        """The frame in batches of each owner."""
+        own = self.owners.of(self.exchange.agreement.rank)
+        batch_atoms = int(self.begins[1]) if self.n_batches > 1 else self.owners.longest
         shared = None if self.is_local else self.exchange.shared(batch_atoms, len(self.owners.ranks))
         kind = LocalBatch if self.is_local else MessageBatch if shared is None else SharedBatch
         for number, begin in enumerate(self.begins.tolist()):
@@ -275,8 +280,8 @@ class AtomBatch:
             self._prepare()
 
     def values(self, given: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Values of this rank's batch, (len(atoms), 3), of those that all ranks have given; collective, at most for three
-        vectors of a batch.
+        """Values of this rank's batch, (len(atoms), 3), of those that all ranks have given; collective, at most
+        for three vectors of a batch.
 
         Parameters
         ----------
