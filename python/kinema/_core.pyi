@@ -658,18 +658,31 @@ class AtomRecords:
 def partition_atoms(
     ids: NDArray[np.uint32] | NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint64],  # (atoms,), in any order
     bounds: Sequence[int],  # from 0 to the number of all atoms: range i is bounds[i] to bounds[i + 1]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32] | None]:
-    """Rows in the order of the ranges that their atoms lie in, those of a range as they were given: the number of rows of
-    each range, their ids, and their rows; no rows where they are in order already.
+    sorted: NDArray[np.uint32],  # (atoms,)
+    order: NDArray[np.uint32],  # (atoms,)
+) -> tuple[NDArray[np.uint64], bool]:
+    """Sorts rows by the ranges that their atoms lie in, those of a range as they were given: the ids into `sorted`, the
+    rows into `order`. The number of rows of each range; whether they were in order already (`order` is left as it is).
 
     ArgumentError with row and id for what is no atom."""
 
-def take_atoms(
+def order_atoms(
+    ids: NDArray[np.uint32],  # (atoms,)
+    rows: NDArray[np.uint32] | int,  # (atoms,), or the first of rows that follow each other
+    first: int,
+    n: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+    """The rows in the order of their atoms, and the places of these in a range of n atoms from `first` on; no places where
+    each of the range is there. ArgumentError for atoms of other ranges, and for one that is there twice."""
+
+def place_atoms(
     values: NDArray[Any],  # (atoms, 3), float32 or float64
-    order: NDArray[np.uint32],  # (rows,)
-    out: NDArray[Any],  # (rows, 3), of the same type
+    rows: NDArray[np.uint32] | None,
+    places: NDArray[np.uint32] | None,
+    out: NDArray[Any],  # (n, 3) of the same type; its rows may lie apart from each other
 ) -> None:
-    """Puts row `order[i]` of `values` into row `i` of `out`."""
+    """Puts row rows[i] of the values into row places[i] of `out`; into row i without places. Without rows: row i of the
+    values."""
 
 def scatter_atoms(
     ids: NDArray[np.uint32],  # (rows,), all of the range
@@ -914,8 +927,9 @@ def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | 
 def filter_name(id: int) -> str | None:
     """The name of an HDF5 filter id, where it is registered."""
 
-def start_writeback(descriptor: int) -> None:
-    """Has the kernel begin to write what was written to an open file to the storage (Linux; on other systems nothing)."""
+def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
+    """Has the kernel begin to write bytes of an open file to the storage (Linux; on other systems nothing). Without a
+    length all bytes from the offset on."""
 
 def read_series(path: str, stored: Any) -> bytes:
     """The numbers of a `StoredDataset` of one dimension, in the bytes that the file at `path` has for them.

@@ -1,7 +1,7 @@
 //! Functions that sort atoms for the processes that write them.
 
 use kinema_core::Result;
-use kinema_core::pipeline::atom_exchange::{Partition, partition, scatter, see, take};
+use kinema_core::pipeline::atom_exchange::{Ordered, Partition, order, partition, place, scatter, see};
 use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
 };
@@ -10,8 +10,11 @@ use pyo3::prelude::*;
 use crate::errors::invalid;
 use crate::signals::run_inline;
 
-/// Rows in the order of the ranges that their atoms lie in.
-type Sorted<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray1<u32>>>);
+/// Rows of each range, and whether they were in this order.
+type Sorted<'py> = (Bound<'py, PyArray1<u64>>, bool);
+
+/// Rows in the order of the places of their atoms, and these places; none where there is one for each.
+type InOrder<'py> = (Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray1<u32>>>);
 
 /// Duplicate rows, the first of them, missing atoms, the first of them.
 type Found = (u64, Option<usize>, u64, Option<u64>);
@@ -41,44 +44,114 @@ fn check_shape(shape: &[usize]) -> PyResult<()> {
 
 /// Sorts rows by the range in which the ids of their atoms lie.
 #[pyfunction]
-pub fn partition_atoms<'py>(py: Python<'py>, ids: &Bound<'py, PyAny>, bounds: Vec<u64>) -> PyResult<Sorted<'py>> {
-    fn sorted<'py, I>(ids: &Bound<'py, PyArray1<I>>, bounds: &[u64]) -> PyResult<Partition>
+pub fn partition_atoms<'py>(
+    py: Python<'py>,
+    ids: &Bound<'py, PyAny>,
+    bounds: Vec<u64>,
+    sorted: &Bound<'py, PyArray1<u32>>,
+    order: &Bound<'py, PyArray1<u32>>,
+) -> PyResult<Sorted<'py>> {
+    fn of_type<'py, I>(
+        ids: &Bound<'py, PyArray1<I>>,
+        bounds: &[u64],
+        sorted: &mut [u32],
+        order: &mut [u32],
+    ) -> PyResult<Partition>
     where
         I: Element + Copy + TryInto<u64> + std::fmt::Display,
     {
         let ids_of = ids.try_readonly().map_err(|_| invalid("ids are written at the same time"))?;
         let values = contiguous(&ids_of, "ids")?;
-        run_inline(ids.py(), |_| partition(values, bounds))
+        run_inline(ids.py(), |_| partition(values, bounds, sorted, order))
     }
+    let writable = |_| invalid("arrays to fill must be writable, and two");
+    let (mut sorted, mut order) = (sorted.try_readwrite().map_err(writable)?, order.try_readwrite().map_err(writable)?);
+    let in_a_row = |_| invalid("arrays to fill must be C-contiguous");
+    let (sorted, order) = (sorted.as_slice_mut().map_err(in_a_row)?, order.as_slice_mut().map_err(in_a_row)?);
     let found = if let Ok(ids) = ids.cast::<PyArray1<u32>>() {
-        sorted(ids, &bounds)?
+        of_type(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<i64>>() {
-        sorted(ids, &bounds)?
+        of_type(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<i32>>() {
-        sorted(ids, &bounds)?
+        of_type(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<u64>>() {
-        sorted(ids, &bounds)?
+        of_type(ids, &bounds, sorted, order)?
     } else {
         return Err(invalid("ids are an array (atoms,) of int32, int64, uint32 or uint64"));
     };
-    Ok((found.counts.into_pyarray(py), found.ids.into_pyarray(py), found.order.map(|order| order.into_pyarray(py))))
+    Ok((found.counts.into_pyarray(py), found.is_sorted))
 }
 
-/// Puts row `order[i]` of `values` into row `i` of `out`.
+/// Which row has the value of which of the `n` places from atom `first` on; `rows` are those from a number on, or listed.
 #[pyfunction]
-pub fn take_atoms<'py>(
+pub fn order_atoms<'py>(
     py: Python<'py>,
+    ids: PyReadonlyArray1<'py, u32>,
+    rows: &Bound<'py, PyAny>,
+    first: u32,
+    n: usize,
+) -> PyResult<InOrder<'py>> {
+    let ids = contiguous(&ids, "ids")?;
+    let Ordered { rows, places } = if let Ok(rows) = rows.cast::<PyArray1<u32>>() {
+        let rows = rows.try_readonly().map_err(|_| invalid("rows are written at the same time"))?;
+        let rows = contiguous(&rows, "rows")?;
+        run_inline(py, |_| order(ids, rows.iter().copied(), first, n))?
+    } else {
+        let start: u32 = rows.extract()?;
+        let rows = (0..ids.len()).map(move |row| start.wrapping_add(row as u32));
+        run_inline(py, |_| order(ids, rows, first, n))?
+    };
+    Ok((rows.into_pyarray(py), places.map(|places| places.into_pyarray(py))))
+}
+
+/// Puts row `rows[i]` of `values` into row `places[i]` of `out`, into row `i` where there are no places; row `i` of the
+/// values where there are no rows. Rows of `out` may lie apart from each other.
+#[pyfunction]
+pub fn place_atoms<'py>(
     values: &Bound<'py, PyAny>,
-    order: PyReadonlyArray1<'py, u32>,
+    rows: Option<PyReadonlyArray1<'py, u32>>,
+    places: Option<PyReadonlyArray1<'py, u32>>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    let order = contiguous(&order, "order")?;
-    of_one_type(
-        py,
-        values,
-        out,
-        Work { single: &|from, to| take(from, order, to), double: &|from, to| take(from, order, to) },
-    )
+    fn of_type<'py, T: Element + Copy + Send + Sync>(
+        values: &Bound<'py, PyArray2<T>>,
+        rows: Option<&[u32]>,
+        places: Option<&[u32]>,
+        out: &Bound<'py, PyArray2<T>>,
+    ) -> PyResult<()> {
+        let (from, mut to) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
+        check_shape(to.as_array().shape())?;
+        let from = vectors(&from)?;
+        if to.as_slice().is_ok() {
+            let to = vectors_mut(&mut to)?;
+            return run_inline(out.py(), |_| place(from, rows, places, to.len(), |i, value| to[i] = value));
+        }
+        let mut to = to.as_array_mut();
+        run_inline(out.py(), |_| {
+            place(from, rows, places, to.nrows(), |i, value| {
+                for (column, one) in value.into_iter().enumerate() {
+                    to[[i, column]] = one;
+                }
+            })
+        })
+    }
+    let rows = rows.as_ref().map(|rows| contiguous(rows, "rows")).transpose()?;
+    let places = places.as_ref().map(|places| contiguous(places, "places")).transpose()?;
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
+        return of_type(values, rows, places, out);
+    }
+    if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
+        return of_type(values, rows, places, out);
+    }
+    Err(other_types())
+}
+
+fn in_use(_: numpy::BorrowError) -> PyErr {
+    invalid("arrays to fill must be writable, and none of those that are read")
+}
+
+fn other_types() -> PyErr {
+    invalid("vectors and the array to fill are both float32 or both float64, (atoms, 3)")
 }
 
 /// Puts row `i` of each of `values` into the row of atom `ids[i]` of the array in `out`, which begins with atom `first`.
@@ -126,16 +199,15 @@ fn of_one_type<'py>(
     out: &Bound<'py, PyAny>,
     work: Work<'_>,
 ) -> PyResult<()> {
-    let writable = |_| invalid("arrays to fill must be writable, and none of those that are read");
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.single)(from, to));
     }
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(writable)?, out.try_readwrite().map_err(writable)?);
+        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.double)(from, to));
     }
-    Err(invalid("vectors and the array to fill are both float32 or both float64, (atoms, 3)"))
+    Err(other_types())
 }

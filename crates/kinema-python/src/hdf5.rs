@@ -54,15 +54,16 @@ pub fn encode_chunks<'py>(
     Ok(list)
 }
 
-/// Has the kernel begin to write what was written to an open file to the storage, so that a sync waits less.
+/// Has the kernel begin to write bytes of an open file to the storage, so that a sync waits less; by default all of them.
 #[pyfunction]
-pub fn start_writeback(py: Python<'_>, descriptor: i32) -> PyResult<()> {
+#[pyo3(signature = (descriptor, offset = 0, length = 0))]
+pub fn start_writeback(py: Python<'_>, descriptor: i32, offset: u64, length: u64) -> PyResult<()> {
     if descriptor < 0 {
         return Err(invalid(format!("no descriptor of an open file: {descriptor}")));
     }
     // SAFETY: the caller's file stays open during the call
     let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    py.detach(|| kinema_core::sink::start_writeback(&file, 0, 0));
+    py.detach(|| kinema_core::sink::start_writeback(&file, offset, length));
     Ok(())
 }
 

@@ -123,7 +123,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<atom_records::PyAtomRecords>()?;
     module.add_class::<atom_records::PyFrameLayout>()?;
     module.add_function(wrap_pyfunction!(atom_exchange::partition_atoms, module)?)?;
-    module.add_function(wrap_pyfunction!(atom_exchange::take_atoms, module)?)?;
+    module.add_function(wrap_pyfunction!(atom_exchange::order_atoms, module)?)?;
+    module.add_function(wrap_pyfunction!(atom_exchange::place_atoms, module)?)?;
     module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<kernels::PyTransform>()?;

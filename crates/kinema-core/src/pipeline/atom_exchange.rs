@@ -5,15 +5,16 @@ use crate::error::{Error, ErrorKind, Result};
 /// Entries of the table that finds the range of a number, at most.
 const TABLE: u64 = 1 << 12;
 
+/// Rows whose values are asked for before their turn comes: memory answers while those before them are copied.
+const AHEAD: usize = 128;
+
 /// Rows in the order of the ranges that their atoms lie in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     /// Rows of each range.
     pub counts: Vec<u64>,
-    /// The numbers of the atoms in the order of `order`.
-    pub ids: Vec<u32>,
-    /// The rows, those of the first range first, each in the order in which they were given; `None`: all as they were given.
-    pub order: Option<Vec<u32>>,
+    /// Whether the rows were in this order as they were given.
+    pub is_sorted: bool,
 }
 
 /// The range that a number lies in.
@@ -59,22 +60,26 @@ impl<'a> Ranges<'a> {
 }
 
 /// Sorts rows by the range in which the numbers of their atoms lie: range `i` is `bounds[i]..bounds[i + 1]`, the first
-/// begins at 0, and the last ends with the last atom.
+/// begins at 0, and the last ends with the last atom. `order` gets the rows, those of the first range first, each in the
+/// order in which they were given (nothing where they are in this order), and `sorted` the numbers of their atoms.
 ///
 /// # Errors
-/// `InvalidArgument` for a number that is no atom's, with its row, and for bounds that fall.
-pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(ids: &[I], bounds: &[u64]) -> Result<Partition> {
+/// `InvalidArgument` for a number that is no atom's, with its row, for bounds that fall, and for other lengths.
+pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
+    ids: &[I],
+    bounds: &[u64],
+    sorted: &mut [u32],
+    order: &mut [u32],
+) -> Result<Partition> {
     let ranges = Ranges::new(bounds)?;
-    let no_memory = |_| Error::new(ErrorKind::MemoryLimit, format!("no memory to sort {} atoms", ids.len()));
-    if u32::try_from(ids.len()).is_err() {
-        let what = format!("number of rows, expected less than 2^32, found {}", ids.len());
+    if u32::try_from(ids.len()).is_err() || sorted.len() != ids.len() || order.len() != ids.len() {
+        let found = (ids.len(), sorted.len(), order.len());
+        let what = format!("rows to sort, expected less than 2^32 and room for as many, found {found:?}");
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     let mut counts = vec![0_u64; bounds.len() - 1];
-    let mut of_row = Vec::new();
-    of_row.try_reserve_exact(ids.len()).map_err(no_memory)?;
     let (mut last, mut is_sorted) = (0, true);
-    for (row, &id) in ids.iter().enumerate() {
+    for (row, (&id, out)) in ids.iter().zip(&mut *sorted).enumerate() {
         let number = id.try_into().ok().filter(|&number| number < ranges.n_atoms()).ok_or_else(|| {
             let end = ranges.n_atoms() as i64 - 1;
             let what = format!("number of the atom in row {row}, expected 0 to {end}, found {id}");
@@ -84,51 +89,128 @@ pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(ids: &[I], bounds: 
         counts[range] += 1;
         is_sorted = is_sorted && range >= last;
         last = range;
-        of_row.push(range as u32);
+        // all are below the last bound, which 32 bits hold
+        *out = number as u32;
     }
-    let mut sorted = Vec::new();
-    sorted.try_reserve_exact(ids.len()).map_err(no_memory)?;
-    // all are below the last bound, which 32 bits hold
-    let narrow = |id: I| id.try_into().unwrap_or_default() as u32;
     if is_sorted {
-        sorted.extend(ids.iter().copied().map(narrow));
-        return Ok(Partition { counts, ids: sorted, order: None });
+        return Ok(Partition { counts, is_sorted });
     }
-    sorted.resize(ids.len(), 0);
     let mut next = Vec::with_capacity(counts.len());
     let mut before = 0;
     for &count in &counts {
         next.push(before as usize);
         before += count;
     }
-    let mut order = Vec::new();
-    order.try_reserve_exact(ids.len()).map_err(no_memory)?;
-    order.resize(ids.len(), 0);
-    for ((row, &range), &id) in (0..).zip(&of_row).zip(ids) {
-        let place = &mut next[range as usize];
+    for (row, &id) in (0..).zip(ids) {
+        let number = id.try_into().unwrap_or_default();
+        let place = &mut next[ranges.find(number)];
         order[*place] = row;
-        sorted[*place] = narrow(id);
+        sorted[*place] = number as u32;
         *place += 1;
     }
-    Ok(Partition { counts, ids: sorted, order: Some(order) })
+    Ok(Partition { counts, is_sorted })
 }
 
-/// Puts row `order[i]` of `values` into row `i` of `out`.
+/// Rows in the order of the numbers of their atoms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ordered {
+    /// The rows.
+    pub rows: Vec<u32>,
+    /// Where each belongs in its range; `None`: one behind the other, from the first place to the last.
+    pub places: Option<Vec<u32>>,
+}
+
+/// Which row has the value of which place of the range of `n` atoms that begins at `first`: row `rows[i]` is that of atom
+/// `ids[i]`.
 ///
 /// # Errors
-/// `InvalidArgument` for rows that are not there, and for an `out` of another length.
-pub fn take<T: Copy>(values: &[[T; 3]], order: &[u32], out: &mut [[T; 3]]) -> Result<()> {
-    if out.len() != order.len() {
-        let what = format!("rows to fill, expected {}, found {}", order.len(), out.len());
+/// `InvalidArgument` for atoms of other ranges, for one that is there twice, and for lengths that differ.
+pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, n: usize) -> Result<Ordered> {
+    let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
+    if rows.len() != ids.len() || u32::try_from(n).is_err() {
+        return Err(invalid(format!("rows, expected {}, one an atom, found {}", ids.len(), rows.len())));
+    }
+    let mut row_of = vec![u32::MAX; n];
+    for (&id, row) in ids.iter().zip(rows) {
+        let place = id.checked_sub(first).and_then(|place| row_of.get_mut(place as usize));
+        *place.ok_or_else(|| {
+            invalid(format!("number of an atom, expected {first} and less than {n} more, found {id}"))
+        })? = row;
+    }
+    if ids.len() == n && !row_of.contains(&u32::MAX) {
+        return Ok(Ordered { rows: row_of, places: None });
+    }
+    // one more than there are: the last may be written and not kept
+    let (mut rows, mut places, mut found) = (vec![0; ids.len() + 1], vec![0; ids.len() + 1], 0);
+    for (place, &row) in (0..).zip(&row_of) {
+        (rows[found], places[found]) = (row, place);
+        found += usize::from(row != u32::MAX);
+    }
+    if found != ids.len() {
+        return Err(invalid(format!("numbers of {} atoms, expected each once, found {found}", ids.len())));
+    }
+    rows.truncate(found);
+    places.truncate(found);
+    Ok(Ordered { rows, places: Some(places) })
+}
+
+/// Gives `put` row `rows[i]` of `values` for place `places[i]`, for place `i` where there are no places; row `i` of the
+/// values where there are no rows. There are `n` places.
+///
+/// # Errors
+/// `InvalidArgument` for rows and places that are not there, and for lengths that do not fit.
+pub fn place<T: Copy>(
+    values: &[[T; 3]],
+    rows: Option<&[u32]>,
+    places: Option<&[u32]>,
+    n: usize,
+    mut put: impl FnMut(usize, [T; 3]),
+) -> Result<()> {
+    let (expected, found) = (places.map_or(n, <[u32]>::len), rows.map_or(values.len(), <[u32]>::len));
+    if found != expected {
+        let what = format!("rows to fill, expected {found}, found {expected}");
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
-    for (place, &row) in out.iter_mut().zip(order) {
-        *place = *values.get(row as usize).ok_or_else(|| {
-            let what = format!("row of an atom, expected less than {}, found {row}", values.len());
-            Error::new(ErrorKind::InvalidArgument, what)
-        })?;
+    let beyond = |what: &str, n: usize, found: u32| {
+        let what = format!("{what} of an atom, expected less than {n}, found {found}");
+        Error::new(ErrorKind::InvalidArgument, what)
+    };
+    let place_of = |i: usize| match places {
+        Some(places) if places[i] as usize >= n => Err(beyond("place", n, places[i])),
+        Some(places) => Ok(places[i] as usize),
+        None => Ok(i),
+    };
+    let Some(rows) = rows else {
+        for (i, &value) in values.iter().enumerate() {
+            put(place_of(i)?, value);
+        }
+        return Ok(());
+    };
+    for (i, &row) in rows.iter().enumerate() {
+        if let Some(&later) = rows.get(i + AHEAD) {
+            prefetch(values, later as usize);
+        }
+        let value = values.get(row as usize).ok_or_else(|| beyond("row", values.len(), row))?;
+        put(place_of(i)?, *value);
     }
     Ok(())
+}
+
+/// Asks memory for a value that is read soon.
+#[inline(always)]
+fn prefetch<T>(values: &[T], row: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(value) = values.get(row) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let first = std::ptr::from_ref(value).cast::<i8>();
+        // SAFETY: SSE is there on x86-64; both bytes are of the value, and a prefetch reads nothing that a program sees.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(first);
+            _mm_prefetch::<_MM_HINT_T0>(first.add(size_of::<T>() - 1));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, row);
 }
 
 /// What of a range is there twice or not at all.
@@ -194,23 +276,46 @@ pub fn scatter<T: Copy>(ids: &[u32], first: u32, values: &[[T; 3]], out: &mut [[
 mod tests {
     use super::*;
 
+    fn sorted<I: Copy + TryInto<u64> + std::fmt::Display>(
+        ids: &[I],
+        bounds: &[u64],
+    ) -> Result<(Vec<u64>, Vec<u32>, Option<Vec<u32>>)> {
+        let (mut sorted, mut order) = (vec![0; ids.len()], vec![0; ids.len()]);
+        let found = partition(ids, bounds, &mut sorted, &mut order)?;
+        Ok((found.counts, sorted, Some(order).filter(|_| !found.is_sorted)))
+    }
+
     #[test]
     fn rows_are_sorted_by_range_and_stay_in_their_order() {
         let ids = [7_i64, 0, 9, 3, 8, 1];
-        let found = partition(&ids, &[0, 2, 2, 8, 10]).unwrap();
-        assert_eq!(found.counts, [2, 0, 2, 2]);
-        assert_eq!(found.order, Some(vec![1, 5, 0, 3, 2, 4]));
-        assert_eq!(found.ids, [0, 1, 7, 3, 9, 8]);
-        assert_eq!(
-            partition(&[0_u32, 1, 1, 5], &[0, 3, 6]).unwrap(),
-            Partition { counts: vec![3, 1], ids: vec![0, 1, 1, 5], order: None }
-        );
-        assert_eq!(partition::<u32>(&[], &[0, 0]).unwrap(), Partition { counts: vec![0], ids: vec![], order: None });
+        let (counts, ids, order) = sorted(&ids, &[0, 2, 2, 8, 10]).unwrap();
+        assert_eq!(counts, [2, 0, 2, 2]);
+        assert_eq!(order, Some(vec![1, 5, 0, 3, 2, 4]));
+        assert_eq!(ids, [0, 1, 7, 3, 9, 8]);
+        assert_eq!(sorted(&[0_u32, 1, 1, 5], &[0, 3, 6]).unwrap(), (vec![3, 1], vec![0, 1, 1, 5], None));
+        assert_eq!(sorted::<u32>(&[], &[0, 0]).unwrap(), (vec![0], vec![], None));
         for (wrong, what) in [(-1, "row 2, expected 0 to 9, found -1"), (10, "row 2, expected 0 to 9, found 10")] {
-            let error = partition(&[1_i64, 2, wrong], &[0, 10]).unwrap_err();
+            let error = sorted(&[1_i64, 2, wrong], &[0, 10]).unwrap_err();
             assert!(error.to_string().ends_with(what), "{error}");
         }
-        assert!(partition(&[0_u32], &[0, 5, 3]).is_err() && partition(&[0_u32], &[1, 5]).is_err());
+        assert!(sorted(&[0_u32], &[0, 5, 3]).is_err() && sorted(&[0_u32], &[1, 5]).is_err());
+        assert!(partition(&[0_u32], &[0, 5], &mut [], &mut []).is_err());
+    }
+
+    #[test]
+    fn rows_come_in_the_order_of_their_atoms() {
+        let found = order(&[14, 11, 10], [7, 8, 2].into_iter(), 10, 6).unwrap();
+        assert_eq!(found, Ordered { rows: vec![2, 8, 7], places: Some(vec![0, 1, 4]) });
+        let found = order(&[12, 10, 11], 5..8, 10, 3).unwrap();
+        assert_eq!(found, Ordered { rows: vec![6, 7, 5], places: None });
+        assert_eq!(order(&[], 0..0, 10, 0).unwrap(), Ordered { rows: vec![], places: None });
+        assert_eq!(order(&[], 0..0, 10, 2).unwrap(), Ordered { rows: vec![], places: Some(vec![]) });
+        for (ids, what) in [([10, 10, 11], "expected each once, found 2"), ([10, 11, 16], "less than 6 more, found 16")]
+        {
+            let error = order(&ids, 0..3, 10, 6).unwrap_err();
+            assert!(error.to_string().ends_with(what), "{error}");
+        }
+        assert!(order(&[9], 0..1, 10, 6).is_err() && order(&[10], 0..2, 10, 6).is_err());
     }
 
     #[test]
@@ -231,10 +336,19 @@ mod tests {
         let (mut taken, mut out) = (vec![[0.0; 3]; 10], vec![[0.0; 3]; 10]);
         scatter(&ids, 10, &values, &mut out).unwrap();
         let order: Vec<u32> = ids.iter().map(|id| id - 10).collect();
-        take(&out, &order, &mut taken).unwrap();
+        place(&out, Some(&order), None, 10, |i, value| taken[i] = value).unwrap();
         assert_eq!(taken, values);
         assert!(scatter(&ids, 11, &values, &mut out).is_err() && scatter(&ids, 9, &values, &mut out).is_err());
-        assert!(take(&out, &[0, 10], &mut taken[..2]).is_err() && take(&out, &[0], &mut taken[..2]).is_err());
+        let nothing = |_, _| ();
+        assert!(place(&out, Some(&[0, 10]), None, 2, nothing).is_err());
+        assert!(place(&out, Some(&[0]), None, 2, nothing).is_err() && place(&out, None, None, 9, nothing).is_err());
+        let mut some = [[0.0; 3]; 4];
+        place(&out, Some(&[9, 0]), Some(&[3, 1]), 4, |i, value| some[i] = value).unwrap();
+        assert_eq!(some, [[0.0; 3], out[0], [0.0; 3], out[9]]);
+        place(&out[..2], None, Some(&[2, 0]), 4, |i, value| some[i] = value).unwrap();
+        assert_eq!(some, [out[1], out[0], out[0], out[9]]);
+        assert!(place(&out, Some(&[9]), Some(&[4]), 4, nothing).is_err());
+        assert!(place(&out, Some(&[9]), Some(&[]), 4, nothing).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import ArgumentError, FileIOError
 
 __all__ = ["BinaryRecords", "RecordLayout", "read_binary"]
@@ -70,7 +71,7 @@ class BinaryRecords:
             raise ArgumentError(f"fields are the first of {', '.join(_FIELDS)}, found {', '.join(self.fields)}")
         if self.codes.shape != (self.n_atoms,):
             raise ArgumentError(f"codes are of {self.n_atoms} atoms, found shape {self.codes.shape}")
-        self._names = np.array([name.encode("ascii") for name in self.names], "S8")
+        self._names = np.array([name.encode("ascii") for name in self.names], "S8").view(np.int64)
         self._atom = _atom_type(len(self.fields))
 
     @property
@@ -111,18 +112,22 @@ class BinaryRecords:
     ) -> None:
         """Atoms start..stop of the arrays (n, 3) into out[0], as `_core.AtomRecords.encode`."""
         made = out[0].view(self._atom)
+        numbers = out[0].view(np.int64).reshape(len(made), -1)
         if ids is None:
             codes = self.codes[first_id + start : first_id + stop]
-            made["index"] = np.arange(first_id + start + 1, first_id + stop + 1)
+            numbers[:, 1] = np.arange(first_id + start + 1, first_id + stop + 1)
         else:
             codes = self.codes[ids[start:stop]]
-            made["index"] = ids[start:stop].astype(np.int64) + 1
-        made["name"] = np.take(self._names, codes)
-        made["rest"] = 0
+            numbers[:, 1] = ids[start:stop].astype(np.int64) + 1
+        numbers[:, 0] = np.take(self._names, codes)
+        numbers[:, 2] = 0
         for name, vectors in zip(self.fields, values, strict=False):
             if vectors is None:
                 raise ArgumentError(f"{name} are missing")
-            made[name] = vectors[start:stop]
+            if vectors.dtype == np.float64:
+                _core.place_atoms(vectors[start:stop], None, None, made[name])
+            else:
+                made[name] = vectors[start:stop]
 
 
 def _atom_type(levels: int) -> np.dtype[Any]:

@@ -41,6 +41,8 @@ _ATOM_BYTES = {
     "h5md-contiguous": 72,
 }
 _ROOM = 1.1
+# files that are written before, for pages of memory: the run has its file and buffers
+_WARM = 1.4
 _LONGEST_REASON = 300
 
 
@@ -162,6 +164,7 @@ class _Driver:
             "time_limit": self.design.time_limit,
             "path": path,
             "bytes": size,
+            "warm_bytes": int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms),
             "result": str(answer),
             "reason": str(folder / "reason"),
         }

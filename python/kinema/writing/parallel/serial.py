@@ -144,11 +144,11 @@ class SerialFile(RankFile):
 def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_bytes: int) -> dict[str, NDArray[Any]]:
     """The vectors of a frame on the one rank that takes all atoms, (n_atoms, 3) each in order of the numbers; arrays
     without rows on the others. Collective."""
-    route = exchange.route(frame.ids, owners)
     n_taken = len(owners.of(exchange.agreement.rank))
     whole = {name: np.empty((n_taken, 3), values.dtype) for name, values in frame.vectors.items()}
     widest = max(values.dtype.itemsize for values in frame.vectors.values())
-    for batch in route.batches(max(1, batch_bytes // (3 * widest))):
+    route = exchange.route(frame.ids, owners, max(1, batch_bytes // (3 * widest)))
+    for batch in route.batches():
         for name, values in frame.vectors.items():
             batch.values(values, whole[name][batch.atoms.start : batch.atoms.stop])
     return whole

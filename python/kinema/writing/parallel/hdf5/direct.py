@@ -48,9 +48,9 @@ class DirectFields(Hdf5File):
             path, self._places = self.on_root(lambda: (self.writer.written_path, self._places))
             self._placer = self.agreement.together(lambda: FilePlacer(path, self.request.path))
         timings, error = self.agreement.timings, None
-        route = self._exchange.route(frame.ids, self._owners)
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
-        for batch in route.batches(max(1, self.request.hints.batch_bytes // widest)):
+        route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
+        for batch in route.batches():
             for name, given in frame.vectors.items():
                 values = batch.values(given)
                 if error is not None or not len(values):

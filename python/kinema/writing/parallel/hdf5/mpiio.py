@@ -67,11 +67,11 @@ class MpiioFields(Hdf5File):
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
-        route = self._exchange.route(frame.ids, self._owners)
         own = self._owners.of(self.agreement.rank)
         values = {name: np.empty((len(own), 3), given.dtype) for name, given in frame.vectors.items()}
         widest = max(3 * given.dtype.itemsize for given in values.values())
-        for batch in route.batches(max(1, self.request.hints.batch_bytes // widest)):
+        route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
+        for batch in route.batches():
             for name, given in frame.vectors.items():
                 batch.values(given, values[name][batch.atoms.start - own.start : batch.atoms.stop - own.start])
         error: Exception | None = None

@@ -26,6 +26,8 @@ __all__ = ["PlacedFile"]
 
 # a rank that writes less of a frame costs more than it does
 _LEAST_SHARE = 64 << 10
+# batches of a frame that a thread writes while the next one is made
+_AHEAD = 2
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -73,14 +75,20 @@ class PlacedFile(RecordsFile):
         # by fields: a TRR file has records of different ones
         self._made: dict[tuple[str, ...], AtomRecordsLike] = {}
         self._wide: set[str] = set()
-        self._buffers: list[NDArray[np.uint8]] = []
+        self._buffers: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        self._turn = 0
         # what the second frame says of the steps and times of all, and where
         self._times: tuple[int, bytes] | None = None
         # frames that are taken and not committed
         self._waiting: deque[tuple[FramePlace, AtomRows]] = deque()
         self._n_done = 0
         self._room = request.buffer_frames or (self.n_writers if request.strategy == "gather" else 0)
-        self._behind = WriteBehind(self._room) if self._room and request.strategy == "direct" else None
+        self._behind = WriteBehind(self._room or _AHEAD) if request.strategy == "direct" else None
+
+    @property
+    def _streams(self) -> bool:
+        """Whether a frame is written while it is exchanged."""
+        return self.request.order == "sorted" and not self._room
 
     # frames
 
@@ -95,7 +103,8 @@ class PlacedFile(RecordsFile):
         error = self.announce(place.offset)
         values = [frame.vectors[name] if name in fields else None for name in VECTOR_FIELDS]
         try:
-            route = self._exchange.route(frame.ids, self._owners(place), error=error)
+            batch = self._batch_atoms(place.records if self._streams else None)
+            route = self._exchange.route(frame.ids, self._owners(place), batch, error=error)
         except ArgumentError:
             self.cut(self.end)
             raise
@@ -105,7 +114,7 @@ class PlacedFile(RecordsFile):
         if stamp.number < 2:
             self._times = records.time_by(*self.first_stamps(stamp)) or self._times
             place = self._placed(stamp, records)
-        if self.request.order == "sorted" and not self._room:
+        if self._streams:
             self._finish(place, self._stream(place, route, values))
         else:
             rows = self._as_given(frame, values) if self.request.order == "given" else self._in_hand(route, values)
@@ -238,20 +247,30 @@ class PlacedFile(RecordsFile):
         """All values that this rank writes of the frame."""
         own = route.owners.of(self.agreement.rank)
         whole = [None if one is None else np.empty((len(own), 3), one.dtype) for one in values]
-        for batch in route.batches(self._batch_atoms()):
+        for batch in route.batches():
             rows = slice(batch.atoms.start - own.start, batch.atoms.stop - own.start)
-            for one, given in zip(whole, values, strict=True):
-                if one is not None and given is not None:
-                    batch.values(given, one[rows])
+            given = [one for one in values if one is not None]
+            batch.all_values(given, [one[rows] for one in whole if one is not None])
         return AtomRows(own.start, None, whole, route.owners.longest)
 
     def _stream(self, place: FramePlace, route: Route, values: list[NDArray[Any] | None]) -> BaseException | None:
-        """Exchanges and writes the frame batch by batch, so that no rank has more than a batch of what others give."""
+        """Exchanges and writes the frame batch by batch, so that no rank has more than a batch of what others give.
+
+        Of a frame of several batches a thread writes those before, where that is not for all ranks together.
+        """
         error: BaseException | None = None
-        for batch in route.batches(self._batch_atoms(place.records)):
-            arrays = [None if one is None else batch.values(one) for one in values]
+        behind = self._behind if route.n_batches > 1 else None
+        given = [one for one in values if one is not None]
+        for batch in route.batches():
+            found = iter(batch.all_values(given, [None] * len(given)))
+            arrays = [None if one is None else next(found) for one in values]
             rows = AtomRows(batch.atoms.start, None, arrays, len(batch.atoms))
-            error = self._write_rows(place, rows, 0, len(rows), error)
+            error = self._write_rows(place, rows, 0, len(rows), error, behind)
+        if behind is not None:
+            try:
+                behind.wait()
+            except BaseException as raised:
+                error = error or raised
         return error
 
     def _batch_atoms(self, records: AtomRecordsLike | None = None) -> int:
@@ -269,35 +288,61 @@ class PlacedFile(RecordsFile):
         return error
 
     def _write_rows(
-        self, place: FramePlace, rows: AtomRows, start: int, stop: int, error: BaseException | None
+        self,
+        place: FramePlace,
+        rows: AtomRows,
+        start: int,
+        stop: int,
+        error: BaseException | None,
+        behind: WriteBehind | None = None,
     ) -> BaseException | None:
-        """Encodes and writes some rows; after an error nothing, but together with the others where they wait for it."""
+        """Encodes and writes some rows; after an error nothing, but together with the others where they wait for it.
+
+        `behind`: what writes them, while the next ones are made.
+        """
         widths = place.records.widths
         out = [_NOTHING] * len(widths)
         if error is None and stop > start:
             try:
                 with self.agreement.timings.of("encode"):
-                    out = self._room_for(stop - start, widths)
+                    out = self._room_for(stop - start, widths, 1 + _AHEAD if behind is not None else 1)
                     place.records.encode(rows.values, start, stop, rows.numbers, rows.first, out)
             except BaseException as raised:
                 error, out = raised, [_NOTHING] * len(widths)
-        for data, (offset, width) in zip(out, place.layout.planes, strict=True):
-            if not len(data) and not self.placer.is_collective:
-                continue
-            try:
-                self.put(place.offset + offset + (rows.first + start) * width, data, place.stamp.number)
-            except BaseException as raised:
-                error = error or raised
+        planes = zip(out, place.layout.planes, strict=True)
+        pieces = [(place.offset + offset + (rows.first + start) * width, data) for data, (offset, width) in planes]
+        if not self.placer.is_collective:
+            pieces = [piece for piece in pieces if len(piece[1])]
+        try:
+            if behind is None or not pieces:
+                self._put_all(pieces, place.stamp.number)
+            else:
+                behind.add(lambda: self._put_all(pieces, place.stamp.number))
+        except BaseException as raised:
+            error = error or raised
         return error
 
-    def _room_for(self, n_atoms: int, widths: list[int]) -> list[NDArray[np.uint8]]:
-        """Buffers that are used again."""
-        if len(self._buffers) < len(widths):
-            self._buffers += [_NOTHING] * (len(widths) - len(self._buffers))
+    def _put_all(self, pieces: list[tuple[int, NDArray[np.uint8]]], number: int) -> None:
+        """Writes bytes of a frame, all of them also where one fails, others may wait; then raises the first error."""
+        error: BaseException | None = None
+        for offset, data in pieces:
+            try:
+                self.put(offset, data, number)
+            except BaseException as raised:
+                error = error or raised
+        if error is not None:
+            raise error
+
+    def _room_for(self, n_atoms: int, widths: list[int], n_turns: int) -> list[NDArray[np.uint8]]:
+        """Buffers that are used again, after as many others as are written meanwhile."""
+        self._turn = (self._turn + 1) % n_turns
+        found = []
         for plane, width in enumerate(widths):
-            if len(self._buffers[plane]) < n_atoms * width:
-                self._buffers[plane] = np.empty(n_atoms * width, np.uint8)
-        return [self._buffers[plane][: n_atoms * width] for plane, width in enumerate(widths)]
+            key, n_bytes = (self._turn, plane), n_atoms * width
+            if key not in self._buffers or len(self._buffers[key]) < n_bytes:
+                self._buffers[key] = np.empty(n_bytes, np.uint8)
+            found.append(self._buffers[key][:n_bytes])
+        return found
 
     # commits
 
