@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
+from kinema.writing.parallel import verification
 from kinema.writing.parallel.hdf5 import gathered
 
 COMM = MPI.COMM_WORLD
@@ -134,11 +135,12 @@ def values(numbers: str, *strategies: str) -> None:
 def direct() -> None:
     """Values without chunks are written by all ranks where they belong."""
     options: dict[str, Any] = {"layout": "contiguous", "n_frames": N_FRAMES, "time_unit": "fs"}
-    for strategy in ("auto", "serial"):
+    strategies = ("auto", "serial", "mpiio", "mpiio-collective")
+    for strategy in strategies:
         write(f"{strategy}.h5md", strategy, (3,) if strategy == "serial" else (), **options)
     if RANK == 0:
         expected("expected.h5md", **options)
-        for strategy in ("auto", "serial"):
+        for strategy in strategies:
             compare(f"{strategy}.h5md", "expected.h5md")
     error = raised(kn.ArgumentError, lambda: write("no.h5md", "gather", **options))
     assert "H5MD (contiguous): direct (auto), serial" in str(error)
@@ -194,8 +196,6 @@ def errors() -> None:
             assert trajectory.steps.tolist() == [10, 20]
             assert np.array_equal(trajectory[1].positions, values_)
     refused = lambda path, **more: raised(kn.ArgumentError, lambda: kn.Writer(path, N_ATOMS, comm=COMM, **more))  # noqa: E731
-    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="subfiles"))
-    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="serial"))
     assert "choose one of direct, mpiio" in str(refused("no.dcd", verify=True, strategy="serial"))
     assert "no strategy of NetCDF-4 verifies" in str(refused("no.nc", verify=True, netcdf4=True))
     assert "mode='a'" in str(refused("no.h5md", mode="a", strategy="subfiles"))
@@ -243,39 +243,50 @@ def growth() -> None:
         print("growth")
 
 
-def verified() -> None:
-    """Values that change between a rank that encodes them and the file are found, with the frame and that rank."""
+def verified(*nodes: str) -> None:
+    """Values that change between a rank that writes them and the file are found, with the frame and that rank.
+
+    `nodes`: that of each rank, in place of the one where it is.
+    """
+    if nodes:
+        verification.nodes_of = lambda comm: np.array(list(map(int, nodes)))
     mine = np.arange(RANK, N_ATOMS, SIZE)
     contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
+    chunks = {"layout": (2, 100, 3), "compression": "gzip", "max_error": 0.01, "dtype": "float64"}
     cases: list[tuple[str, dict[str, Any]]] = [
         ("gather", {"layout": (2, 300, 3)}),
-        ("gather", {"layout": (2, 100, 3), "compression": "zstd", "max_error": 0.01, "dtype": "float64"}),
-        ("direct", contiguous),
+        ("gather", {**chunks, "compression": "zstd"}),
+        ("serial", chunks),
+        ("serial", {"buffer_frames": 2}),
+        *((strategy, contiguous) for strategy in ("direct", "mpiio", "mpiio-collective")),
     ]
+    if h5py.get_config().mpi:
+        cases += [("mpiio", {"layout": (2, 300, 3)}), ("mpiio", chunks), ("mpiio-collective", {})]
     for number, (strategy, options) in enumerate(cases):
         for damaged in (None, 7):
             path = f"{strategy}{number}-{damaged}.h5md"
             out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
+            if damaged is not None:
+                damage(out, damaged)
             for frame in range(N_FRAMES):
-                if damaged == frame and strategy == "gather":
-                    damage(out, frame)
                 out.write(values_of(frame)[mine], ids=mine, step=frame)
                 if frame == 4:
                     out.flush()
-                    assert any("verified: " in note for note in out.notes), out.notes
+                    words = [note for note in out.notes if "verified: " in note]
+                    assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
                     assert out.timings["verify"] > 0  # type: ignore[attr-defined]
-                if damaged == frame and strategy == "direct":
-                    damage(out, frame)
             if damaged is None:
                 out.close()
                 trajectory = kn.open(path, stored=False)
                 assert trajectory.n_frames == N_FRAMES
                 np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
+                COMM.barrier()
                 continue
             error = raised(kn.Error, out.close)
             assert isinstance(error, kn.errors.CorruptFileError), error
             assert error.frame == damaged and "is not as it was written" in str(error), error
-            assert f"rank {damaged // 2 % SIZE} " in str(error) or strategy == "direct", error
+            writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
+            assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
             out.abort()
             assert not os.path.exists(path)
             COMM.barrier()
@@ -283,22 +294,39 @@ def verified() -> None:
         print("verified")
 
 
+def how(nodes: tuple[str, ...]) -> str:
+    """What is noted of the ranks' nodes."""
+    where = list(map(int, nodes)) or verification.nodes_of(COMM).tolist()
+    if len(set(where)) == 1:
+        return "on this node, after its pages were dropped from the cache"
+    # of three ranks on two nodes one has nobody on the other
+    return "a rank of another node wrote" if len(set(where)) == SIZE else "after its pages were dropped from the cache"
+
+
 def damage(out: kn.Writer, frame: int) -> None:
-    """A value of a frame changes when its checksum is known: before it is encoded, or in the file."""
-    file: Any = out._file  # type: ignore[attr-defined]
-    if hasattr(file, "_rows"):
-        add = file._verification.add
+    """A value of a frame that the last rank writes changes when its checksum is known; of "gather" and "serial" that
+    rank which writes the frame."""
+    added_by = out._file._verification  # type: ignore[attr-defined]
+    add, whole = added_by.add, out.strategy in ("gather", "serial")  # type: ignore[attr-defined]
+    of_bytes = isinstance(added_by, verification.Verification)
 
-        def added(name: str, encoder: Any, first: int, values: list[NDArray[Any]]) -> None:
-            add(name, encoder, first, values)
-            if first <= frame < first + len(values):
-                values[frame - first][5, 1] += 1
+    def added(*arguments: Any) -> None:
+        if of_bytes:
+            if arguments[0] == frame and RANK == SIZE - 1:
+                arguments[2][8:16] ^= 0xFF
+                add(*arguments)
+                arguments[2][8:16] ^= 0xFF
+                return
+        elif arguments[0] == "positions" and (whole or RANK == SIZE - 1):
+            name, first, prepared, *atoms = arguments
+            changed = [np.array(one) for one in prepared]
+            if first <= frame < first + len(changed):
+                changed[frame - first][5, 1] += 1
+            add(name, first, changed, *atoms)
+            return
+        add(*arguments)
 
-        file._verification.add = added
-    elif RANK == 0:
-        with open(file.writer.written_path, "r+b") as made:
-            made.seek(file._places["positions"] + frame * N_ATOMS * 12 + 700)
-            made.write(bytes(100))
+    added_by.add = added
 
 
 def disk_full() -> None:

@@ -20,9 +20,9 @@ PROGRAM = Path(__file__).with_name("h5md_ranks.py")
 pytestmark = pytest.mark.processes
 
 
-def run(mpi: Any, n_ranks: int, folder: Path, *words: str) -> str:
+def run(mpi: Any, n_ranks: int, folder: Path, *words: str, **environment: str) -> str:
     """What rank 0 prints when all is well on all ranks."""
-    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), *words], folder)
+    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), *words], folder, **environment)
     code, out, err = mpi.ended(started)
     assert code == 0, out + err
     return str(out)
@@ -37,9 +37,16 @@ def test_values_without_chunks(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 3, tmp_path, "direct") == "direct\n"
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "verified") == "verified\n"
+@pytest.mark.parametrize(
+    ("n_ranks", "nodes", "variable"),
+    [(1, "", ""), (3, "", ""), (3, "7 8 9", ""), (3, "", "MPIR_CVAR_NUM_CLIQUES=2"), (2, "", "MPIR_CVAR_NOLOCAL=1")],
+)
+def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, nodes: str, variable: str, tmp_path: Path) -> None:
+    """Also one of another node: nodes are those that are given, or that MPICH pretends to have."""
+    if variable and not mpi.of_mpich():
+        pytest.skip(f"{variable} is a variable of MPICH")
+    more = dict([variable.split("=")]) if variable else {}
+    assert run(mpi, n_ranks, tmp_path, "verified", *nodes.split(), **more) == "verified\n"
 
 
 def test_mdanalysis_reads_them(mpi: Any, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, MissingPackageError
+from kinema.errors import ArgumentError, Error, MissingPackageError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.output import LIBVER, hdf5_errors
@@ -22,6 +22,7 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
+from kinema.writing.parallel.hdf5.verification import RowVerification
 from kinema.writing.parallel.placers import info_of
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 
@@ -54,6 +55,8 @@ class MpiioFields(Hdf5File):
         self._names: dict[str, str] = {}
         self._kinds: dict[str, np.dtype[Any]] = {}
         self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
+        self._verification = RowVerification(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -84,6 +87,9 @@ class MpiioFields(Hdf5File):
         if not self._held:
             self._first = row
         self._held.append(prepared)
+        if self._verification is not None and len(own):
+            for name, one in prepared.items():
+                self._verification.add(name, row, [one], own.start)
         self._kinds = {name: given.dtype for name, given in frame.vectors.items()}
 
     def took(self) -> None:
@@ -111,6 +117,11 @@ class MpiioFields(Hdf5File):
             return self._state()
 
         self._on_root(count)
+
+    def found(self) -> Error | None:
+        """As `SerialFile.found`; rank 0 has the file."""
+        assert self._verification is not None
+        return self._verification.found(*self.on_root(self.place_of_fields))
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `RankFile.add_observable`."""
