@@ -33,7 +33,7 @@ from kinema.formats.h5md.write.options import (
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
+from kinema.formats.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.opening import topology_of
@@ -119,6 +119,10 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     ArgumentError, FileNotFound, FileAccessError, FileIOError
         From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
     """
+
+    # whether rows of fields are in other files, which others write; and the versions of HDF5's format
+    _is_virtual = False
+    _libver = LIBVER
 
     def __init__(
         self,
@@ -234,7 +238,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             self._file = OutputPartFile(part, align=align)
         else:
             check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
-            self._file = NewFile(self.path, overwrite=overwrite, align=align)
+            self._file = NewFile(self.path, overwrite=overwrite, align=align, libver=self._libver)
         self._h5 = self._file.h5
         self._closed = False
         with self._all_or_nothing():
@@ -319,7 +323,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
-                existing = ExistingFile(growing.h5, self.path, group, native=self._native)
+                existing = ExistingFile(growing.h5, self.path, group, native=self._native, virtual=self._is_virtual)
                 existing.check(given)
                 if cut is not None:
                     existing.cut(cut, lambda: growing.commit(shrinks=True))

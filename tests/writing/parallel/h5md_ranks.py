@@ -198,7 +198,6 @@ def errors() -> None:
     refused = lambda path, **more: raised(kn.ArgumentError, lambda: kn.Writer(path, N_ATOMS, comm=COMM, **more))  # noqa: E731
     assert "choose one of direct, mpiio" in str(refused("no.dcd", verify=True, strategy="serial"))
     assert "no strategy of NetCDF-4 verifies" in str(refused("no.nc", verify=True, netcdf4=True))
-    assert "mode='a'" in str(refused("no.h5md", mode="a", strategy="subfiles"))
     bound = {"max_error": 1e-9, "strategy": "gather"}
     with kn.Writer("bound.h5md", N_ATOMS, comm=COMM, keep_partial=False, **bound) as out:
         wide = values_.astype(np.float64) * 1e6
@@ -243,6 +242,58 @@ def growth() -> None:
         print("growth")
 
 
+def subfiles_growth() -> None:
+    """The same with a file a rank: what a run has left is gone on with by ranks that have the same atoms."""
+    options = {"layout": (3, 40, 3), "compression": "gzip", "strategy": "subfiles"}
+    at = 0
+    for stop, resume, mode in ((5, None, "w"), (11, None, "a"), (12, 100 + 50 * 6, "a"), (N_FRAMES, 549, "a")):
+        if resume is not None:
+            at = (resume - 100) // 50 + 1
+        with kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode=mode, resume_from=resume, **options) as out:
+            assert out.n_frames == at, (out.n_frames, at)
+            out.add_observable("energy", unit="kJ mol-1")
+            for frame in range(at, stop):
+                mine, values_ = owned(frame, fixed=True), values_of(frame)
+                out.write(values_[mine], ids=mine, velocities=-values_[mine], **stamps(frame))
+                out.write_observable("energy", float(frame))
+                if frame % 5 == 2:
+                    out.flush()
+                    # readers have it, under the name that it has now
+                    COMM.barrier()
+                    name = "a.h5md" if mode == "a" else next(n for n in os.listdir(".") if n.startswith("a.part-"))
+                    assert kn.open(name, stored=False).n_frames == frame + 1
+                    COMM.barrier()
+        at = stop
+    if RANK == 0:
+        expected("expected.h5md", layout=(3, 40, 3), compression="gzip")
+        compare("a.h5md", "expected.h5md")
+        assert len(os.listdir("a.h5md.d")) == max(1, SIZE - 1)
+    COMM.barrier()
+    again = lambda **more: kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", **more)  # noqa: E731
+    error = raised(kn.Error, lambda: again(strategy="gather"))
+    assert "is a virtual data set, go on with strategy='subfiles'" in str(error)
+    with again(strategy="subfiles") as out:
+        other = np.arange(RANK, N_ATOMS, SIZE)
+        moved = raised(
+            kn.ArgumentError, lambda: out.write(values_of(0)[other], ids=other, velocities=values_of(0)[other])
+        )
+        assert SIZE == 1 or "gives atoms that are those of no file of a.h5md.d" in str(moved)
+    with kn.Writer("none.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles") as out:
+        out.flush()
+    assert not os.path.exists("none.h5md")
+    with kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a") as out:
+        out.write(values_of(0)[other], ids=other)
+    error = raised(kn.Error, lambda: kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles"))
+    assert "is no virtual data set, go on with strategy='gather'" in str(error)
+    COMM.barrier()
+    if RANK == 0:
+        os.rename("a.h5md.d", "gone")
+        with contextlib.suppress(kn.errors.FileNotFound):
+            kn.open("a.h5md", stored=False)
+            raise AssertionError("without the files of the ranks")
+        print("growth")
+
+
 def verified(*nodes: str) -> None:
     """Values that change between a rank that writes them and the file are found, with the frame and that rank.
 
@@ -258,6 +309,8 @@ def verified(*nodes: str) -> None:
         ("gather", {**chunks, "compression": "zstd"}),
         ("serial", chunks),
         ("serial", {"buffer_frames": 2}),
+        ("subfiles", {}),
+        ("subfiles", {**chunks, "layout": (2, 40, 3)}),
         *((strategy, contiguous) for strategy in ("direct", "mpiio", "mpiio-collective")),
     ]
     if h5py.get_config().mpi:
@@ -372,13 +425,15 @@ def disk_full() -> None:
         print("disk full")
 
 
-def endless(path: str, compression: str) -> None:
-    """Goes on with a file until it is killed; says what is flushed."""
-    options: dict[str, Any] = {} if os.path.exists(path) else {"compression": compression, "layout": (3, 100, 3)}
-    with kn.Writer(path, N_ATOMS, comm=COMM, mode="a", **options) as out:
+def endless(path: str, compression: str, strategy: str = "auto", mode: str = "a") -> None:
+    """Goes on with a file, or makes one, until it is killed; says what is flushed."""
+    options: dict[str, Any] = {"strategy": strategy, "mode": mode}
+    if mode == "w" or not os.path.exists(path):
+        options |= {"compression": compression, "layout": (3, 100, 3)}
+    with kn.Writer(path, N_ATOMS, comm=COMM, **options) as out:
         frame = out.n_frames
         while True:
-            mine = owned(frame)
+            mine = owned(frame, fixed=strategy == "subfiles")
             out.write(values_of(frame)[mine], ids=mine, **stamps(frame))
             frame += 1
             if frame % 3 == 0:

@@ -28,9 +28,12 @@ class SerialFile(RankFile):
     ----------
     verified_by : str
         How `found` does it, for people.
+    writer_class : type
+        Of the writer of rank 0.
     """
 
     verified_by = ""
+    writer_class: type[Writer] = Writer
     _is_noted = False
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
@@ -180,7 +183,7 @@ class SerialFile(RankFile):
         options: dict[str, Any] = dict(request.options)
         if request.resume_from is not None:
             options["resume_from"] = request.resume_from
-        self._writer = Writer(
+        self._writer = self.writer_class(
             request.path,
             request.n_atoms,
             mode=request.mode,

@@ -31,8 +31,8 @@ class SerialFields(SerialFile):
             return
         assert isinstance(self._writer, H5mdWriter)
         for name, values in vectors.items():
-            prepared = self._writer._group.fields[name].encoder.prepared(values[None])
-            self._verification.add(name, self._writer.n_frames - 1, prepared)
+            encoder = self._writer._group.fields[name].encoder
+            self._verification.add(name, self._writer.n_frames - 1, [encoder.prepared(values)])
 
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
