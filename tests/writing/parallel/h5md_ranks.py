@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.parallel import verification
-from kinema.writing.parallel.hdf5 import gathered
+from kinema.writing.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -391,8 +391,16 @@ def disk_full() -> None:
         ("subfiles", SIZE - 1, {}),
         ("gather", 0, {"compression": "gzip"}),
     ]
+    if h5py.get_config().mpi:
+        cases = [
+            ("mpiio", SIZE - 1, {}),
+            ("mpiio", SIZE - 1, {"compression": "gzip", "layout": (2, 100, 3)}),
+            ("mpiio-collective", 0, {}),
+        ]
     for strategy, full, options in cases:
-        out = kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy, **options)
+        out = kn.Writer(
+            f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy, keep_partial=strategy == "gather", **options
+        )
         for frame in range(6):
             out.write(values_of(frame)[mine], ids=mine, step=frame)
         out.flush()
@@ -425,11 +433,68 @@ def disk_full() -> None:
         print("disk full")
 
 
+def mpiio_growth() -> None:
+    """A file that grows through MPI-IO: also one whose frames other strategies and one process go on with."""
+    at = 0
+    for stop, strategy in ((5, "mpiio"), (7, "mpiio-collective"), (9, "gather"), (N_FRAMES, "mpiio")):
+        options = {} if at else {"layout": (3, 100, 3)}
+        with kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", strategy=strategy, verify=True, **options) as out:
+            assert out.n_frames == at, (out.n_frames, at)
+            out.add_observable("energy", unit="kJ mol-1")
+            for frame in range(at, stop):
+                mine, values_ = owned(frame), values_of(frame)
+                out.write(values_[mine], ids=mine, velocities=-values_[mine], **stamps(frame))
+                out.write_observable("energy", float(frame))
+                if frame % 5 == 2:
+                    out.flush()
+                    COMM.barrier()
+                    assert kn.open("a.h5md", stored=False).n_frames == frame + 1
+                    COMM.barrier()
+        at = stop
+    if RANK == 0:
+        expected("expected.h5md", layout=(3, 100, 3))
+        compare("a.h5md", "expected.h5md")
+        for name, options in (("plain", {}), ("packed", {"compression": "gzip"})):
+            with kn.Writer(f"{name}.h5md", N_ATOMS, **options) as one:
+                one.write(values_of(0))
+    COMM.barrier()
+    again = lambda name: kn.Writer(name, N_ATOMS, comm=COMM, mode="a", strategy="mpiio", compression="gzip")  # noqa: E731
+    assert "it was not made by 'mpiio'" in str(raised(kn.ArgumentError, lambda: again("plain.h5md")))
+    assert "it is compressed" in str(raised(kn.ArgumentError, lambda: again("packed.h5md")))
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    out = again("new.h5md")
+    assert "it is compressed" in str(raised(kn.ArgumentError, lambda: out.write(values_of(0)[mine], ids=mine)))
+    out.abort()
+    if RANK == 0:
+        print("growth")
+
+
+def fails_within() -> None:
+    """A rank fails within a collective call of HDF5: it raises its error, though the others never come."""
+    mpiio._PATIENCE = 1.0
+    write_field = mpiio.MpiioFields._write_field
+
+    def failing(self: Any, *arguments: Any) -> None:
+        if RANK == SIZE - 1 and self._first >= 4:
+            raise OSError("as was to be shown")
+        write_field(self, *arguments)
+
+    mpiio.MpiioFields._write_field = failing  # type: ignore[method-assign]
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    out = kn.Writer("a.h5md", N_ATOMS, comm=COMM, strategy="mpiio-collective", layout=(2, 100, 3))
+    try:
+        for frame in range(9):
+            out.write(values_of(frame)[mine], ids=mine, step=frame)
+    except kn.errors.FileIOError as error:
+        os.write(1, f"{error}; {'; '.join(error.__notes__)}\n".encode())
+        COMM.Abort(3)
+
+
 def endless(path: str, compression: str, strategy: str = "auto", mode: str = "a") -> None:
     """Goes on with a file, or makes one, until it is killed; says what is flushed."""
     options: dict[str, Any] = {"strategy": strategy, "mode": mode}
     if mode == "w" or not os.path.exists(path):
-        options |= {"compression": compression, "layout": (3, 100, 3)}
+        options |= {"compression": compression if compression != "none" else None, "layout": (3, 100, 3)}
     with kn.Writer(path, N_ATOMS, comm=COMM, **options) as out:
         frame = out.n_frames
         while True:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -18,6 +19,9 @@ import kinema as kn
 PROGRAM = Path(__file__).with_name("h5md_ranks.py")
 
 pytestmark = pytest.mark.processes
+PARALLEL_HDF5 = pytest.mark.skipif(
+    not h5py.get_config().mpi, reason="h5py was built without MPI: make test-hdf5-mpi makes one"
+)
 
 
 def run(mpi: Any, n_ranks: int, folder: Path, *words: str, **environment: str) -> str:
@@ -105,6 +109,28 @@ def test_subfiles_of_killed_ranks(mpi: Any, kills: Callable[[int], int], tmp_pat
             frames_of(left, said, 0)
             left.rename(path)
         flushed = frames_of(path, said, before)
+
+
+@PARALLEL_HDF5
+def test_files_that_grow_through_mpiio(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "mpiio_growth") == "growth\n"
+
+
+@PARALLEL_HDF5
+def test_a_rank_that_fails_within_a_collective_call(mpi: Any, tmp_path: Path) -> None:
+    """The others cannot be freed but by the end of the job, which that rank can ask for: it hangs nowhere."""
+    process = mpi.started(3, ["-m", "mpi4py", str(PROGRAM), "fails_within"], tmp_path)
+    code, out, err = mpi.ended(process)
+    assert code == 3, out + err
+    assert "cannot write: as was to be shown; on rank 2; other ranks wait for it within a collective call" in out
+
+
+@PARALLEL_HDF5
+def test_killed_while_they_write_through_mpiio(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+    path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
+    for _ in range(kills(4)):
+        said = killed(mpi, tmp_path, [path.name, "none", "mpiio"], moments.uniform(0.0, 0.3))
+        flushed = frames_of(path, said, flushed)
 
 
 @pytest.mark.parametrize("place", ["exchange", "encode", "commit", "announce", "flush"])
