@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -126,30 +128,94 @@ def test_the_command_on_ranks(mpi: Any, folder: Path) -> None:
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
-# argv of a command on ranks whose rank 1 can write no byte behind the first million
-FULL = """
-import os, resource, signal, sys
+# argv of a command on ranks: the rank that fails, and how
+FAILING = """
+import os, resource, signal, sys, time
+from pathlib import Path
 from mpi4py import MPI
 from kinema.cli import main
-if MPI.COMM_WORLD.Get_rank() == int(sys.argv[1]):
-    # a write behind it is an error of one rank alone
+from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
+rank, (_, failing, how, *words) = MPI.COMM_WORLD.Get_rank(), sys.argv
+Path(f"pid-{rank}").write_text(str(os.getpid()))
+if how == "limit" and rank == int(failing):
+    # it can write no byte behind the first million, which is an error of this rank alone
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-main(sys.argv[2:])
+
+def watched(write):
+    def written(placer, offset, data):
+        try:
+            if how == "raise" and rank == int(failing) and offset > 1 << 20:
+                raise ZeroDivisionError("as was to be shown")
+            write(placer, offset, data)
+        except BaseException:
+            Path(f"failed-{rank}").write_text(str(time.time()))
+            raise
+    return written
+
+for one in (FilePlacer, MpiPlacer):
+    one.write_at = watched(one.write_at)
+main(words)
 """
+
+
+def failed(mpi: Any, folder: Path, rank: int, how: str, words: list[str]) -> tuple[int, str]:
+    """Exit code and stderr of a command of which a rank fails: all ranks have ended soon after that."""
+    (folder / "failing.py").write_text(FAILING)
+    began = time.time()
+    process = mpi.started(3, ["failing.py", str(rank), how, *words], folder)
+    try:
+        until = time.monotonic() + 180
+        while not list(folder.glob("failed-*")) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+        _, err = process.communicate(timeout=30)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    ended = time.time()
+    times = [float(one.read_text()) for one in folder.glob("failed-*")]
+    # what the core writes by itself is not watched
+    since = f"{ended - min(times):.2f} s after the error" if times else f"{ended - began:.2f} s after the start"
+    print(f"{how}, {' '.join(words)}: all ranks had ended {since}")
+    pids = [int(one.read_text()) for one in folder.glob("pid-*")]
+    assert len(pids) == 3 and all(mpi.is_gone(pid) for pid in pids)
+    assert len([line for line in err.splitlines() if line.startswith("kinema: ")]) == 1, err
+    return process.returncode, err
 
 
 @pytest.mark.parametrize("strategy", ["direct", "mpiio"])
 @pytest.mark.parametrize("target", ["full.xtc", "full.dcd"])
 def test_a_disk_that_is_full_for_one_rank(mpi: Any, tmp_path: Path, target: str, strategy: str) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
-    (tmp_path / "full.py").write_text(FULL)
-    words = ["full.py", "1", "convert", "in.dcd", "-o", target, "--strategy", strategy]
-    code, out, err = mpi.ended(mpi.started(3, words, tmp_path))
-    assert code == 2, out + err
+    code, err = failed(mpi, tmp_path, 1, "limit", ["convert", "in.dcd", "-o", target, "--strategy", strategy])
+    assert code == 2, err
     assert "cannot write the file" in err and "on rank 1" in err and "Traceback" not in err
-    assert len([line for line in err.splitlines() if line.startswith("kinema: ")]) == 1
-    assert not list(tmp_path.glob("full*.*[!y]"))
+    assert not list(tmp_path.glob("full*.*"))
+
+
+def test_a_disk_that_is_full(mpi: Any, tmp_path: Path) -> None:
+    """A file system of one mebibyte, where those who test may mount one."""
+    write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    made = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True)
+    if not made or made.returncode != 0:
+        pytest.skip("no file system may be mounted here")
+    try:
+        code, err = failed(mpi, tmp_path, -1, "none", ["convert", "in.dcd", "-o", "disk/full.dcd"])
+        assert code == 2 and "no space left" in err.lower() and "on rank " in err, err
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_an_exception_of_one_rank(mpi: Any, tmp_path: Path) -> None:
+    write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
+    code, err = failed(mpi, tmp_path, 2, "raise", ["convert", "in.dcd", "-o", "a.dcd", "--strategy", "mpiio"])
+    assert code == 70 and "ZeroDivisionError: as was to be shown" in err and "on rank 2" in err, err
+    assert not list(tmp_path.glob("a*.*"))
 
 
 def test_a_damaged_frame_names_the_rank(mpi: Any, tmp_path: Path) -> None:

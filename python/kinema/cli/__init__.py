@@ -66,7 +66,9 @@ def _run(command: Command) -> int:
         message = _bad_input(error, command)
         if message is not None:
             return _failed(command, message, exit_codes.BAD_INPUT)
-        message = f"{type(error).__name__}: {error}; this is a defect of kinema, please report it with --debug"
+        noted = _exception_notes(error)
+        what = f"{type(error).__name__}: {error}{f'; {noted}' if noted else ''}"
+        message = f"{what}; this is a defect of kinema, please report it with --debug"
         return _failed(command, message, exit_codes.DEFECT)
 
 

@@ -33,7 +33,7 @@ from kinema.formats.h5md.write.options import (
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
+from kinema.formats.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.opening import topology_of
@@ -119,6 +119,12 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     ArgumentError, FileNotFound, FileAccessError, FileIOError
         From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
     """
+
+    # whether rows of fields are in other files, which others write; and the versions of HDF5's format
+    _is_virtual = False
+    _libver = LIBVER
+    # of a file that grows: its particles group, and the box that does not change
+    _opened_as: tuple[str, NDArray[Any] | None] | None = None
 
     def __init__(
         self,
@@ -234,7 +240,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             self._file = OutputPartFile(part, align=align)
         else:
             check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
-            self._file = NewFile(self.path, overwrite=overwrite, align=align)
+            self._file = NewFile(self.path, overwrite=overwrite, align=align, libver=self._libver)
         self._h5 = self._file.h5
         self._closed = False
         with self._all_or_nothing():
@@ -297,6 +303,21 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         """Data sets of fields that are made later have their space from the beginning: others write into it."""
         self._options = replace(self._options, allocate_early=True)
 
+    def make_room(self, rows: int) -> None:
+        """Fields of a file that grows get this many rows at the least, whose values others write before they count."""
+        with self._all_or_nothing():
+            for one in self._group.fields.values():
+                if len(one.dataset) < rows:
+                    one.dataset.resize(rows, axis=0)
+
+    def trim(self) -> None:
+        """Fields of a file that grows, all of which is flushed, lose the rows behind the last frame."""
+        assert isinstance(self._file, GrowingFile)
+        with self._all_or_nothing():
+            for one in self._group.fields.values():
+                one.dataset.resize(self._group.rows, axis=0)
+            self._file.commit(shrinks=True)
+
     def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
         """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
         taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
@@ -319,7 +340,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
-                existing = ExistingFile(growing.h5, self.path, group, native=self._native)
+                existing = ExistingFile(growing.h5, self.path, group, native=self._native, virtual=self._is_virtual)
                 existing.check(given)
                 if cut is not None:
                     existing.cut(cut, lambda: growing.commit(shrinks=True))
@@ -331,6 +352,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         self._file, self._h5 = growing, growing.h5
         self.n_atoms, self._units, self._dialect = existing.n_atoms, existing.units, existing.dialect
         self._n_flushed = self._group.rows
+        self._opened_as = existing.group, cell
 
     def _open_observable(
         self, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, unit: str | None
@@ -357,7 +379,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
 
     def _go_on_in(self, path: str) -> None:
         names = {name: (o.shape, o.unit) for name, o in self._observables.items()}
-        self._open_existing(self._options.group, {}, self._options.cell, path)
+        group, cell = self._opened_as or (self._options.group, self._options.cell)
+        self._open_existing(group, {}, cell, path)
         for name, (shape, unit) in names.items():
             self._observables[name] = self._open_observable(name, shape, None, unit)
 

@@ -107,7 +107,8 @@ class Hdf5Writer(Writer):
         """From here on rows of all fields are written by others, and counted here; `finish` is called with name and
         number of rows of each when the file is finished."""
         for name, series in self._group.fields.items():
-            self._group.fields[name] = CountedRows(series, None if finish is None else partial(finish, name))
+            call = None if finish is None else partial(finish, name)
+            self._group.fields[name] = CountedRows(series.encoder, series.dataset, series.rows, call)
 
     def release(self) -> str:
         """Flushes and closes the file, for others who write into it until `take_back`; returns where it is."""

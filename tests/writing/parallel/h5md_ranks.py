@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
-from kinema.writing.parallel.hdf5 import gathered
+from kinema.writing.parallel import verification
+from kinema.writing.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -134,11 +135,12 @@ def values(numbers: str, *strategies: str) -> None:
 def direct() -> None:
     """Values without chunks are written by all ranks where they belong."""
     options: dict[str, Any] = {"layout": "contiguous", "n_frames": N_FRAMES, "time_unit": "fs"}
-    for strategy in ("auto", "serial"):
+    strategies = ("auto", "serial", "mpiio", "mpiio-collective")
+    for strategy in strategies:
         write(f"{strategy}.h5md", strategy, (3,) if strategy == "serial" else (), **options)
     if RANK == 0:
         expected("expected.h5md", **options)
-        for strategy in ("auto", "serial"):
+        for strategy in strategies:
             compare(f"{strategy}.h5md", "expected.h5md")
     error = raised(kn.ArgumentError, lambda: write("no.h5md", "gather", **options))
     assert "H5MD (contiguous): direct (auto), serial" in str(error)
@@ -194,11 +196,8 @@ def errors() -> None:
             assert trajectory.steps.tolist() == [10, 20]
             assert np.array_equal(trajectory[1].positions, values_)
     refused = lambda path, **more: raised(kn.ArgumentError, lambda: kn.Writer(path, N_ATOMS, comm=COMM, **more))  # noqa: E731
-    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="subfiles"))
-    assert "choose one of gather; checksum=True" in str(refused("no.h5md", verify=True, strategy="serial"))
     assert "choose one of direct, mpiio" in str(refused("no.dcd", verify=True, strategy="serial"))
     assert "no strategy of NetCDF-4 verifies" in str(refused("no.nc", verify=True, netcdf4=True))
-    assert "mode='a'" in str(refused("no.h5md", mode="a", strategy="subfiles"))
     bound = {"max_error": 1e-9, "strategy": "gather"}
     with kn.Writer("bound.h5md", N_ATOMS, comm=COMM, keep_partial=False, **bound) as out:
         wide = values_.astype(np.float64) * 1e6
@@ -243,39 +242,104 @@ def growth() -> None:
         print("growth")
 
 
-def verified() -> None:
-    """Values that change between a rank that encodes them and the file are found, with the frame and that rank."""
+def subfiles_growth() -> None:
+    """The same with a file a rank: what a run has left is gone on with by ranks that have the same atoms."""
+    options = {"layout": (3, 40, 3), "compression": "gzip", "strategy": "subfiles"}
+    at = 0
+    for stop, resume, mode in ((5, None, "w"), (11, None, "a"), (12, 100 + 50 * 6, "a"), (N_FRAMES, 549, "a")):
+        if resume is not None:
+            at = (resume - 100) // 50 + 1
+        with kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode=mode, resume_from=resume, **options) as out:
+            assert out.n_frames == at, (out.n_frames, at)
+            out.add_observable("energy", unit="kJ mol-1")
+            for frame in range(at, stop):
+                mine, values_ = owned(frame, fixed=True), values_of(frame)
+                out.write(values_[mine], ids=mine, velocities=-values_[mine], **stamps(frame))
+                out.write_observable("energy", float(frame))
+                if frame % 5 == 2:
+                    out.flush()
+                    # readers have it, under the name that it has now
+                    COMM.barrier()
+                    name = "a.h5md" if mode == "a" else next(n for n in os.listdir(".") if n.startswith("a.part-"))
+                    assert kn.open(name, stored=False).n_frames == frame + 1
+                    COMM.barrier()
+        at = stop
+    if RANK == 0:
+        expected("expected.h5md", layout=(3, 40, 3), compression="gzip")
+        compare("a.h5md", "expected.h5md")
+        assert len(os.listdir("a.h5md.d")) == max(1, SIZE - 1)
+    COMM.barrier()
+    again = lambda **more: kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", **more)  # noqa: E731
+    error = raised(kn.Error, lambda: again(strategy="gather"))
+    assert "is a virtual data set, go on with strategy='subfiles'" in str(error)
+    with again(strategy="subfiles") as out:
+        other = np.arange(RANK, N_ATOMS, SIZE)
+        moved = raised(
+            kn.ArgumentError, lambda: out.write(values_of(0)[other], ids=other, velocities=values_of(0)[other])
+        )
+        assert SIZE == 1 or "gives atoms that are those of no file of a.h5md.d" in str(moved)
+    with kn.Writer("none.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles") as out:
+        out.flush()
+    assert not os.path.exists("none.h5md")
+    with kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a") as out:
+        out.write(values_of(0)[other], ids=other)
+    error = raised(kn.Error, lambda: kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles"))
+    assert "is no virtual data set, go on with strategy='gather'" in str(error)
+    COMM.barrier()
+    if RANK == 0:
+        os.rename("a.h5md.d", "gone")
+        with contextlib.suppress(kn.errors.FileNotFound):
+            kn.open("a.h5md", stored=False)
+            raise AssertionError("without the files of the ranks")
+        print("growth")
+
+
+def verified(*nodes: str) -> None:
+    """Values that change between a rank that writes them and the file are found, with the frame and that rank.
+
+    `nodes`: that of each rank, in place of the one where it is.
+    """
+    if nodes:
+        verification.nodes_of = lambda comm: np.array(list(map(int, nodes)))
     mine = np.arange(RANK, N_ATOMS, SIZE)
     contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
+    chunks = {"layout": (2, 100, 3), "compression": "gzip", "max_error": 0.01, "dtype": "float64"}
     cases: list[tuple[str, dict[str, Any]]] = [
         ("gather", {"layout": (2, 300, 3)}),
-        ("gather", {"layout": (2, 100, 3), "compression": "zstd", "max_error": 0.01, "dtype": "float64"}),
-        ("direct", contiguous),
+        ("gather", {**chunks, "compression": "zstd"}),
+        ("serial", chunks),
+        ("serial", {"buffer_frames": 2}),
+        ("subfiles", {}),
+        ("subfiles", {**chunks, "layout": (2, 40, 3)}),
+        *((strategy, contiguous) for strategy in ("direct", "mpiio", "mpiio-collective")),
     ]
+    if h5py.get_config().mpi:
+        cases += [("mpiio", {"layout": (2, 300, 3)}), ("mpiio", chunks), ("mpiio-collective", {})]
     for number, (strategy, options) in enumerate(cases):
         for damaged in (None, 7):
             path = f"{strategy}{number}-{damaged}.h5md"
             out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
+            if damaged is not None:
+                damage(out, damaged)
             for frame in range(N_FRAMES):
-                if damaged == frame and strategy == "gather":
-                    damage(out, frame)
                 out.write(values_of(frame)[mine], ids=mine, step=frame)
                 if frame == 4:
                     out.flush()
-                    assert any("verified: " in note for note in out.notes), out.notes
+                    words = [note for note in out.notes if "verified: " in note]
+                    assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
                     assert out.timings["verify"] > 0  # type: ignore[attr-defined]
-                if damaged == frame and strategy == "direct":
-                    damage(out, frame)
             if damaged is None:
                 out.close()
                 trajectory = kn.open(path, stored=False)
                 assert trajectory.n_frames == N_FRAMES
                 np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
+                COMM.barrier()
                 continue
             error = raised(kn.Error, out.close)
             assert isinstance(error, kn.errors.CorruptFileError), error
             assert error.frame == damaged and "is not as it was written" in str(error), error
-            assert f"rank {damaged // 2 % SIZE} " in str(error) or strategy == "direct", error
+            writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
+            assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
             out.abort()
             assert not os.path.exists(path)
             COMM.barrier()
@@ -283,22 +347,39 @@ def verified() -> None:
         print("verified")
 
 
+def how(nodes: tuple[str, ...]) -> str:
+    """What is noted of the ranks' nodes."""
+    where = list(map(int, nodes)) or verification.nodes_of(COMM).tolist()
+    if len(set(where)) == 1:
+        return "on this node, after its pages were dropped from the cache"
+    # of three ranks on two nodes one has nobody on the other
+    return "a rank of another node wrote" if len(set(where)) == SIZE else "after its pages were dropped from the cache"
+
+
 def damage(out: kn.Writer, frame: int) -> None:
-    """A value of a frame changes when its checksum is known: before it is encoded, or in the file."""
-    file: Any = out._file  # type: ignore[attr-defined]
-    if hasattr(file, "_rows"):
-        add = file._verification.add
+    """A value of a frame that the last rank writes changes when its checksum is known; of "gather" and "serial" that
+    rank which writes the frame."""
+    added_by = out._file._verification  # type: ignore[attr-defined]
+    add, whole = added_by.add, out.strategy in ("gather", "serial")  # type: ignore[attr-defined]
+    of_bytes = isinstance(added_by, verification.Verification)
 
-        def added(name: str, encoder: Any, first: int, values: list[NDArray[Any]]) -> None:
-            add(name, encoder, first, values)
-            if first <= frame < first + len(values):
-                values[frame - first][5, 1] += 1
+    def added(*arguments: Any) -> None:
+        if of_bytes:
+            if arguments[0] == frame and RANK == SIZE - 1:
+                arguments[2][8:16] ^= 0xFF
+                add(*arguments)
+                arguments[2][8:16] ^= 0xFF
+                return
+        elif arguments[0] == "positions" and (whole or RANK == SIZE - 1):
+            name, first, prepared, *atoms = arguments
+            changed = [np.array(one) for one in prepared]
+            if first <= frame < first + len(changed):
+                changed[frame - first][5, 1] += 1
+            add(name, first, changed, *atoms)
+            return
+        add(*arguments)
 
-        file._verification.add = added
-    elif RANK == 0:
-        with open(file.writer.written_path, "r+b") as made:
-            made.seek(file._places["positions"] + frame * N_ATOMS * 12 + 700)
-            made.write(bytes(100))
+    added_by.add = added
 
 
 def disk_full() -> None:
@@ -310,8 +391,16 @@ def disk_full() -> None:
         ("subfiles", SIZE - 1, {}),
         ("gather", 0, {"compression": "gzip"}),
     ]
+    if h5py.get_config().mpi:
+        cases = [
+            ("mpiio", SIZE - 1, {}),
+            ("mpiio", SIZE - 1, {"compression": "gzip", "layout": (2, 100, 3)}),
+            ("mpiio-collective", 0, {}),
+        ]
     for strategy, full, options in cases:
-        out = kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy, **options)
+        out = kn.Writer(
+            f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy, keep_partial=strategy == "gather", **options
+        )
         for frame in range(6):
             out.write(values_of(frame)[mine], ids=mine, step=frame)
         out.flush()
@@ -344,13 +433,72 @@ def disk_full() -> None:
         print("disk full")
 
 
-def endless(path: str, compression: str) -> None:
-    """Goes on with a file until it is killed; says what is flushed."""
-    options: dict[str, Any] = {} if os.path.exists(path) else {"compression": compression, "layout": (3, 100, 3)}
-    with kn.Writer(path, N_ATOMS, comm=COMM, mode="a", **options) as out:
+def mpiio_growth() -> None:
+    """A file that grows through MPI-IO: also one whose frames other strategies and one process go on with."""
+    at = 0
+    for stop, strategy in ((5, "mpiio"), (7, "mpiio-collective"), (9, "gather"), (N_FRAMES, "mpiio")):
+        options = {} if at else {"layout": (3, 100, 3)}
+        with kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", strategy=strategy, verify=True, **options) as out:
+            assert out.n_frames == at, (out.n_frames, at)
+            out.add_observable("energy", unit="kJ mol-1")
+            for frame in range(at, stop):
+                mine, values_ = owned(frame), values_of(frame)
+                out.write(values_[mine], ids=mine, velocities=-values_[mine], **stamps(frame))
+                out.write_observable("energy", float(frame))
+                if frame % 5 == 2:
+                    out.flush()
+                    COMM.barrier()
+                    assert kn.open("a.h5md", stored=False).n_frames == frame + 1
+                    COMM.barrier()
+        at = stop
+    if RANK == 0:
+        expected("expected.h5md", layout=(3, 100, 3))
+        compare("a.h5md", "expected.h5md")
+        for name, options in (("plain", {}), ("packed", {"compression": "gzip"})):
+            with kn.Writer(f"{name}.h5md", N_ATOMS, **options) as one:
+                one.write(values_of(0))
+    COMM.barrier()
+    again = lambda name: kn.Writer(name, N_ATOMS, comm=COMM, mode="a", strategy="mpiio", compression="gzip")  # noqa: E731
+    assert "it was not made by 'mpiio'" in str(raised(kn.ArgumentError, lambda: again("plain.h5md")))
+    assert "it is compressed" in str(raised(kn.ArgumentError, lambda: again("packed.h5md")))
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    out = again("new.h5md")
+    assert "it is compressed" in str(raised(kn.ArgumentError, lambda: out.write(values_of(0)[mine], ids=mine)))
+    out.abort()
+    if RANK == 0:
+        print("growth")
+
+
+def fails_within() -> None:
+    """A rank fails within a collective call of HDF5: it raises its error, though the others never come."""
+    mpiio._PATIENCE = 1.0
+    write_field = mpiio.MpiioFields._write_field
+
+    def failing(self: Any, *arguments: Any) -> None:
+        if RANK == SIZE - 1 and self._first >= 4:
+            raise OSError("as was to be shown")
+        write_field(self, *arguments)
+
+    mpiio.MpiioFields._write_field = failing  # type: ignore[method-assign]
+    mine = np.arange(RANK, N_ATOMS, SIZE)
+    out = kn.Writer("a.h5md", N_ATOMS, comm=COMM, strategy="mpiio-collective", layout=(2, 100, 3))
+    try:
+        for frame in range(9):
+            out.write(values_of(frame)[mine], ids=mine, step=frame)
+    except kn.errors.FileIOError as error:
+        os.write(1, f"{error}; {'; '.join(error.__notes__)}\n".encode())
+        COMM.Abort(3)
+
+
+def endless(path: str, compression: str, strategy: str = "auto", mode: str = "a") -> None:
+    """Goes on with a file, or makes one, until it is killed; says what is flushed."""
+    options: dict[str, Any] = {"strategy": strategy, "mode": mode}
+    if mode == "w" or not os.path.exists(path):
+        options |= {"compression": compression if compression != "none" else None, "layout": (3, 100, 3)}
+    with kn.Writer(path, N_ATOMS, comm=COMM, **options) as out:
         frame = out.n_frames
         while True:
-            mine = owned(frame)
+            mine = owned(frame, fixed=strategy == "subfiles")
             out.write(values_of(frame)[mine], ids=mine, **stamps(frame))
             frame += 1
             if frame % 3 == 0:

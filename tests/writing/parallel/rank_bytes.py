@@ -73,11 +73,27 @@ def same_bytes() -> None:
                 assert len(set(COMM.allgather((tuple(many.notes), many.losses)))) == 1
                 if RANK == 0:
                     assert made.read_bytes() == expected.read_bytes(), (made, strategy, buffered)
+                    check_index(made, suffix in ("trr", "xtc"))
                     assert set(many.losses) >= {loss.replace("one", "many", 1) for loss in one.losses}, many.losses
                 tried += 1
     if RANK == 0:
         assert not list(Path().glob("**/*.part-*"))
         print("same bytes", tried)
+
+
+def check_index(made: Path, stored: bool) -> None:
+    """The index of the frames is there, where the writer of one process stores it, and is that of a scan."""
+    index = made.with_name(f".{made.name}.kinema-index")
+    assert index.exists() == stored, made
+    if not stored:
+        return
+    written = index.read_bytes()
+    assert kn.open(made).parts[0].index == "stored"
+    index.unlink()
+    kn.open(made).scan()
+    assert index.read_bytes() == written
+    # of this file alone
+    index.unlink()
 
 
 def given_order() -> None:

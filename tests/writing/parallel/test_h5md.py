@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -18,11 +19,14 @@ import kinema as kn
 PROGRAM = Path(__file__).with_name("h5md_ranks.py")
 
 pytestmark = pytest.mark.processes
+PARALLEL_HDF5 = pytest.mark.skipif(
+    not h5py.get_config().mpi, reason="h5py was built without MPI: make test-hdf5-mpi makes one"
+)
 
 
-def run(mpi: Any, n_ranks: int, folder: Path, *words: str) -> str:
+def run(mpi: Any, n_ranks: int, folder: Path, *words: str, **environment: str) -> str:
     """What rank 0 prints when all is well on all ranks."""
-    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), *words], folder)
+    started = mpi.started(n_ranks, ["-m", "mpi4py", str(PROGRAM), *words], folder, **environment)
     code, out, err = mpi.ended(started)
     assert code == 0, out + err
     return str(out)
@@ -37,9 +41,16 @@ def test_values_without_chunks(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 3, tmp_path, "direct") == "direct\n"
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
-    assert run(mpi, n_ranks, tmp_path, "verified") == "verified\n"
+@pytest.mark.parametrize(
+    ("n_ranks", "nodes", "variable"),
+    [(1, "", ""), (3, "", ""), (3, "7 8 9", ""), (3, "", "MPIR_CVAR_NUM_CLIQUES=2"), (2, "", "MPIR_CVAR_NOLOCAL=1")],
+)
+def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, nodes: str, variable: str, tmp_path: Path) -> None:
+    """Also one of another node: nodes are those that are given, or that MPICH pretends to have."""
+    if variable and not mpi.of_mpich():
+        pytest.skip(f"{variable} is a variable of MPICH")
+    more = dict([variable.split("=")]) if variable else {}
+    assert run(mpi, n_ranks, tmp_path, "verified", *nodes.split(), **more) == "verified\n"
 
 
 def test_mdanalysis_reads_them(mpi: Any, tmp_path: Path) -> None:
@@ -50,31 +61,76 @@ def test_errors_are_those_of_all_ranks(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 3, tmp_path, "errors") == "errors\n"
 
 
-def test_files_that_grow_and_are_cut(mpi: Any, tmp_path: Path) -> None:
-    assert run(mpi, 3, tmp_path, "growth") == "growth\n"
+@pytest.mark.parametrize(("program", "n_ranks"), [("growth", 3), ("subfiles_growth", 1), ("subfiles_growth", 3)])
+def test_files_that_grow_and_are_cut(mpi: Any, program: str, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, program) == "growth\n"
 
 
 def test_disk_full_on_one_rank(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 2, tmp_path, "disk_full") == "disk full\n"
 
 
+def killed(mpi: Any, folder: Path, words: list[str], wait: float) -> int:
+    """Kills all ranks of a run after its first flush; how many frames it has said are flushed."""
+    process = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "endless", *words], folder)
+    try:
+        # begun
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.strip().isdigit(), line
+        time.sleep(wait)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+    said = [int(word) for word in (line + out).split("\n")[:-1] if word.isdigit()]
+    assert said, err
+    return max(said)
+
+
 def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
     """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
-    path, moments, flushed, n_kills = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0, kills(4)
-    for _ in range(n_kills):
-        process = mpi.started(2, ["-m", "mpi4py", str(PROGRAM), "endless", path.name, "zstd"], tmp_path)
-        try:
-            # begun
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.strip().isdigit(), line
-            time.sleep(moments.uniform(0.0, 0.3))
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate(timeout=60)
-        said = [int(word) for word in (line + out).split("\n")[:-1] if word.isdigit()]
-        assert said, err
-        flushed = frames_of(path, max(said), flushed)
+    path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
+    for _ in range(kills(4)):
+        said = killed(mpi, tmp_path, [path.name, "zstd"], moments.uniform(0.0, 0.3))
+        flushed = frames_of(path, said, flushed)
+
+
+def test_subfiles_of_killed_ranks(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+    """What is left has the frames that were flushed: under its temporary name, which its user changes, or its own."""
+    path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
+    for number in range(kills(4)):
+        if number % 4 == 0:
+            path.unlink(missing_ok=True)
+        mode = "a" if path.exists() or number % 8 == 4 else "w"
+        before = flushed if path.exists() else 0
+        said = killed(mpi, tmp_path, [path.name, "zstd", "subfiles", mode], moments.uniform(0.0, 0.3))
+        if mode == "w":
+            (left,) = tmp_path.glob("grows.part-*-k*.h5md")
+            frames_of(left, said, 0)
+            left.rename(path)
+        flushed = frames_of(path, said, before)
+
+
+@PARALLEL_HDF5
+def test_files_that_grow_through_mpiio(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "mpiio_growth") == "growth\n"
+
+
+@PARALLEL_HDF5
+def test_a_rank_that_fails_within_a_collective_call(mpi: Any, tmp_path: Path) -> None:
+    """The others cannot be freed but by the end of the job, which that rank can ask for: it hangs nowhere."""
+    process = mpi.started(3, ["-m", "mpi4py", str(PROGRAM), "fails_within"], tmp_path)
+    code, out, err = mpi.ended(process)
+    assert code == 3, out + err
+    assert "cannot write: as was to be shown; on rank 2; other ranks wait for it within a collective call" in out
+
+
+@PARALLEL_HDF5
+def test_killed_while_they_write_through_mpiio(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+    path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
+    for _ in range(kills(4)):
+        said = killed(mpi, tmp_path, [path.name, "none", "mpiio"], moments.uniform(0.0, 0.3))
+        flushed = frames_of(path, said, flushed)
 
 
 @pytest.mark.parametrize("place", ["exchange", "encode", "commit", "announce", "flush"])

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import kinema as kn
@@ -48,7 +49,8 @@ def test_pairs_that_do_not_exist_show_the_table() -> None:
 def test_strategies_that_verify() -> None:
     assert verifying("XTC") == ("gather",)
     assert set(verifying("DCD")) == {"direct", "mpiio", "mpiio-collective", "gather"}
-    assert (verifying("H5MD"), verifying(CONTIGUOUS_H5MD), verifying("PDB")) == (("gather",), ("direct",), ())
+    assert verifying("H5MD") == strategies_of("H5MD")
+    assert set(verifying(CONTIGUOUS_H5MD)) == {"direct", "mpiio", "mpiio-collective"} and verifying("PDB") == ()
     check_verify("DCD", "mpiio")
     with pytest.raises(kn.ArgumentError, match=r"not for strategy .serial. of XTC, choose one of gather$"):
         check_verify("XTC", "serial")
@@ -102,3 +104,20 @@ def test_examples_of_the_documents(mpi: Any, tmp_path: Path) -> None:
     assert kn.open(tmp_path / "run.dcd").n_frames == 10
     history = kn.open(tmp_path / "HISTORY")
     assert (history.n_frames, history.n_atoms, history.atoms.names[0]) == (5, 256, "Cu")
+
+
+@pytest.mark.processes
+def test_the_example_of_openmm(mpi: Any, tmp_path: Path) -> None:
+    """Reads back what rank 0 has; ranks compute the same."""
+    pytest.importorskip("openmm", reason="openmm is not installed: pip install openmm")
+    (block,) = (one for one in re.findall(r"^```py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if "openmm" in one)
+    program = "\nif comm.rank == 0:\n    np.save('last.npy', [positions, velocities])\n"
+    mpi.script(3, block + program, tmp_path)
+    trajectory = kn.open(tmp_path / "argon.trr", stored=False)
+    assert (trajectory.n_frames, trajectory.n_atoms) == (5, 216)
+    np.testing.assert_allclose(trajectory.times, [0.02, 0.04, 0.06, 0.08, 0.1], rtol=1e-6)
+    assert trajectory.steps.tolist() == [10, 20, 30, 40, 50]
+    last, (positions, velocities) = trajectory[4], np.load(tmp_path / "last.npy")
+    # TRR has nm, in float32
+    np.testing.assert_allclose(last.positions, positions, atol=1e-5)
+    np.testing.assert_allclose(last.velocities, velocities, atol=1e-5)

@@ -11,9 +11,11 @@ from typing import Any
 
 import h5py
 
-from kinema.errors import CorruptFileError, FileNotFound
+from kinema import _core
+from kinema.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
 from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
 from kinema.formats.hdf5.file import OpenFile, open_hdf5
+from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 
 __all__ = ["Pieces", "check_sources", "pieces_of"]
@@ -37,16 +39,32 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
 
 
 def check_sources(opened: OpenFile, dataset: Any, depth: int = _DEEPEST) -> None:
-    """Raises FileNotFound for a file, CorruptFileError for a data set that a virtual data set takes values from."""
+    """Raises FileNotFound for a file, CorruptFileError for a data set that a virtual data set takes values from, and
+    UnsupportedFormatError where not even h5py can decode the values of a data set."""
     if not dataset.is_virtual:
+        _check_filters(opened, dataset)
         return
+    seen: set[tuple[str, str]] = set()
     for source in dataset.virtual_sources():
-        if "%b" in source.file_name or "%b" in source.dset_name:
-            continue  # a pattern for any number of sources; those that are there make the extent
+        name = (source.file_name, source.dset_name)
+        if name in seen or "%b" in source.file_name or "%b" in source.dset_name:
+            continue  # a pattern is for any number of sources; those that are there make the extent
+        seen.add(name)
         with ExitStack() as files:
             origin = _source(opened, dataset, source, files)
             if depth > 0:
                 check_sources(opened, origin, depth - 1)
+
+
+def _check_filters(opened: OpenFile, dataset: Any) -> None:
+    missing = missing_filters(dataset)
+    if missing:
+        names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
+        raise UnsupportedFormatError(
+            f"{opened.path}: {dataset.name} is compressed with HDF5 filter {names}, which is not installed",
+            path=opened.path,
+            format=opened.format,
+        )
 
 
 def _pieces(opened: OpenFile, dataset: Any, files: ExitStack, depth: int) -> Pieces:

@@ -9,6 +9,7 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.hdf5.direct import DirectFields
 from kinema.writing.parallel.hdf5.gathered import GatheredChunks
 from kinema.writing.parallel.hdf5.mpiio import MpiioFields
+from kinema.writing.parallel.hdf5.serial import SerialFields
 from kinema.writing.parallel.hdf5.subfiles import Subfiles
 from kinema.writing.parallel.rank_file import FileRequest, RankFile
 from kinema.writing.parallel.record_files.gathered import GatheredFile
@@ -17,9 +18,10 @@ from kinema.writing.parallel.serial import SerialFile
 
 __all__ = ["check_order", "opened_file"]
 
-_H5MD = {
+# of data sets in chunks
+_H5MD: dict[str, type[SerialFile]] = {
+    "serial": SerialFields,
     "gather": GatheredChunks,
-    "direct": DirectFields,
     "mpiio": MpiioFields,
     "mpiio-collective": MpiioFields,
     "subfiles": Subfiles,
@@ -37,10 +39,11 @@ def check_order(format: str, strategy: str, order: str) -> None:
 
 def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
     """The file, opened by all ranks together; the same error on all of them."""
+    if request.format == "H5MD":
+        contiguous = request.options.get("layout") == "contiguous" and request.strategy != "serial"
+        return (DirectFields if contiguous else _H5MD[request.strategy])(request, agreement)
     if request.strategy == "serial":
         return SerialFile(request, agreement)
-    if request.format == "H5MD":
-        return _H5MD[request.strategy](request, agreement)
     places_atoms = {one["name"] for one in formats() if one["places_atoms"]}
     if request.format in places_atoms:
         return PlacedFile(request, agreement)

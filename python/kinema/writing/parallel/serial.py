@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.errors import Error
 from kinema.writing.base import Writer
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.behind import WriteBehind
@@ -17,9 +18,23 @@ from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
 
 __all__ = ["SerialFile", "whole_vectors"]
 
+T = TypeVar("T")
+
 
 class SerialFile(RankFile):
-    """The ordinary writer on rank 0. With `buffer_frames` it writes in a thread while the program computes."""
+    """The ordinary writer on rank 0. With `buffer_frames` it writes in a thread while the program computes.
+
+    Attributes
+    ----------
+    verified_by : str
+        How `found` does it, for people.
+    writer_class : type
+        Of the writer of rank 0.
+    """
+
+    verified_by = ""
+    writer_class: type[Writer] = Writer
+    _is_noted = False
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
@@ -45,6 +60,7 @@ class SerialFile(RankFile):
                     step=frame.step,
                     time=frame.time,
                 )
+            self.wrote(vectors)
 
         def take() -> FileState:
             if self._behind is None:
@@ -57,7 +73,7 @@ class SerialFile(RankFile):
         self._on_root(take)
 
     def flush(self) -> None:
-        """As `RankFile.flush`."""
+        """As `RankFile.flush`; what was written since the last time is verified, if that is wanted."""
 
         def flush() -> FileState:
             assert self._writer is not None
@@ -68,9 +84,13 @@ class SerialFile(RankFile):
             return self._state()
 
         self._on_root(flush)
+        if self.request.verify:
+            self._verify()
 
     def close(self) -> None:
         """As `RankFile.close`."""
+        if self.request.verify and not self.is_broken:
+            SerialFile.flush(self)
 
         def close() -> FileState:
             assert self._writer is not None
@@ -98,6 +118,56 @@ class SerialFile(RankFile):
         """As `RankFile.write_observable`."""
         self._on_writer(lambda writer: writer.write_observable(name, value, **options))
 
+    # for strategies
+
+    def wrote(self, vectors: dict[str, NDArray[Any]]) -> None:
+        """On rank 0: the vectors of a frame, (n_atoms, 3) each, were given to the writer."""
+
+    def found(self) -> Error | None:
+        """What of the frames that rank 0 has flushed is not in the file as this rank expects it, if anything.
+
+        Of strategies that verify; collective.
+        """
+        raise NotImplementedError
+
+    def on_root(self, call: Callable[[], T]) -> T:
+        """What a call gives on rank 0, on all ranks."""
+        try:
+            return self.agreement.on_root(call)
+        except BaseException:
+            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
+            raise
+
+    def check(self, error: BaseException | None) -> None:
+        """Raises the error of a rank that has one on all ranks: then parts of frames may be written."""
+        try:
+            self.agreement.check(error)
+        except BaseException:
+            self.break_off()
+            raise
+
+    def break_off(self) -> None:
+        """No frame is taken any more."""
+        self.is_broken = True
+        if self._writer is not None:
+            self._writer._broken = True
+
+    # how
+
+    def _verify(self) -> None:
+        with self.agreement.timings.of("verify"):
+            error = self.found()
+        self.check(error)
+        if not self._is_noted and self.state.n_frames:
+            self._is_noted = True
+            self._on_root(self._noted)
+
+    def _noted(self) -> FileState:
+        """On rank 0: notes how the file was verified."""
+        assert self._writer is not None
+        self._writer._note([self.verified_by])
+        return self._state()
+
     def _on_writer(self, call: Callable[[Writer], None]) -> None:
         def called() -> FileState:
             assert self._writer is not None
@@ -113,7 +183,7 @@ class SerialFile(RankFile):
         options: dict[str, Any] = dict(request.options)
         if request.resume_from is not None:
             options["resume_from"] = request.resume_from
-        self._writer = Writer(
+        self._writer = self.writer_class(
             request.path,
             request.n_atoms,
             mode=request.mode,
@@ -134,11 +204,7 @@ class SerialFile(RankFile):
         )
 
     def _on_root(self, call: Callable[[], FileState]) -> None:
-        try:
-            self.state = self.agreement.on_root(call)
-        except BaseException:
-            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
-            raise
+        self.state = self.on_root(call)
 
 
 def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_bytes: int) -> dict[str, NDArray[Any]]:

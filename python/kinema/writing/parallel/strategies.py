@@ -49,7 +49,7 @@ _TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
         "TRR": (*_FIXED, "gather"),
         "XTC": ("gather", "serial"),
         "H5MD": ("gather", "serial", "mpiio", "mpiio-collective", "subfiles"),
-        CONTIGUOUS_H5MD: ("direct", "serial"),
+        CONTIGUOUS_H5MD: _FIXED,
         "NetCDF-4": ("serial",),
         "PDB": ("serial",),
         "GRO": ("serial",),
@@ -142,9 +142,7 @@ def check_strategy(format: str, axis: Axis, strategy: str) -> str:
 
 def verifying(format: str) -> tuple[str, ...]:
     """Strategies with atoms over ranks by which another rank can compare what one has written or encoded."""
-    of_hdf5 = format in ("H5MD", CONTIGUOUS_H5MD)
-    known = ("gather", "direct") if of_hdf5 else ("gather", "direct", "mpiio", "mpiio-collective")
-    return tuple(one for one in strategies_of(format) if one in known)
+    return tuple(one for one in strategies_of(format) if one != "serial" or format == "H5MD")
 
 
 def check_verify(format: str, strategy: str) -> None:
@@ -157,8 +155,7 @@ def check_verify(format: str, strategy: str) -> None:
         if known
         else f"no strategy of {format} verifies: leave verify= out, and look through the file with kinema.check"
     )
-    chunks = "; checksum=True has every reader compare chunks" if format == "H5MD" else ""
-    raise ArgumentError(f"verify=True is not for strategy {strategy!r} of {format}, {instead}{chunks}")
+    raise ArgumentError(f"verify=True is not for strategy {strategy!r} of {format}, {instead}")
 
 
 def uses_mpiio(strategy: str) -> bool:

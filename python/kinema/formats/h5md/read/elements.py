@@ -18,6 +18,7 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.hdf5.chunks import read_series
 from kinema.formats.hdf5.file import check_claim, is_link_broken, numbers, object_key
 from kinema.formats.hdf5.text import attribute, text_attribute
+from kinema.formats.hdf5.virtual import check_sources
 
 __all__ = ["Element", "find_element", "match_rows"]
 
@@ -86,6 +87,9 @@ def _timed(opened: H5mdFile, node: Any, value: Any) -> Element | None:
     times, _ = _axis(opened, node, "time", n_rows, lengths)
     n_rows = min(lengths.values())
     if n_rows == 0:
+        if value.is_virtual:
+            # files may be missing
+            check_sources(opened, value)
         # GROMACS makes the groups of what it might write before it writes anything
         return None
     if len(set(lengths.values())) > 1:

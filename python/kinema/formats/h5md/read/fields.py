@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.errors import ArgumentError
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, match_rows
@@ -20,7 +19,6 @@ from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
 from kinema.formats.hdf5.file import check_claim
-from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.virtual import Pieces, check_sources, pieces_of
 
 __all__ = [
@@ -62,7 +60,6 @@ def locate(opened: H5mdFile, element: Element) -> LocatedElement:
         pieces, rows = pieces_of(opened, element.value)
     except NeedsLibrary as needed:
         check_sources(opened, element.value)
-        _check_filters(opened, element)
         return LocatedElement(element, (), str(needed))
     if element.fixed:
         return LocatedElement(element, pieces, "")
@@ -78,20 +75,6 @@ def locate(opened: H5mdFile, element: Element) -> LocatedElement:
         )
         element = element.cut(rows)
     return LocatedElement(element, pieces, "")
-
-
-def _check_filters(opened: H5mdFile, element: Element) -> None:
-    """Raises UnsupportedFormatError where not even h5py can decode the values."""
-    if element.value.is_virtual:
-        return
-    missing = missing_filters(element.value)
-    if missing:
-        names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
-        raise UnsupportedFormatError(
-            f"{opened.path}: {element.value.name} is compressed with HDF5 filter {names}, which is not installed",
-            path=opened.path,
-            format=opened.format,
-        )
 
 
 def stored_rows(opened: H5mdFile, element: Element) -> StoredRows:

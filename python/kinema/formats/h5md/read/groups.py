@@ -153,7 +153,10 @@ def _summary(group: Any, name: str) -> GroupSummary:
         node = None if member is None else group.get(member)
         fixed = isinstance(node, h5py.Dataset)
         value = node if fixed or node is None else node.get("value")
-        if not isinstance(value, h5py.Dataset) or not value.shape or 0 in value.shape:
+        if not isinstance(value, h5py.Dataset) or not value.shape or 0 in value.shape[1:]:
+            continue
+        # of a virtual one files may be missing, which is said when it is read
+        if value.shape[0] == 0 and not value.is_virtual:
             continue
         if not fields:
             n_frames = 1 if fixed else int(value.shape[0])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, OBSERVABLES, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
-from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
@@ -25,7 +25,7 @@ from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.rounding import rounding_within
-from kinema.formats.hdf5.storage import create_dataset, series_storage
+from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage
 from kinema.selection.atom_table import Atoms
 
 __all__ = ["ExistingFile", "check_atoms"]
@@ -43,10 +43,12 @@ class ExistingFile:
     bound : Bound or None
     """
 
-    def __init__(self, h5: h5py.File, path: str, group: str | None, *, native: bool = False) -> None:
-        """`native`: as in `FileUnits`. Raises UnsupportedFormatError for what cannot be continued, ArgumentError for an
-        unknown `group`."""
-        self._h5, self.path = h5, path
+    def __init__(
+        self, h5: h5py.File, path: str, group: str | None, *, native: bool = False, virtual: bool = False
+    ) -> None:
+        """`native`: as in `FileUnits`; `virtual`: rows of fields are in other files, which others write. Raises
+        UnsupportedFormatError for what cannot be continued, ArgumentError for an unknown `group`."""
+        self._h5, self.path, self._virtual = h5, path, virtual
         self.group = self._choose(group)
         self._group = h5[f"{PARTICLES}/{self.group}"]
         self._elements = {name: self._group[part] for name, part in ELEMENTS.items() if part in self._group}
@@ -89,7 +91,7 @@ class ExistingFile:
 
         `commit` brings it into the file. ArgumentError where there is no such frame.
         """
-        steps = self._steps_of(self._first["step"], len(self._first["value"]))
+        steps = self._steps_of(self._first["step"], self._rows_of(self._first))
         kept = int(np.searchsorted(steps, step, side="right"))
         if not kept:
             found = f"the first has step {int(steps[0])}" if len(steps) else "it has no frame"
@@ -122,12 +124,17 @@ class ExistingFile:
             self._make_explicit(commit)
         step, time = self._first["step"], self._first.get("time")
         values = {name: element["value"] for name, element in self._elements.items()}
-        moving = [*values.values(), *([self._edges["value"]] if isinstance(self._edges, h5py.Group) else [])]
+        moving = [self._edges["value"]] if isinstance(self._edges, h5py.Group) else []
         rows = min(len(dataset) for dataset in [step, *([] if time is None else [time]), *moving])
+        rows = min(rows, *(self._rows_of(element) for element in self._elements.values()))
         fields: dict[str, Series | CountedRows] = {}
         for name, dataset in values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
             preparation = Preparation(dataset.dtype, self.units.divisor(name), rounding)
+            if self._virtual:
+                storage = Storage((0, *dataset.shape[1:]), dataset.dtype, None, ())
+                fields[name] = CountedRows(ChunkEncoder(storage, preparation), dataset, rows)
+                continue
             fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers)
         edges, fixed = None, None
         if isinstance(self._edges, h5py.Group):
@@ -144,6 +151,10 @@ class ExistingFile:
         return TrajectoryGroup(fields, edges, fixed, axis, self.bound, rows, last_step, last_time)
 
     # how
+
+    def _rows_of(self, element: h5py.Group) -> int:
+        """Rows of an element's values; of those that are in other files as many as there are steps."""
+        return len(element["step"] if self._virtual else element["value"])
 
     def _choose(self, group: str | None) -> str:
         particles = self._h5.get(PARTICLES)
@@ -170,7 +181,13 @@ class ExistingFile:
             value = element["value"]
             if value.ndim != 3 or value.shape[1:] != (*n_atoms, 3) or value.dtype.kind != "f":
                 raise self._unsupported(f"{value.name} has shape {value.shape} and type {value.dtype}")
-            if value.chunks is None or value.maxshape[0] is not None:
+            if value.is_virtual and value.maxshape[0] is None and not self._virtual:
+                raise self._unsupported(
+                    f"{value.name} is a virtual data set, go on with strategy='subfiles' and the ranks that made it"
+                )
+            if self._virtual and not value.is_virtual:
+                raise self._unsupported(f"{value.name} is no virtual data set, go on with strategy='gather'")
+            if (value.chunks is None and not value.is_virtual) or value.maxshape[0] is not None:
                 raise self._unsupported(f"{value.name} has a fixed number of frames")
         if isinstance(self._edges, h5py.Group) and self._edges["value"].shape[1:] != (3, 3):
             raise self._unsupported(f"{self._edges.name} is not made of 3 x 3 matrices")
@@ -254,7 +271,7 @@ def _depends_on_time(node: Any) -> bool:
 
 
 def _shorten(dataset: h5py.Dataset | None, rows: int) -> None:
-    if dataset is not None and dataset.ndim and len(dataset) > rows:
+    if dataset is not None and not dataset.is_virtual and dataset.ndim and len(dataset) > rows:
         dataset.resize(rows, axis=0)
 
 

@@ -231,12 +231,12 @@ class Series:
 class CountedRows:
     """The rows of a data set that others write, in place of its `Series`."""
 
-    def __init__(self, series: Series | CountedRows, finish: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, encoder: ChunkEncoder, dataset: h5py.Dataset, rows: int, finish: Callable[[int], None] | None = None
+    ) -> None:
         """`finish` is called with the number of rows when no more will come."""
-        self.encoder: ChunkEncoder = series.encoder
-        self.dataset: h5py.Dataset = series.dataset
+        self.encoder, self.dataset, self.rows = encoder, dataset, rows
         self._finish = finish
-        self.rows: int = series.rows
 
     @property
     def preparation(self) -> Preparation:

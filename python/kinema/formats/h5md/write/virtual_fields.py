@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import secrets
@@ -17,13 +18,23 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 
-__all__ = ["MOST_RUNS", "SubfileNames", "VirtualPart", "make_fields_virtual", "runs_of"]
+__all__ = [
+    "MOST_RUNS",
+    "VIRTUAL_LIBVER",
+    "SubfileNames",
+    "VirtualPart",
+    "check_runs",
+    "make_fields_virtual",
+    "make_growing_fields",
+    "parts_of_fields",
+    "runs_of",
+]
 
 MOST_RUNS = 1 << 16
 """Runs of neighbouring atoms that all parts may have together: each is an entry that readers go through."""
 
-# virtual data sets came with HDF5 1.10
-_LIBVER = ("v108", "v110")
+VIRTUAL_LIBVER = ("v108", "v110")
+"""Virtual data sets came with HDF5 1.10; all else of a file is as 1.8 has it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class VirtualPart:
     atoms: Sequence[tuple[int, int]]
 
 
-_NAME = re.compile(r"part\d{4,}-(?P<tag>[0-9a-f]{8})\.h5md")
+_NAME = re.compile(r"part(?P<number>\d{4,})-(?P<tag>[0-9a-f]{8})\.h5md")
 
 
 @dataclass(frozen=True)
@@ -90,12 +101,37 @@ class SubfileNames:
         with suppress(OSError):
             os.rmdir(self.folder)
 
+    @classmethod
+    def existing(cls, path: str, parts: Iterable[str]) -> SubfileNames | None:
+        """The names of the parts of a virtual file, which it has; None where they are named otherwise."""
+        found = [_NAME.fullmatch(os.path.basename(name)) for name in parts]
+        tags = {one["tag"] if one else "" for one in found}
+        return cls(path, tags.pop()) if len(tags) == 1 and "" not in tags else None
+
+    @staticmethod
+    def number_of(name: str) -> int:
+        """The number of a part with such a name."""
+        found = _NAME.fullmatch(os.path.basename(name))
+        assert found is not None
+        return int(found["number"])
+
     def remove_others(self) -> None:
-        """Removes those of a virtual file that was there before, and is replaced."""
+        """Removes those of a virtual file that was there before, and is replaced. Those stay that temporary files of a
+        run which was stopped have their values in, and all where one of these files cannot be read."""
+        stem, suffix = os.path.splitext(self.path)
+        kept = {self.tag}
+        for name in glob.glob(f"{glob.escape(stem)}.part-*{glob.escape(suffix)}"):
+            try:
+                with h5py.File(name, "r", locking=False) as h5:
+                    for group in h5[PARTICLES].values():
+                        found = [_NAME.fullmatch(os.path.basename(part)) for part in parts_of_fields(group)]
+                        kept |= {one["tag"] for one in found if one}
+            except (OSError, KeyError, AttributeError):
+                return
         with suppress(FileNotFoundError):
             for name in os.listdir(self.folder):
-                found = _NAME.fullmatch(name)
-                if found and found["tag"] != self.tag:
+                one = _NAME.fullmatch(name)
+                if one and one["tag"] not in kept:
                     os.unlink(os.path.join(self.folder, name))
 
 
@@ -109,6 +145,15 @@ def runs_of(atoms: NDArray[np.integer[Any]]) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), stops.tolist(), strict=True))
 
 
+def check_runs(n_runs: int, path: str) -> None:
+    """ArgumentError for atoms in too many runs."""
+    if n_runs > MOST_RUNS:
+        raise ArgumentError(
+            f"{path}: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most "
+            f"{MOST_RUNS}; give each rank atoms that lie together, or use strategy='gather'"
+        )
+
+
 def make_fields_virtual(
     path: str, group: str, parts: Sequence[VirtualPart], kinds: Mapping[str, np.dtype[Any]]
 ) -> None:
@@ -116,14 +161,9 @@ def make_fields_virtual(
 
     Values whose file is missing are NaN. ArgumentError for atoms in too many runs.
     """
-    n_runs = sum(len(part.atoms) for part in parts)
-    if n_runs > MOST_RUNS:
-        raise ArgumentError(
-            f"{path}: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most "
-            f"{MOST_RUNS}; give each rank atoms that lie together, or use strategy='gather'"
-        )
+    check_runs(sum(len(part.atoms) for part in parts), path)
     n_frames = max((part.first_frame + part.n_frames for part in parts), default=0)
-    with h5py.File(path, "r+", libver=_LIBVER, locking=False) as h5:
+    with h5py.File(path, "r+", libver=VIRTUAL_LIBVER, locking=False) as h5:
         for name_of_field, kind in kinds.items():
             element = h5[f"{PARTICLES}/{group}/{ELEMENTS[name_of_field]}"]
             old = element["value"]
@@ -136,8 +176,69 @@ def make_fields_virtual(
                 for first, stop in part.atoms:
                     layout[frames, first:stop, :] = source[:, begin : begin + stop - first, :]
                     begin += stop - first
-            attributes = [(name, old.attrs.get_id(name).dtype, old.attrs[name]) for name in old.attrs]
+            attributes = _attributes(old)
             del element["value"]
-            made = element.create_virtual_dataset("value", layout, fillvalue=np.nan)
-            for name, dtype, value in attributes:
-                made.attrs.create(name, value, dtype=dtype)
+            _set_attributes(element.create_virtual_dataset("value", layout, fillvalue=np.nan), attributes)
+
+
+def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    """Puts virtual data sets in place of those of the fields of a particles group, which have no rows: with as many
+    frames as the parts have, whenever a reader opens them.
+
+    `parts` are names of files, as libhdf5 finds them from the folder of the virtual one, and the runs of atoms of each.
+    """
+    for name in ELEMENTS.values():
+        if name not in group:
+            continue
+        element = group[name]
+        old = element["value"]
+        kind, place, n_atoms, attributes = old.dtype, old.name, old.shape[1], _attributes(old)
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_fill_value(np.array(np.nan, kind))
+        for part, runs in parts.items():
+            begin, n_mine = 0, sum(stop - first for first, stop in runs)
+            for first, stop in runs:
+                here, there = _all_frames(n_atoms, first, stop), _all_frames(n_mine, begin, begin + stop - first)
+                plist.set_virtual(here, os.fsencode(part), place.encode(), there)
+                begin += stop - first
+        del old, element["value"]
+        space = h5py.h5s.create_simple((0, n_atoms, 3), (h5py.h5s.UNLIMITED, n_atoms, 3))
+        made = h5py.h5d.create(element.id, b"value", h5py.h5t.py_create(kind, logical=True), space, plist)
+        _set_attributes(h5py.Dataset(made), attributes)
+
+
+def parts_of_fields(group: h5py.Group) -> dict[str, list[tuple[int, int]]]:
+    """Names of the files that virtual fields of a particles group are in, and the runs of atoms of each.
+
+    Nothing where fields are no virtual data sets of any number of frames. The files are not opened.
+    """
+    parts: dict[str, list[tuple[int, int]]] = {}
+    for name in ELEMENTS.values():
+        value = group[name].get("value") if isinstance(group.get(name), h5py.Group) else None
+        if value is None or not value.is_virtual:
+            continue
+        for source in value.virtual_sources():
+            if source.vspace.get_select_type() != h5py.h5s.SEL_HYPERSLABS or not source.vspace.is_regular_hyperslab():
+                continue
+            start, _, _, block = source.vspace.get_regular_hyperslab()
+            runs = parts.setdefault(source.file_name, [])
+            run = (int(start[1]), int(start[1] + block[1]))
+            if run not in runs:
+                runs.append(run)
+    return parts
+
+
+def _all_frames(n_atoms: int, first: int, stop: int) -> Any:
+    """Atoms from `first` to `stop` of all frames, however many there will be."""
+    space = h5py.h5s.create_simple((0, n_atoms, 3), (h5py.h5s.UNLIMITED, n_atoms, 3))
+    space.select_hyperslab((0, first, 0), (h5py.h5s.UNLIMITED, 1, 1), (1, 1, 1), (1, stop - first, 3))
+    return space
+
+
+def _attributes(dataset: h5py.Dataset) -> list[tuple[str, Any, Any]]:
+    return [(name, dataset.attrs.get_id(name).dtype, dataset.attrs[name]) for name in dataset.attrs]
+
+
+def _set_attributes(dataset: h5py.Dataset, attributes: Iterable[tuple[str, Any, Any]]) -> None:
+    for name, dtype, value in attributes:
+        dataset.attrs.create(name, value, dtype=dtype)

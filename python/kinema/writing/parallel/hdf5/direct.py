@@ -1,6 +1,7 @@
-"""`DirectFields`: the strategy "direct" of layout "contiguous": ranks write their atoms into space made first.
+"""`DirectFields`: layout "contiguous": ranks write their atoms into space made first, with pwrite or through MPI-IO.
 
-All else of the file (steps, times, cells, atoms) is written by rank 0.
+All else of the file (steps, times, cells, atoms) is written by rank 0. The strategies "direct", "mpiio" and
+"mpiio-collective"; no HDF5 with MPI is needed.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema.errors import Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
@@ -16,11 +18,14 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
-from kinema.writing.parallel.placers import FilePlacer
+from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
+from kinema.writing.parallel.strategies import uses_mpiio
 from kinema.writing.parallel.verification import Verification
 
 __all__ = ["DirectFields"]
+
+_NOTHING = np.empty(0, np.uint8)
 
 
 class DirectFields(Hdf5File):
@@ -31,7 +36,7 @@ class DirectFields(Hdf5File):
         self._exchange = Exchange(agreement, self.state.n_atoms)
         writers = request.hints.writers or agreement.size
         self._owners = even_owners(self.state.n_atoms, agreement.size, writers)
-        self._placer: FilePlacer | None = None
+        self._placer: Placer | None = None
         self._places: dict[str, int] = {}
         self._kinds: dict[str, np.dtype[Any]] = {}
         self._verification = Verification(agreement, request) if request.verify else None
@@ -46,30 +51,40 @@ class DirectFields(Hdf5File):
         """As `Hdf5File.take_values`."""
         if self._placer is None:
             path, self._places = self.on_root(lambda: (self.writer.written_path, self._places))
-            self._placer = self.agreement.together(lambda: FilePlacer(path, self.request.path))
-        timings, error = self.agreement.timings, None
+            self._placer = self.agreement.together(lambda: self._opened_placer(path))
+        error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
         route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
         for batch in route.batches():
             for name, given in frame.vectors.items():
-                values = batch.values(given)
-                if error is not None or not len(values):
-                    continue
-                try:
-                    encoder = self.encoders[name]
-                    with timings.of("encode"):
-                        stored = encoder.prepared(values)
-                    width = 3 * encoder.preparation.dtype.itemsize
-                    place = self._places[name] + (row * self.state.n_atoms + batch.atoms.start) * width
-                    data = stored.view("u1").reshape(-1)
-                    with timings.of("write"):
-                        self._placer.write_at(place, data)
-                    if self._verification is not None:
-                        self._verification.add(row, place, data)
-                except BaseException as raised:
-                    error = raised
+                error = self._write_batch(name, row, batch.atoms.start, batch.values(given), error)
         self.check(error)
         self._kinds = {name: values.dtype for name, values in frame.vectors.items()}
+
+    def _write_batch(
+        self, name: str, row: int, first: int, values: NDArray[Any], error: BaseException | None
+    ) -> BaseException | None:
+        """Writes atoms from `first` on; after an error nothing, but together with the others where they wait for it."""
+        assert self._placer is not None
+        timings, place, data = self.agreement.timings, 0, _NOTHING
+        if error is None and len(values):
+            try:
+                with timings.of("encode"):
+                    encoder = self.encoders[name]
+                    data = encoder.prepared(values).view("u1").reshape(-1)
+                place = self._places[name] + (row * self.state.n_atoms + first) * 3 * encoder.preparation.dtype.itemsize
+            except BaseException as raised:
+                error = raised
+        if not len(data) and not self._placer.is_collective:
+            return error
+        try:
+            with timings.of("write"):
+                self._placer.write_at(place, data)
+            if self._verification is not None and len(data):
+                self._verification.add(row, place, data)
+        except BaseException as raised:
+            error = error or raised
+        return error
 
     def bring(self) -> None:
         """As `Hdf5File.bring`: ranks sync what they have written before rank 0 says that it is there."""
@@ -79,7 +94,7 @@ class DirectFields(Hdf5File):
                 self.agreement.together(placer.sync)
 
     def found(self) -> Error | None:
-        """As `Hdf5File.found`."""
+        """As `SerialFile.found`."""
         assert self._verification is not None
         return self._verification.found(self.on_root(lambda: self.writer.written_path))
 
@@ -96,10 +111,18 @@ class DirectFields(Hdf5File):
         """As `RankFile.close`."""
         super().close()
         if self._placer is not None:
-            self._placer.close()
+            self.agreement.together(self._placer.close)
 
     def abort(self) -> None:
         """As `RankFile.abort`."""
-        if self._placer is not None:
+        # closing one of MPI-IO is for all ranks together, which may be somewhere else
+        if isinstance(self._placer, FilePlacer):
             self._placer.close()
         super().abort()
+
+    def _opened_placer(self, path: str) -> Placer:
+        request = self.request
+        if not uses_mpiio(request.strategy):
+            return FilePlacer(path, request.path)
+        collective = request.strategy == "mpiio-collective"
+        return MpiPlacer(self.agreement.comm, path, request.path, collective=collective, hints=request.hints.info)

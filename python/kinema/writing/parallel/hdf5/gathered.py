@@ -118,14 +118,9 @@ class GatheredChunks(Hdf5File):
         self._on_root(self._state)
 
     def found(self) -> Error | None:
-        """As `Hdf5File.found`."""
+        """As `SerialFile.found`."""
         assert self._verification is not None
-
-        def place() -> tuple[str, dict[str, str]]:
-            fields = self.writer._group.fields.items()
-            return self.writer.written_path, {name: series.dataset.name for name, series in fields}
-
-        return self._verification.found(*self.on_root(place))
+        return self._verification.found(*self.on_root(self.place_of_fields))
 
     # how
 
@@ -144,7 +139,7 @@ class GatheredChunks(Hdf5File):
     def _encoded(self, row: ChunkRow) -> dict[str, EncodedRows]:
         if self._verification is not None:
             for name, values in row.values.items():
-                self._verification.add(name, self.encoders[name], row.first, values)
+                self._verification.add(name, row.first, [self.encoders[name].prepared(one) for one in values])
         return {
             name: self.encoders[name].encoded(np.stack(values), row.first, workers=self._threads)
             for name, values in row.values.items()

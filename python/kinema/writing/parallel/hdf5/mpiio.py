@@ -2,18 +2,22 @@
 
 Rank 0 makes the data sets and writes steps, times, cells and atoms, by itself; in between all ranks have the file open
 through h5py's driver "mpio", and write their atoms of each frame. What is compressed is written collectively, whole
-rows of chunks at a time.
+rows of chunks at a time. Of what is not, rank 0 makes room ahead, as it does all that changes the structure of a file
+which must survive a kill: ranks write numbers alone, into chunks that are there.
 """
 
 from __future__ import annotations
 
+import os
+import resource
+from contextlib import suppress
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, MissingPackageError
+from kinema.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.output import LIBVER, hdf5_errors
@@ -22,10 +26,14 @@ from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
+from kinema.writing.parallel.hdf5.verification import RowVerification
 from kinema.writing.parallel.placers import info_of
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 
 __all__ = ["MpiioFields"]
+
+# seconds for which a rank whose collective write has failed waits for the others
+_PATIENCE = 30.0
 
 
 class MpiioFields(Hdf5File):
@@ -38,11 +46,6 @@ class MpiioFields(Hdf5File):
                 "not: docs/mpi.md says how one is built (`make test-hdf5-mpi` does it on Debian); the "
                 "strategies 'gather' and 'subfiles' need none"
             )
-        if request.mode == "a":
-            raise ArgumentError(
-                "mode='a' is not for HDF5 through MPI-IO, which changes the file where it lies, so that a killed run "
-                "would leave it damaged; use strategy='gather'"
-            )
         super().__init__(request, agreement)
         self._exchange = Exchange(agreement, self.state.n_atoms)
         self._owners = even_owners(self.state.n_atoms, agreement.size, agreement.size)
@@ -51,12 +54,24 @@ class MpiioFields(Hdf5File):
         # frames whose values are not in the file yet, and the row of the first
         self._held: list[dict[str, NDArray[Any]]] = []
         self._first = 0
+        # rows that data sets have room for; those that are compressed get theirs as they are written
+        self._room = 0
+        self._path = ""
         self._names: dict[str, str] = {}
         self._kinds: dict[str, np.dtype[Any]] = {}
         self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
+        self._verification = RowVerification(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
+        self.on_root(self._check_growth)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
+        if self.writer.n_frames:
+            made = super().begin(first)
+            self._names = {name: series.dataset.name for name, series in self.writer._group.fields.items()}
+            return made
+        if self.request.mode == "a" and self.request.options.get("compression") is not None:
+            raise self._no_growth("it is compressed")
         self.writer.allocate_early()
         super().begin(first)
         # a file that grows, with a row of steps for each frame
@@ -84,6 +99,9 @@ class MpiioFields(Hdf5File):
         if not self._held:
             self._first = row
         self._held.append(prepared)
+        if self._verification is not None and len(own):
+            for name, one in prepared.items():
+                self._verification.add(name, row, [one], own.start)
         self._kinds = {name: given.dtype for name, given in frame.vectors.items()}
 
     def took(self) -> None:
@@ -112,6 +130,18 @@ class MpiioFields(Hdf5File):
 
         self._on_root(count)
 
+    def found(self) -> Error | None:
+        """As `SerialFile.found`; rank 0 has the file."""
+        assert self._verification is not None
+        return self._verification.found(*self.on_root(self.place_of_fields))
+
+    def close(self) -> None:
+        """As `RankFile.close`; room that no frame has come into is given back."""
+        self.bring()
+        if self._room:
+            self._on_root(self._trimmed)
+        super().close()
+
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `RankFile.add_observable`."""
         self.bring()
@@ -135,15 +165,62 @@ class MpiioFields(Hdf5File):
 
     # how
 
+    def _check_growth(self) -> None:
+        """On rank 0: whether the file is one that a killed run leaves readable; ArgumentError."""
+        group = self.writer._group
+        if self.request.mode != "a" or group is None:
+            return
+        for series in group.fields.values():
+            if series.encoder.storage.filters:
+                raise self._no_growth("it is compressed")
+            if series.dataset.id.get_create_plist().get_alloc_time() != h5py.h5d.ALLOC_TIME_EARLY:
+                raise self._no_growth("it was not made by 'mpiio'")
+
+    def _no_growth(self, why: str) -> ArgumentError:
+        return ArgumentError(
+            f"{self.request.path}: mode='a' is not for this file with HDF5 through MPI-IO: {why}, so HDF5 would change "
+            "its structure in place, and a killed run would leave it damaged; use strategy='gather'",
+            path=self.request.path,
+        )
+
+    @property
+    def _is_filtered(self) -> bool:
+        return any(encoder.storage.filters for encoder in self.encoders.values())
+
+    def _trimmed(self) -> FileState:
+        self.writer.flush()
+        self.writer.trim()
+        return self._state()
+
+    def _make_room(self, rows: int) -> None:
+        """Has rank 0 lengthen the data sets, in the order of writes that a kill leaves readable; collective."""
+        if self._is_filtered or rows <= self._room:
+            return
+        was_open = self._h5 is not None
+        self._close()
+        announced = self.request.options.get("n_frames") or 0
+
+        def lengthen() -> int:
+            if was_open:
+                self.writer.take_back()
+                self.writer.leave_fields()
+            room = max(2 * rows, int(announced))
+            self.writer.make_room(room)
+            return room
+
+        self._room = self.on_root(lengthen)
+
     def _open(self) -> None:
         """All ranks have the file, which rank 0 releases."""
-        path, self._names = self.on_root(lambda: (self.writer.release(), self._names))
+        self._path, self._names = self.on_root(lambda: (self.writer.release(), self._names))
 
         def opened() -> Any:
             info = info_of(self.request.hints.info)
             try:
                 with hdf5_errors(self.request.path):
-                    return h5py.File(path, "r+", driver="mpio", comm=self.agreement.comm, info=info, libver=LIBVER)
+                    return h5py.File(
+                        self._path, "r+", driver="mpio", comm=self.agreement.comm, info=info, libver=LIBVER
+                    )
             finally:
                 info.Free()
 
@@ -181,26 +258,86 @@ class MpiioFields(Hdf5File):
         """Writes the frames that are held; collective."""
         if not self._held:
             return
+        self._make_room(self._first + len(self._held))
         if self._h5 is None:
             self._open()
-        error: BaseException | None = None
         held, self._held = self._held, []
+        try:
+            # what a rank finds here the others hear of; within collective calls they would wait for it
+            values = self.agreement.together(lambda: self._values_for(held))
+        except BaseException:
+            self._give_up()
+            raise
+        error: BaseException | None = None
         with self.agreement.timings.of("write"):
             for name, dataset in self._datasets.items():
                 try:
                     with hdf5_errors(self.request.path):
-                        self._write_field(name, dataset, [one[name] for one in held])
+                        self._write_field(name, dataset, values[name], len(held))
                 except BaseException as raised:
-                    error = raised
-        self.check(error)
+                    error = error or raised
+        self._check_written(error)
 
-    def _write_field(self, name: str, dataset: Any, rows: list[NDArray[Any]]) -> None:
+    def _give_up(self) -> None:
+        """No frame is taken any more; all ranks, which know it, close the file."""
+        self.break_off()
+        h5, self._h5, self._datasets = self._h5, None, {}
+        with suppress(OSError, RuntimeError):
+            h5.close()
+
+    def _is_collective(self, name: str) -> bool:
+        return self.request.strategy == "mpiio-collective" or bool(self.encoders[name].storage.filters)
+
+    def _values_for(self, held: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+        """Rows of each field as they are written. Raises FileIOError where this rank has no room for those of all."""
+        n_bytes = 0
+        for encoder in self.encoders.values():
+            rows = -(-len(held) // encoder.chunk_rows) * encoder.chunk_rows
+            n_bytes += rows * encoder.storage.row_bytes
+        if any(map(self._is_collective, self.encoders)):
+            self._check_free(n_bytes)
+        return {name: np.stack([one[name] for one in held]) for name in self.encoders}
+
+    def _check_free(self, n_bytes: int) -> None:
+        path = self.request.path
+        try:
+            disk, size = os.statvfs(self._path), os.stat(self._path)
+        except OSError as error:
+            raise from_os("cannot write the file", error, path=path) from None
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        free = disk.f_bavail * disk.f_frsize
+        if limit != resource.RLIM_INFINITY:
+            # of what is written now some has room already
+            free = min(free, max(0, limit - size.st_size))
+        if n_bytes > free:
+            raise FileIOError(
+                f"{path}: cannot write the file: no space left, expected {n_bytes} bytes, found {free}", path=path
+            )
+
+    def _check_written(self, error: BaseException | None) -> None:
+        """Raises the error of any rank on all of them. Others may never come where one has failed within a collective
+        call of HDF5: they wait for it there, and this rank raises its error after some seconds."""
+        row = np.array([error is not None], np.int64)
+        if error is None:
+            failed = self.agreement.gathered(row)[:, 0]
+        else:
+            rows = self.agreement.gathered_within(_PATIENCE, row)
+            if rows is None:
+                self.break_off()
+                rank = self.agreement.rank
+                error.add_note(f"on rank {rank}; other ranks wait for it within a collective call of HDF5: end the job")
+                raise error
+            failed = rows[:, 0]
+        if failed.any():
+            self._give_up()
+            self.agreement.fail(int(np.argmax(failed)), error)
+
+    def _write_field(self, name: str, dataset: Any, values: NDArray[Any], n_rows: int) -> None:
         own = self._owners.of(self.agreement.rank)
-        stop = self._first + len(rows)
+        stop, collective = self._first + n_rows, self._is_collective(name)
         if dataset.shape[0] < stop:
-            # of all ranks
+            # of compressed ones; of all ranks
             dataset.id.set_extent((stop, *dataset.shape[1:]))
-        collective = self.request.strategy == "mpiio-collective" or bool(self.encoders[name].storage.filters)
         transfer = h5py.h5p.create(h5py.h5p.DATASET_XFER)
         transfer.set_dxpl_mpio(h5py.h5fd.MPIO_COLLECTIVE if collective else h5py.h5fd.MPIO_INDEPENDENT)
         there = dataset.id.get_space()
@@ -212,6 +349,5 @@ class MpiioFields(Hdf5File):
             here.select_none()
             dataset.id.write(here, there, np.zeros(1, dataset.dtype), dxpl=transfer)
             return
-        values = np.stack(rows)
         there.select_hyperslab((self._first, own.start, 0), values.shape)
         dataset.id.write(h5py.h5s.create_simple(values.shape), there, values, dxpl=transfer)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.writing.frames import FrameArrays, check_rising
 from kinema.writing.h5md import H5mdWriter
@@ -18,9 +16,7 @@ from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 from kinema.writing.parallel.serial import SerialFile
 
-__all__ = ["Hdf5File", "Stamps", "first_arrays"]
-
-T = TypeVar("T")
+__all__ = ["Hdf5File", "Stamps", "first_arrays", "place_of_fields"]
 
 
 @dataclass
@@ -51,6 +47,12 @@ class Stamps:
         }
 
 
+def place_of_fields(writer: H5mdWriter) -> tuple[str, dict[str, str]]:
+    """Where a file is while it is written, and the name of the data set of each field."""
+    fields = {} if writer._group is None else writer._group.fields
+    return writer.written_path, {name: series.dataset.name for name, series in fields.items()}
+
+
 def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
     """A frame without atoms: by its fields, types and stamps data sets are made, and frames checked."""
     return FrameArrays(
@@ -67,12 +69,7 @@ class Hdf5File(SerialFile):
     Attributes
     ----------
     encoders : {"positions": ChunkEncoder, ...}, on all ranks
-    verified_by : str
-        How `found` does it, for people.
     """
-
-    verified_by = ""
-    _is_noted = False
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.stamps = Stamps.none()
@@ -94,13 +91,6 @@ class Hdf5File(SerialFile):
         """Brings all frames that were taken to the writer of rank 0; collective."""
         raise NotImplementedError
 
-    def found(self) -> Error | None:
-        """What of the frames that rank 0 has flushed is not in the file as this rank expects it, if anything.
-
-        Of strategies that verify; collective.
-        """
-        raise NotImplementedError
-
     # a file
 
     def take(self, frame: RankFrame) -> None:
@@ -120,22 +110,13 @@ class Hdf5File(SerialFile):
         """A frame was taken; collective."""
 
     def flush(self) -> None:
-        """As `RankFile.flush`; what was written since the last time is verified, if that is wanted."""
+        """As `RankFile.flush`."""
         self.bring()
         super().flush()
-        if self.request.verify and self.encoders:
-            with self.agreement.timings.of("verify"):
-                error = self.found()
-            self.check(error)
-            if not self._is_noted:
-                self._is_noted = True
-                self._on_root(self._noted)
 
     def close(self) -> None:
         """As `RankFile.close`."""
         self.bring()
-        if self.request.verify and not self.is_broken:
-            self.flush()
         super().close()
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
@@ -154,34 +135,11 @@ class Hdf5File(SerialFile):
         assert isinstance(self._writer, H5mdWriter)
         return self._writer
 
-    def on_root(self, call: Callable[[], T]) -> T:
-        """What a call gives on rank 0, on all ranks."""
-        try:
-            return self.agreement.on_root(call)
-        except BaseException:
-            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
-            raise
-
-    def check(self, error: BaseException | None) -> None:
-        """Raises the error of a rank that has one on all ranks: then parts of frames may be written."""
-        try:
-            self.agreement.check(error)
-        except BaseException:
-            self.break_off()
-            raise
-
-    def break_off(self) -> None:
-        """No frame is taken any more."""
-        self.is_broken = True
-        if self._writer is not None:
-            self._writer._broken = True
+    def place_of_fields(self) -> tuple[str, dict[str, str]]:
+        """On rank 0: where the file is, and the name of the data set of each field."""
+        return place_of_fields(self.writer)
 
     # how
-
-    def _noted(self) -> FileState:
-        """On rank 0: notes how the file was verified."""
-        self.writer._note([self.verified_by])
-        return self._state()
 
     def _checked(self, frame: RankFrame) -> dict[str, ChunkEncoder] | None:
         """On rank 0: raises as `Writer.write`; of the first frame it gives the encoders."""

@@ -1,26 +1,33 @@
 """`Subfiles`: the strategy "subfiles": each rank writes the atoms that it has into an H5MD file of its own.
 
 `NAME.d/partNNNN-TAG.h5md` lie in a folder beside `NAME`, which is one virtual H5MD file on top of them, and has steps,
-times, cells and atoms. Nothing is exchanged, so each rank must have the same atoms in all frames.
+times, cells and atoms. Values are not exchanged, so each rank must have the same atoms in all frames.
+
+All these files grow. The parts are flushed before the file on top, by whose steps readers count frames: what a killed
+run leaves can be read at once, and gone on with.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.h5md.write.virtual_fields import MOST_RUNS, SubfileNames, VirtualPart, make_fields_virtual, runs_of
+from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
+from kinema.writing.h5md import H5mdWriter
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.hdf5.on_root import Hdf5File
+from kinema.writing.parallel.hdf5.on_root import Hdf5File, place_of_fields
+from kinema.writing.parallel.hdf5.verification import RowVerification
+from kinema.writing.parallel.hdf5.virtual_writer import VirtualFieldsWriter
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 
 __all__ = ["Subfiles"]
@@ -32,25 +39,41 @@ _NOT_OF_PARTS = ("atoms", "topology", "masses", "charges", "species", "ids", "bo
 class Subfiles(Hdf5File):
     """See the module."""
 
+    writer_class = VirtualFieldsWriter
+    _is_named = False
+
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
-        if request.mode == "a":
-            raise ArgumentError("mode='a' is not for 'subfiles', whose files are made by the same ranks; use 'gather'")
         super().__init__(request, agreement)
-        self._names = agreement.on_root(lambda: SubfileNames(request.path))
+        # runs of atoms of the parts of a file that is gone on with, by their number
+        self._names, self._known = self.on_root(self._known_parts)
         # of this rank: what it has, sorted, and its file
         self._ids: NDArray[np.int64] | None = None
         self._part: Writer | None = None
-        # of rank 0
-        self._runs: list[list[tuple[int, int]]] = []
+        self._place: tuple[str, dict[str, str]] = ("", {})
+        self._number = agreement.rank
         self._kinds: dict[str, np.dtype[Any]] = {}
+        self._verification = RowVerification(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
+
+    @property
+    def writer(self) -> VirtualFieldsWriter:
+        """Of rank 0."""
+        assert isinstance(self._writer, VirtualFieldsWriter)
+        return self._writer
+
+    def take(self, frame: RankFrame) -> None:
+        """As `RankFile.take`."""
+        if self._ids is None:
+            self._announce_parts(frame)
+        super().take(frame)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._ids is None:
-            self._ids = self._begin_part(frame)
+            self._begin_part(frame, row)
         ids, error = np.asarray(frame.ids, np.int64), None
         order = np.argsort(ids, kind="stable")
-        if not np.array_equal(ids[order], self._ids):
+        if self._ids is None or not np.array_equal(ids[order], self._ids):
             error = ArgumentError(
                 f"ids: rank {self.agreement.rank} gives other atoms than in the first frame, and with 'subfiles' the "
                 "atoms of a rank are the same in all frames; use 'gather' where they move between ranks"
@@ -60,11 +83,7 @@ class Subfiles(Hdf5File):
         failed: BaseException | None = None
         if self._part is not None:
             try:
-                with self.agreement.timings.of("write"):
-                    self._part.write(
-                        **{name: values[order] for name, values in frame.vectors.items()},
-                        cell=frame.cell, step=frame.step, time=frame.time,
-                    )  # fmt: skip
+                self._write_part(self._part, frame, order, row)
             except BaseException as raised:
                 failed = raised
         self.check(failed)
@@ -76,93 +95,155 @@ class Subfiles(Hdf5File):
             self.writer.write_announced(1, self._kinds, **self.stamps.taken(1))
             return self._state()
 
-        flushed = self.state.n_flushed
         self._on_root(count)
-        self.state = replace(self.state, n_flushed=flushed)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
         made = super().begin(first)
-        self.writer.leave_fields()
+        if set(made) != set(first.fields):
+            raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(made)}")
         return made
 
     def bring(self) -> None:
-        """As `Hdf5File.bring`: they are there."""
-
-    def flush(self) -> None:
-        """As `RankFile.flush`: frames are in the files of the ranks, which have temporary names."""
+        """As `Hdf5File.bring`: frames are in the files of the ranks before rank 0 says that they are there."""
         part = self._part
         with self.agreement.timings.of("sync"):
-            self.agreement.together(lambda: None if part is None else part.flush())
-        self.state = replace(self.state, n_flushed=self.state.n_frames)
+            self._together(lambda: None if part is None else part.flush())
+
+    def found(self) -> Error | None:
+        """As `SerialFile.found`, in the file of another rank."""
+        assert self._verification is not None
+        return self._verification.found(*self._place)
+
+    def flush(self) -> None:
+        """As `RankFile.flush`."""
+        if not self._is_without_frames():
+            super().flush()
 
     def close(self) -> None:
-        """As `RankFile.close`: the files of the ranks get their names, and then the one on top of them."""
-        part = self._part
+        """As `RankFile.close`; a new file without frames is not made."""
+        if self._is_without_frames():
+            self.agreement.on_root(lambda: self.writer.abort())
+            return
+        self.bring()
+        part, self._part = self._part, None
 
         def close_part() -> None:
             if part is not None:
                 part.close()
 
-        def close() -> FileState:
-            with self.agreement.timings.of("sync"):
-                self.writer.close(self._make_virtual)
-            self._names.remove_others()
-            return self._state()
-
         try:
-            self.agreement.together(close_part)
-            self._on_root(close)
+            self._together(close_part)
         except BaseException:
-            self.break_off()
-            self._names.remove([self.agreement.rank])
+            self._part = part
             raise
+        super().close()
+        self._is_named = True
+        if self.request.mode == "w":
+            self.on_root(self._names.remove_others)
 
     def abort(self) -> None:
-        """As `RankFile.abort`."""
+        """As `RankFile.abort`. The file of this rank stays where the one on top does."""
         if self._part is not None:
             self._part.abort()
         super().abort()
+        stays = self.request.mode == "a" or (self.request.keep_partial and self.state.n_flushed)
+        if not stays and not self._is_named:
+            self._names.remove([self._number])
 
     # how
 
-    def _begin_part(self, frame: RankFrame) -> NDArray[np.int64]:
-        """Looks whether each atom is given once, and makes the file of this rank; its atoms, sorted. Collective."""
-        n_atoms, size = self.state.n_atoms, self.agreement.size
-        Exchange(self.agreement, n_atoms).route(frame.ids, even_owners(n_atoms, size, size))
-        ids = np.sort(np.asarray(frame.ids, np.int64))
-        mine = runs_of(ids)
-        n_runs = int(self.agreement.gathered(np.array([len(mine)], np.int64)).sum())
-        if n_runs > MOST_RUNS:
-            raise ArgumentError(
-                f"ids: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most "
-                f"{MOST_RUNS}; give each rank atoms that lie together, or use strategy='gather'"
+    def _is_without_frames(self) -> bool:
+        return self.on_root(lambda: self.writer.is_new)
+
+    def _together(self, call: Any) -> None:
+        try:
+            self.agreement.together(call)
+        except BaseException:
+            self.break_off()
+            raise
+
+    def _known_parts(self) -> tuple[SubfileNames, dict[int, list[tuple[int, int]]]]:
+        """On rank 0: the names of the parts, and what of a file that is gone on with each has."""
+        path = self.request.path
+        if self.writer.is_new:
+            return SubfileNames(path), {}
+        parts = self.writer.known_parts()
+        names = SubfileNames.existing(path, parts)
+        if names is None:
+            raise UnsupportedFormatError(
+                f"{path}: cannot append: its files are not those that 'subfiles' writes, found {', '.join(parts)}",
+                path=path,
+                format="H5MD",
             )
-        runs = self.agreement.comm.gather(mine)
+        return names, {names.number_of(name): runs for name, runs in parts.items()}
 
+    def _announce_parts(self, frame: RankFrame) -> None:
+        """Looks whether each atom is given once, by the ranks of the parts that are there. Collective."""
+        agreement, n_atoms = self.agreement, self.state.n_atoms
+        Exchange(agreement, n_atoms).route(frame.ids, even_owners(n_atoms, agreement.size, agreement.size))
+        mine = runs_of(np.sort(np.asarray(frame.ids, np.int64)))
+        check_runs(int(agreement.gathered(np.array([len(mine)], np.int64)).sum()), self.request.path)
+        error = None
+        if self._known and mine:
+            number = next((number for number, runs in self._known.items() if sorted(runs) == mine), None)
+            if number is None:
+                error = ArgumentError(
+                    f"ids: rank {agreement.rank} gives atoms that are those of no file of {self._names.folder}, and "
+                    "with 'subfiles' the ranks that go on with a file have the same atoms as those that made it"
+                )
+            self._number = self._number if number is None else number
+        agreement.check(error)
+        runs = agreement.comm.gather(mine)
+        if runs is not None:
+            self.writer.parts = {self._names.relative(rank): one for rank, one in enumerate(runs) if one}
+
+    def _begin_part(self, frame: RankFrame, n_rows: int) -> None:
+        """Makes the file of this rank, or goes on with it behind the frames that the one on top has. Collective."""
+        ids = np.sort(np.asarray(frame.ids, np.int64))
         self.on_root(self._names.make_folder)
-        self._part = self.agreement.together(lambda: self._new_part(ids, tuple(frame.vectors)))
-        self._runs = runs or []
-        return ids
+        last_step = self.on_root(lambda: self.writer._group.last_step)
 
-    def _new_part(self, ids: NDArray[np.int64], fields: tuple[str, ...]) -> Writer | None:
-        if not len(ids):
-            return None
+        def begin() -> None:
+            if len(ids):
+                self._part = self._opened_part(ids, tuple(frame.vectors), n_rows, last_step)
+
+        self._together(begin)
+        self._ids = ids
+
+    def _opened_part(
+        self, ids: NDArray[np.int64], fields: tuple[str, ...], n_rows: int, last_step: int | None
+    ) -> Writer:
+        path = self._names.of(self._number)
         given = {name: value for name, value in self.request.options.items() if name not in _NOT_OF_PARTS}
         layout = given.get("layout")
         if isinstance(layout, (tuple, list)) and len(layout) == 3:
             given["layout"] = (layout[0], min(layout[1], len(ids)), layout[2])
-        given |= {"fields": fields, "ids": ids, "format": "H5MD"}
-        return Writer(
-            self._names.of(self.agreement.rank), len(ids), keep_partial=self.request.keep_partial,
-            workers=self.request.workers or 1, **given,
-        )  # fmt: skip
+        given |= {"fields": fields, "format": "H5MD"}
+        if n_rows:
+            if not os.path.exists(path):
+                raise FileNotFound(f"{path}: the file of a rank is missing", path=path)
+            # there may be frames that the file on top does not have: the run was killed
+            given["resume_from"] = last_step
+        else:
+            given["ids"] = ids
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        part = Writer(path, len(ids), mode="a", workers=self.request.workers or 1, **given)
+        if part.n_frames != n_rows:
+            part.abort()
+            what = f"{path}: H5MD frame {part.n_frames}: the file of a rank has other frames than the one on top"
+            raise CorruptFileError(
+                f"{what}, expected {n_rows}, found {part.n_frames}", path=path, format="H5MD", frame=part.n_frames
+            )
+        return part
 
-    def _make_virtual(self, path: str) -> None:
-        """On rank 0: in the file that is whole but for the fields."""
-        numbered = enumerate(self._runs)
-        parts = [
-            VirtualPart(self._names.relative(rank), 0, self.state.n_frames, runs) for rank, runs in numbered if runs
-        ]
-        kinds = {name: encoder.preparation.dtype for name, encoder in self.encoders.items()}
-        make_fields_virtual(path, self.writer.group_name, parts, kinds)
+    def _write_part(self, part: Writer, frame: RankFrame, order: NDArray[np.int64], row: int) -> None:
+        vectors = {name: values[order] for name, values in frame.vectors.items()}
+        with self.agreement.timings.of("write"):
+            part.write(**vectors, cell=frame.cell, step=frame.step, time=frame.time)
+        if self._verification is not None:
+            assert isinstance(part, H5mdWriter)
+            self._place = place_of_fields(part)
+            for name, values in vectors.items():
+                self._verification.add(name, row, [self.encoders[name].prepared(values)])

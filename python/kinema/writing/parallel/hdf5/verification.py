@@ -1,10 +1,10 @@
-"""`RowVerification`: rows of an HDF5 file that are read back by another rank than the one that encoded them."""
+"""`RowVerification`: rows of an HDF5 file that another rank reads back than the one that wrote or encoded them."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError, Error, from_os
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.hdf5.file import open_hdf5
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.placers import bytes_of
@@ -25,16 +24,18 @@ _BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class EncodedSums:
-    """Rows of a field that a rank has encoded, and a checksum of the stored values of each."""
+class WrittenRows:
+    """Rows of a field that a rank has written or encoded, of its atoms, and a checksum of the stored values of each."""
 
     field: str
     first: int
+    first_atom: int
+    n_atoms: int
     checksums: tuple[int, ...]
 
 
 class RowVerification:
-    """What this rank has encoded since the last check. Made and used by all ranks.
+    """What this rank has written or encoded since the last check. Made and used by all ranks.
 
     Checksums are those of values in the units and the type of the file, so that chunks which are written again with
     more rows can be compared as well.
@@ -47,29 +48,33 @@ class RowVerification:
 
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:
         self._agreement, self._request = agreement, request
-        self._rows: list[EncodedSums] = []
+        self._rows: list[WrittenRows] = []
         self._shift, self.words = shift_between_nodes(agreement)
 
-    def add(self, field: str, encoder: ChunkEncoder, first: int, values: Iterable[NDArray[Any]]) -> None:
-        """These rows of a field, from `first` on, are encoded by this rank."""
-        prepared = (encoder.prepared(one[None]) for one in values)
-        self._rows.append(EncodedSums(field, first, tuple(_checksum(one) for one in prepared)))
+    def add(self, field: str, first: int, prepared: Sequence[NDArray[Any]], first_atom: int = 0) -> None:
+        """These rows of a field, (n_atoms, 3) each in the units and the type of the file, from row `first` and atom
+        `first_atom` of the data set on."""
+        n_atoms = len(prepared[0])
+        self._rows.append(WrittenRows(field, first, first_atom, n_atoms, tuple(_checksum(one) for one in prepared)))
 
     def found(self, path: str, places: Mapping[str, str]) -> Error | None:
-        """What is not in the file as it was encoded, or could not be read, as this rank finds; collective.
+        """What is not in the file as it was written, or could not be read, as this rank finds; collective.
 
-        `path` is where the file is now, with all rows, and `places` has the name of the data set of each field.
+        `path` is where the file with the rows of this rank is now, and `places` has the name of the data set of each
+        field. All ranks have closed or flushed what they wrote.
         """
-        agreement, rows = self._agreement, self._rows
+        agreement, mine = self._agreement, (path, dict(places), self._rows)
         self._rows = []
-        encoded_by = (agreement.rank + self._shift) % agreement.size
+        written_by = (agreement.rank + self._shift) % agreement.size
         reader = (agreement.rank - self._shift) % agreement.size
-        rows = agreement.comm.sendrecv(rows, reader, source=encoded_by)
+        path, places, rows = agreement.comm.sendrecv(mine, reader, source=written_by)
+        if not rows:
+            return None
         try:
             _drop_pages(path)
             with open_hdf5(path) as h5:
                 for one in rows:
-                    error = self._compared(h5[places[one.field]], one, encoded_by)
+                    error = self._compared(h5[places[one.field]], one, written_by)
                     if error is not None:
                         return error
         except OSError as error:
@@ -78,12 +83,13 @@ class RowVerification:
             return error
         return None
 
-    def _compared(self, dataset: Any, rows: EncodedSums, encoded_by: int) -> CorruptFileError | None:
-        at_once = max(1, _BYTES // max(1, dataset.dtype.itemsize * int(np.prod(dataset.shape[1:]))))
+    def _compared(self, dataset: Any, rows: WrittenRows, written_by: int) -> CorruptFileError | None:
+        at_once = max(1, _BYTES // max(1, dataset.dtype.itemsize * 3 * rows.n_atoms))
+        atoms = slice(rows.first_atom, rows.first_atom + rows.n_atoms)
         for done in range(0, len(rows.checksums), at_once):
             begin, part = rows.first + done, rows.checksums[done : done + at_once]
             # fewer where the file has fewer
-            values = dataset[begin : begin + len(part)]
+            values = dataset[begin : begin + len(part), atoms]
             for number, expected in enumerate(part, begin):
                 is_there = number - begin < len(values)
                 if is_there and _checksum(values[number - begin]) == expected:
@@ -91,7 +97,7 @@ class RowVerification:
                 path, format = self._request.path, self._request.format
                 what = (
                     f"{path}: {format} frame {number}: {dataset.name} is not as it was written, expected the values "
-                    f"that rank {encoded_by} encoded, found {'other values' if is_there else f'{len(dataset)} rows'}"
+                    f"of rank {written_by}, found {'other values' if is_there else f'{len(dataset)} rows'}"
                 )
                 return CorruptFileError(what, path=path, format=format, frame=number)
         return None

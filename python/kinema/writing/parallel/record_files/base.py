@@ -298,7 +298,7 @@ class RecordsFile(RankFile):
             self._first_noted = True
             self.finish_losses()
         self.agreement.together(self._close_placers)
-        self.agreement.on_root(self._publish)
+        self.note(self.agreement.on_root(self._publish))
         self.state.temporary = None
 
     def _close_placers(self) -> None:
@@ -306,9 +306,9 @@ class RecordsFile(RankFile):
         if self._root is not None:
             self._root.close()
 
-    def _publish(self) -> None:
+    def _publish(self) -> list[str]:
         assert self._output is not None
-        self._output.publish()
+        return self._output.publish(self.state.n_frames)
 
     def abort(self) -> None:
         """As `RankFile.abort`."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import opening
-from kinema.errors import ArgumentError, InternalError
+from kinema.errors import ArgumentError, Error, InternalError
 from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
@@ -23,6 +23,8 @@ from kinema.writing.records import RecordWriter
 
 __all__ = ["OpenedRecords", "RecordOutput"]
 
+# formats whose frames have headers, by which they are found
+_INDEXED = ("TRR", "XTC")
 # atoms that XTC stores as they are; where the precision of the others is in the first frame
 _PLAIN_ATOMS, _PRECISION = 9, 56
 
@@ -129,9 +131,18 @@ class RecordOutput:
         """The temporary file that holds committed frames, or None."""
         return self._writer._temporary
 
-    def publish(self) -> None:
-        """Gives a finished file its name; one without frames is removed."""
+    def publish(self, n_frames: int) -> list[str]:
+        """Gives a finished file its name; one without frames is removed. The index of the frames is stored, as the
+        writer of one process does: they are looked for, as each rank knows some. Returns notes on that."""
         self._writer.finish_names()
+        if not n_frames or self._request.format not in _INDEXED:
+            return []
+        with collected() as notes:
+            try:
+                opening.open(self._request.path).scan()
+            except Error as error:
+                return [f"{self._request.path}: the index could not be stored: {error}"]
+        return [note for note in notes if "index" in note]
 
     def abort(self) -> None:
         """As `kinema.Writer.abort`."""
