@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.h5md.read", "formats.h5md.write"),
     ("formats.netcdf4",),
     # of any HDF5 file: H5MD, NetCDF-4, others
-    ("formats.h5md.read.atoms", "formats.h5md.read.describe"),
+    ("formats.h5md.read.atoms", "formats.h5md.read.describe", "formats.external_frames"),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     ("trajectory",),
     ("opening", "selection.time_range"),

@@ -19,7 +19,8 @@ from kinema.files import file_names, is_hdf5
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
-from kinema.formats.external import EXTERNAL, Describer, ExternalOptions, check_stated
+from kinema.formats.external import Describer, ExternalOptions
+from kinema.formats.external_frames import EXTERNAL, check_stated
 from kinema.frame import VECTOR_FIELDS
 from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms

@@ -14,7 +14,8 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
-from kinema.formats.external import Describer, ExternalOptions, reader_class
+from kinema.formats.external import Describer, ExternalOptions
+from kinema.formats.external_frames import reader_class
 from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
 from kinema.testing.children import start_child

@@ -33,7 +33,7 @@ from kinema.runners.scheduler import SchedulePolicy
 from kinema.runners.serialization import serialize
 from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.runners import Sealed, SealedCount, save_at_work, slow_corner
+from kinema.testing.runner_work import Sealed, SealedCount, save_at_work, slow_corner
 
 pytestmark = pytest.mark.processes
 

@@ -22,7 +22,7 @@ from kinema.runners.dask import client as dask_client
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.runners import slow_corner
+from kinema.testing.runner_work import slow_corner
 from kinema.timings import Transition, by_worker, processed_again
 
 pytestmark = pytest.mark.processes

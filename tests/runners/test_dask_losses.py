@@ -25,7 +25,7 @@ from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import all_ended, start_child
-from kinema.testing.runners import slow_corner
+from kinema.testing.runner_work import slow_corner
 from kinema.timings import TaskTimes
 
 pytestmark = pytest.mark.processes

@@ -14,7 +14,7 @@ import kinema as kn
 from kinema.analysis import Analysis
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.runners import slow_corner
+from kinema.testing.runner_work import slow_corner
 
 pytestmark = pytest.mark.processes
 

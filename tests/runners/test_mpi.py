@@ -450,7 +450,7 @@ def _results(folder: Path) -> dict[str, bytes]:
 
 
 SEALED = """
-from kinema.testing.runners import Sealed, SealedCount
+from kinema.testing.runner_work import Sealed, SealedCount
 
 with kn.runners.MPI() as mpi:
     if mpi.is_root:

@@ -80,7 +80,7 @@ def test_other_nodes_are_given_numbers_while_rank_0_computes(mpi: Any, folder: P
 
 
 THREADS = """
-from kinema.testing.runners import with_another_thread
+from kinema.testing.runner_work import with_another_thread
 with kn.runners.MPI(threads_per_worker=2, schedule="static", oversubscribe=1) as mpi:
     if mpi.is_root:
         found = kn.analysis.from_function(with_another_thread(), kn.open("a.dcd")).run(runner=mpi)

@@ -31,7 +31,7 @@ from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.children import all_ended, start_child
-from kinema.testing.runners import Sealed, SealedCount, save_at_work
+from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
 pytestmark = pytest.mark.processes
 

@@ -12,7 +12,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.runners import with_another_thread
+from kinema.testing.runner_work import with_another_thread
 
 
 @pytest.fixture

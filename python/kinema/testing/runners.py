@@ -6,9 +6,7 @@ It knows no runner's inside: what becomes of processes or ranks is tested beside
 from __future__ import annotations
 
 import struct
-import threading
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,21 +18,29 @@ import kinema as kn
 from kinema.analysis import Analysis
 from kinema.execution.checkpoint.file import load
 from kinema.execution.results_file import ResultArray, ResultTable
-from kinema.progress import Report
 from kinema.runners import Runner, choose_runner
+from kinema.testing.runner_work import (
+    ANALYSES,
+    N_ATOMS,
+    N_FRAMES,
+    Large,
+    Stop,
+    analysis_named,
+    assert_same,
+    callers_of,
+    kept_analyses,
+    noting_progress,
+    save_at_work,
+    slow_analysis,
+    stopping_after,
+    waiting_for,
+    walk_in,
+)
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd, write_xtc
 from kinema.timings import block_column
 
 __all__ = ["RunnerTests"]
-
-N_FRAMES = 300
-N_ATOMS = 30
-ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
-
-
-class Stop(Exception):
-    """Raised by a progress function that wants the run to end."""
 
 
 class RunnerTests:
@@ -53,26 +59,26 @@ class RunnerTests:
 
     @pytest.mark.parametrize("which", ANALYSES)
     def test_same_bits_as_serial(self, tmp_path: Path, which: str) -> None:
-        expected = _analysis(_walk(tmp_path), which).run(runner="serial")
+        expected = analysis_named(walk_in(tmp_path), which).run(runner="serial")
         for workers in self.worker_counts:
-            found = _analysis(_walk(tmp_path), which).run(runner=self.make(), workers=workers)
-            _assert_same(found, expected)
+            found = analysis_named(walk_in(tmp_path), which).run(runner=self.make(), workers=workers)
+            assert_same(found, expected)
             assert found.plan
 
     def test_several_in_one_pass(self, tmp_path: Path) -> None:
-        traj = _walk(tmp_path)
-        together = kn.run([_analysis(traj, which) for which in ANALYSES], runner=self.make())
+        traj = walk_in(tmp_path)
+        together = kn.run([analysis_named(traj, which) for which in ANALYSES], runner=self.make())
         for found, which in zip(together, ANALYSES, strict=True):
-            _assert_same(found, _analysis(traj, which).run(runner="serial"))
+            assert_same(found, analysis_named(traj, which).run(runner="serial"))
 
     def test_frames_in_any_order(self, tmp_path: Path) -> None:
         random = np.random.default_rng(5)
         order = np.concatenate([random.permutation(N_FRAMES)[:100], [7, 7, 0]])
         for choice in ({"frames": order}, {"start": 280, "stop": 3, "step": -2}, {"frames": [11]}):
             for which in ("rmsd", "rmsf"):
-                traj = _walk(tmp_path)
-                expected = _analysis(traj, which).run(**choice, runner="serial")
-                _assert_same(_analysis(traj, which).run(**choice, runner=self.make()), expected)
+                traj = walk_in(tmp_path)
+                expected = analysis_named(traj, which).run(**choice, runner="serial")
+                assert_same(analysis_named(traj, which).run(**choice, runner=self.make()), expected)
 
     @pytest.mark.parametrize("stored", [True, False])
     def test_parts_with_an_index(self, tmp_path: Path, stored: bool) -> None:
@@ -84,7 +90,7 @@ class RunnerTests:
         traj = kn.open(names, stored=stored)
         assert traj.n_frames == 60
         found = kn.analysis.RMSD(traj).run(runner=self.make())
-        _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
+        assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
         if not stored:
             assert sorted(tmp_path.iterdir()) == before
 
@@ -95,22 +101,22 @@ class RunnerTests:
         traj = kn.open(path)
         found = kn.analysis.RMSD(traj).run(runner=self.make())
         assert found.timings.frames == 19
-        _assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
+        assert_same(found, kn.analysis.RMSD(traj).run(runner="serial"))
 
     def test_memory_changes_no_bit(self, tmp_path: Path) -> None:
-        traj = _walk(tmp_path)
-        found = _analysis(traj, "rmsf").run(runner=self.make(), memory="5 MiB")
-        _assert_same(found, _analysis(traj, "rmsf").run(runner="serial"))
+        traj = walk_in(tmp_path)
+        found = analysis_named(traj, "rmsf").run(runner=self.make(), memory="5 MiB")
+        assert_same(found, analysis_named(traj, "rmsf").run(runner="serial"))
 
     @pytest.mark.parametrize("access", ["frame", "subset", "in-memory"])
     def test_access_changes_no_bit(self, tmp_path: Path, access: str) -> None:
-        traj = _walk(tmp_path)
-        expected = kn.run([_analysis(traj, which) for which in ANALYSES], runner="serial")
+        traj = walk_in(tmp_path)
+        expected = kn.run([analysis_named(traj, which) for which in ANALYSES], runner="serial")
         for workers in self.worker_counts:
-            analyses = [_analysis(traj, which) for which in ANALYSES]
+            analyses = [analysis_named(traj, which) for which in ANALYSES]
             kn.run(analyses, runner=self.make(), workers=workers, access=access)
             for found, one in zip(analyses, expected, strict=True):
-                _assert_same(found, one)
+                assert_same(found, one)
             assert analyses[0].timings.access == access
             assert f'access "{access}"' in analyses[0].plan
             for one_round in analyses[0].timings.passes:
@@ -121,12 +127,12 @@ class RunnerTests:
                     assert len(one_round.blocks) == N_FRAMES
 
     def test_what_does_not_fit_into_memory_is_not_loaded(self, tmp_path: Path) -> None:
-        analysis = _analysis(_walk(tmp_path), "rmsd")
+        analysis = analysis_named(walk_in(tmp_path), "rmsd")
         # room for a frame and what it is read into, but not for all frames
         limit = (2 << 20) + 20 * N_ATOMS * 12
         assert analysis.run(runner=self.make(), access="frame", memory=limit).results
         with pytest.raises(kn.MemoryLimitError, match=f"frames of {N_ATOMS} atoms for each of"):
-            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), access="in-memory", memory=limit)
+            analysis_named(walk_in(tmp_path), "rmsd").run(runner=self.make(), access="in-memory", memory=limit)
 
     # -- errors -------------------------------------------------------------------------------------------------
 
@@ -136,12 +142,12 @@ class RunnerTests:
         write_dcd(tmp_path / "a.dcd", positions)
         traj = kn.open(tmp_path / "a.dcd")
         for which in ("rmsd", "rmsf on the average"):
-            error = self._same_error(_analysis(traj, which), _analysis(traj, which))
+            error = self._same_error(analysis_named(traj, which), analysis_named(traj, which))
             assert isinstance(error, kn.CorruptFileError)
             assert (error.path, error.frame) == (str(tmp_path / "a.dcd"), 217)
 
     def test_damaged_frame(self, tmp_path: Path) -> None:
-        traj = _walk(tmp_path)
+        traj = walk_in(tmp_path)
         path = Path(traj.paths[0])
         whole = bytearray(path.read_bytes())
         frame_bytes = 3 * (8 + 4 * N_ATOMS)
@@ -149,14 +155,14 @@ class RunnerTests:
         assert struct.unpack_from("<i", whole, at) == (4 * N_ATOMS,)
         struct.pack_into("<i", whole, at, 4 * N_ATOMS + 4)
         path.write_bytes(whole)
-        error = self._same_error(*(_analysis(kn.open(path), "rmsd") for _ in range(2)))
+        error = self._same_error(*(analysis_named(kn.open(path), "rmsd") for _ in range(2)))
         assert isinstance(error, kn.CorruptFileError)
         assert (error.path, error.frame, error.offset, error.format) == (str(path), 133, at, "DCD")
 
     def test_truncated_file(self, tmp_path: Path) -> None:
-        path = Path(_walk(tmp_path).paths[0])
+        path = Path(walk_in(tmp_path).paths[0])
         path.write_bytes(path.read_bytes()[:-10])
-        error = self._same_error(*(_analysis(kn.open(path, on_truncated="error"), "rmsd") for _ in range(2)))
+        error = self._same_error(*(analysis_named(kn.open(path, on_truncated="error"), "rmsd") for _ in range(2)))
         assert isinstance(error, kn.TruncatedFileError)
 
     @pytest.mark.parametrize("write", [write_dcd, write_xtc])
@@ -174,11 +180,11 @@ class RunnerTests:
         with path.open("ab") as file:
             file.write((tmp_path / "more").read_bytes()[offset:][: int(frames * length)])
         assert path.stat().st_size > size
-        _assert_same(kn.analysis.RMSD(traj).run(runner=self.make()), expected)
+        assert_same(kn.analysis.RMSD(traj).run(runner=self.make()), expected)
 
     def test_file_cut_after_it_was_opened(self, tmp_path: Path) -> None:
-        traj = _walk(tmp_path)
-        analysis = _analysis(traj, "rmsd")
+        traj = walk_in(tmp_path)
+        analysis = analysis_named(traj, "rmsd")
         assert traj.n_frames == N_FRAMES
         path = Path(traj.paths[0])
         path.write_bytes(path.read_bytes()[:-5000])
@@ -189,12 +195,12 @@ class RunnerTests:
 
     def test_too_little_memory(self, tmp_path: Path) -> None:
         with pytest.raises(kn.MemoryLimitError):
-            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), memory=1000)
+            analysis_named(walk_in(tmp_path), "rmsd").run(runner=self.make(), memory=1000)
 
     @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "many"])
     def test_wrong_number_of_workers(self, tmp_path: Path, workers: Any) -> None:
         with pytest.raises(kn.ArgumentError, match="workers"):
-            _analysis(_walk(tmp_path), "rmsd").run(runner=self.make(), workers=workers)
+            analysis_named(walk_in(tmp_path), "rmsd").run(runner=self.make(), workers=workers)
 
     def _same_error(self, first: Analysis, second: Analysis) -> kn.Error:
         """The error of the runner, which must be that of the serial runner to the word."""
@@ -214,7 +220,7 @@ class RunnerTests:
     def test_progress_reaches_the_total(self, tmp_path: Path) -> None:
         for which, passes in (("rmsd", 1), ("rmsf on the average", 2)):
             seen: list[tuple[int, int]] = []
-            _analysis(_walk(tmp_path), which).run(runner=self.make(), progress=_noting(seen))
+            analysis_named(walk_in(tmp_path), which).run(runner=self.make(), progress=noting_progress(seen))
             assert {total for _, total in seen} == {N_FRAMES}
             assert seen[-1] == (N_FRAMES, N_FRAMES)
             assert sum(done < before for (before, _), (done, _) in pairwise(seen)) <= passes - 1
@@ -227,7 +233,7 @@ class RunnerTests:
                 go.touch()
 
         for workers in self.worker_counts:
-            analysis = kn.analysis.from_function(_waiting_for(go), _walk(tmp_path))
+            analysis = kn.analysis.from_function(waiting_for(go), walk_in(tmp_path))
             analysis.run(runner=self.make(), workers=workers, progress=note)
             go.unlink()
 
@@ -235,18 +241,18 @@ class RunnerTests:
         def stop(_done: int, _total: int) -> None:
             raise Stop
 
-        analysis = _analysis(_walk(tmp_path), "rmsd")
+        analysis = analysis_named(walk_in(tmp_path), "rmsd")
         with pytest.raises(Stop):
             analysis.run(runner=self.make(), progress=stop)
         assert not analysis.results
         # and nothing is left that would disturb the next run
-        _assert_same(analysis.run(runner=self.make()), _analysis(_walk(tmp_path), "rmsd").run(runner="serial"))
+        assert_same(analysis.run(runner=self.make()), analysis_named(walk_in(tmp_path), "rmsd").run(runner="serial"))
 
     @pytest.mark.parametrize("which", ["rmsd", "rmsf on the average"])
     def test_timings_add_up(self, tmp_path: Path, which: str) -> None:
-        traj = _walk(tmp_path)
+        traj = walk_in(tmp_path)
         for workers in self.worker_counts:
-            timings = _analysis(traj, which).run(runner=self.make(), workers=workers).timings
+            timings = analysis_named(traj, which).run(runner=self.make(), workers=workers).timings
             assert timings.frames == N_FRAMES
             for one in timings.passes:
                 assert one.frames == N_FRAMES == sum(worker.frames for worker in one.workers)
@@ -266,13 +272,13 @@ class RunnerTests:
     # -- checkpoints and files of results -----------------------------------------------------------------------
 
     def test_a_run_that_ended_goes_on_with_the_same_bits(self, tmp_path: Path) -> None:
-        expected = kn.run(_kept_analyses(_walk(tmp_path)), runner="serial")
+        expected = kn.run(kept_analyses(walk_in(tmp_path)), runner="serial")
         path = tmp_path / "run.ckpt"
-        self._stop_after(N_FRAMES // 4, path, _kept_analyses(_walk(tmp_path)))
+        self._stop_after(N_FRAMES // 4, path, kept_analyses(walk_in(tmp_path)))
         assert path.exists()
-        again = kn.run(_kept_analyses(_walk(tmp_path)), runner=self.make(), checkpoint=path)
+        again = kn.run(kept_analyses(walk_in(tmp_path)), runner=self.make(), checkpoint=path)
         for found, one in zip(again, expected, strict=True):
-            _assert_same(found, one)
+            assert_same(found, one)
         timings = again[0].timings
         first = timings.passes[0]
         assert 0 < first.restored < N_FRAMES
@@ -284,25 +290,25 @@ class RunnerTests:
         save_at_work(self.make(), tmp_path)
 
     def test_another_runner_goes_on(self, tmp_path: Path) -> None:
-        expected = kn.run(_kept_analyses(_walk(tmp_path)), runner="serial")
+        expected = kn.run(kept_analyses(walk_in(tmp_path)), runner="serial")
         path = tmp_path / "run.ckpt"
-        self._stop_after(N_FRAMES // 4, path, _kept_analyses(_walk(tmp_path)))
+        self._stop_after(N_FRAMES // 4, path, kept_analyses(walk_in(tmp_path)))
         with pytest.raises(Stop):
             kn.run(
-                _kept_analyses(_walk(tmp_path)),
+                kept_analyses(walk_in(tmp_path)),
                 runner="serial",
                 checkpoint=path,
                 checkpoint_interval=0,
-                progress=_stopping(N_FRAMES // 2),
+                progress=stopping_after(N_FRAMES // 2),
             )
         options: dict[str, Any] = {"workers": self.worker_counts[-1], "memory": "8 MiB"}
-        again = kn.run(_kept_analyses(_walk(tmp_path)), runner=self.make(), checkpoint=path, **options)
+        again = kn.run(kept_analyses(walk_in(tmp_path)), runner=self.make(), checkpoint=path, **options)
         for found, one in zip(again, expected, strict=True):
-            _assert_same(found, one)
+            assert_same(found, one)
 
     def test_finished_rounds_are_kept(self, tmp_path: Path) -> None:
         path = tmp_path / "run.ckpt"
-        expected = _analysis(_walk(tmp_path), "rmsf on the average").run(runner="serial")
+        expected = analysis_named(walk_in(tmp_path), "rmsf on the average").run(runner="serial")
         seen: list[int] = []
 
         def stop_in_the_second(done: int, _total: int) -> None:
@@ -311,11 +317,11 @@ class RunnerTests:
             seen.append(done)
 
         with pytest.raises(Stop):
-            _analysis(_walk(tmp_path), "rmsf on the average").run(
+            analysis_named(walk_in(tmp_path), "rmsf on the average").run(
                 runner=self.make(), checkpoint=path, checkpoint_interval=0, progress=stop_in_the_second
             )
-        found = _analysis(_walk(tmp_path), "rmsf on the average").run(runner=self.make(), checkpoint=path)
-        _assert_same(found, expected)
+        found = analysis_named(walk_in(tmp_path), "rmsf on the average").run(runner=self.make(), checkpoint=path)
+        assert_same(found, expected)
         assert found.timings.passes[0].restored == N_FRAMES
         assert found.timings.passes[0].workers == ()
         assert not path.exists()
@@ -323,8 +329,8 @@ class RunnerTests:
     def test_results_per_frame_go_to_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.h5"
         for workers in self.worker_counts:
-            traj = _walk(tmp_path)
-            analyses = [_analysis(traj, "rmsd"), _analysis(traj, "radius of gyration"), _slow(traj)]
+            traj = walk_in(tmp_path)
+            analyses = [analysis_named(traj, "rmsd"), analysis_named(traj, "radius of gyration"), slow_analysis(traj)]
             expected = kn.run(analyses, runner="serial")
             kept = [{name: one.results[name] for name in one.results} for one in expected]
             for found, memory in zip(
@@ -337,11 +343,11 @@ class RunnerTests:
             assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 
     def test_a_file_of_results_goes_on(self, tmp_path: Path) -> None:
-        expected = _slow(_walk(tmp_path)).run(runner="serial").results.values
+        expected = slow_analysis(walk_in(tmp_path)).run(runner="serial").results.values
         path, out = tmp_path / "run.ckpt", tmp_path / "rows.h5"
-        self._stop_after(N_FRAMES // 4, path, [_slow(_walk(tmp_path))], out=out)
+        self._stop_after(N_FRAMES // 4, path, [slow_analysis(walk_in(tmp_path))], out=out)
         assert not out.exists()
-        found = _slow(_walk(tmp_path)).run(runner=self.make(), checkpoint=path, out=out)
+        found = slow_analysis(walk_in(tmp_path)).run(runner=self.make(), checkpoint=path, out=out)
         assert found.timings.frames_restored > 0
         assert np.asarray(found.results.values).tobytes() == expected.tobytes()
         assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
@@ -353,7 +359,7 @@ class RunnerTests:
         write_dcd(tmp_path / "a.dcd", positions)
         for _ in range(2):
             with pytest.raises(kn.CorruptFileError) as caught:
-                _analysis(kn.open(tmp_path / "a.dcd"), "rmsd").run(
+                analysis_named(kn.open(tmp_path / "a.dcd"), "rmsd").run(
                     runner=self.make(), checkpoint=path, checkpoint_interval=0
                 )
             assert caught.value.frame == N_FRAMES - 1
@@ -366,7 +372,7 @@ class RunnerTests:
 
     def test_values_are_received_as_they_come(self, tmp_path: Path) -> None:
         runner = self.make()
-        if (workers := _callers(runner)) is None:
+        if (workers := callers_of(runner)) is None:
             with pytest.raises(kn.ArgumentError, match="cannot compute parts"):
                 runner.map(abs, [-1], receive=lambda _number, _value: None)
             return
@@ -389,7 +395,7 @@ class RunnerTests:
 
     def test_what_receives_values_may_end_the_call(self, tmp_path: Path) -> None:
         runner = self.make()
-        if _callers(runner) is None:
+        if callers_of(runner) is None:
             return
 
         def receive(_number: int, _value: bytes) -> None:
@@ -411,178 +417,7 @@ class RunnerTests:
                 workers=1,
                 checkpoint=path,
                 checkpoint_interval=0,
-                progress=_stopping(frames),
+                progress=stopping_after(frames),
                 **options,
             )
         assert str(path) in caught.value.__notes__[0]
-
-
-def slow_corner(frame: Any) -> Any:
-    """Takes its time, so that a run can be stopped while it lasts."""
-    time.sleep(0.002)
-    return frame.positions[0].astype(np.float64)
-
-
-def _waiting_for(go: Path) -> Callable[[Any], float]:
-    """A function of a frame that waits, at the last quarter of the frames, until there is a file."""
-
-    def waiting(frame: Any) -> float:
-        until = time.monotonic() + 120
-        while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
-            if time.monotonic() > until:
-                raise TimeoutError("no progress was reported or kept of the frames before")
-            time.sleep(0.01)
-        return 1.0
-
-    return waiting
-
-
-def save_at_work(runner: Runner, folder: Path, workers: int | None = None) -> None:
-    """A run whose last quarter waits until a checkpoint has something of the frames before."""
-    go, path = folder / "go", folder / "run.ckpt"
-
-    def look(_done: int, _total: int) -> None:
-        content = load(str(path))
-        if content is not None and content.passes[0].nodes:
-            go.touch()
-
-    analysis = kn.analysis.from_function(_waiting_for(go), _walk(folder))
-    analysis.run(runner=runner, workers=workers, checkpoint=path, checkpoint_interval=0, progress=look)
-    assert analysis.timings.frames == N_FRAMES
-
-
-def with_another_thread() -> Callable[[Any], float]:
-    """A function of a frame that waits until it was called from two threads of its process."""
-    seen: set[int] = set()
-
-    def alone_never(_frame: Any) -> float:
-        seen.add(threading.get_ident())
-        until = time.monotonic() + 120
-        while len(seen) < 2:
-            if time.monotonic() > until:
-                raise TimeoutError("there is one thread only")
-            time.sleep(0.01)
-        return 1.0
-
-    return alone_never
-
-
-class Large:
-    """A function whose values are 500,000 bytes; it leaves a file of each call."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(self, number: int) -> bytes:
-        """So many times the byte of that number."""
-        (self._folder / str(number)).touch()
-        return bytes([number]) * 500_000
-
-
-def _callers(runner: Runner) -> int | None:
-    """How many workers call functions; None where the runner refuses to."""
-    try:
-        return runner.concurrency(None)
-    except kn.ArgumentError:
-        return None
-
-
-class Sealed:
-    """A count that takes its time to become bytes, and to be read from them: a message of known length.
-
-    `SECONDS` each way.
-    """
-
-    SECONDS = 0.05
-
-    def __init__(self, frames: int = 0) -> None:
-        self.frames = frames
-
-    def __getstate__(self) -> dict[str, int]:
-        time.sleep(self.SECONDS)
-        return {"frames": self.frames}
-
-    def __setstate__(self, state: dict[str, int]) -> None:
-        time.sleep(self.SECONDS)
-        self.frames = state["frames"]
-
-
-class SealedCount(kn.analysis.PythonKernel):
-    """Counts frames in what is slow to be sent; it takes as long to come by the kernel itself where it is sent to."""
-
-    def __init__(self) -> None:
-        self.sent = 0
-
-    def __setstate__(self, state: dict[str, int]) -> None:
-        time.sleep(Sealed.SECONDS)
-        self.__dict__ |= state
-
-    def empty(self) -> Sealed:
-        """None yet."""
-        return Sealed()
-
-    def accumulate(self, partial: Sealed, block: kn.Block) -> Sealed:
-        """Those of a block."""
-        return Sealed(partial.frames + len(block))
-
-    def merge(self, left: Sealed, right: Sealed) -> Sealed:
-        """Of two runs of frames."""
-        return Sealed(left.frames + right.frames)
-
-    def finish(self, partial: Sealed) -> dict[str, Any]:
-        """The number."""
-        return {"frames": np.array(partial.frames)}
-
-
-def _slow(traj: kn.Trajectory) -> Analysis:
-    return kn.analysis.from_function(slow_corner, traj)
-
-
-def _kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
-    return [_slow(traj), *(_analysis(traj, which) for which in ANALYSES)]
-
-
-def _stopping(frames: int) -> Report:
-    """A progress function that ends the run when that many frames are done."""
-
-    def stop(done: int, _total: int) -> None:
-        if done >= frames:
-            raise Stop
-
-    return stop
-
-
-def _walk(folder: Path) -> kn.Trajectory:
-    path = folder / "walk.dcd"
-    if not path.exists():
-        write_dcd(path, random_walk(N_FRAMES, N_ATOMS))
-    return kn.open(path)
-
-
-def _noting(seen: list[tuple[int, int]]) -> Report:
-    """A progress function that writes down its calls."""
-    return lambda done, total: seen.append((done, total))
-
-
-def _analysis(traj: kn.Trajectory, which: str) -> Analysis:
-    atoms = list(range(2, N_ATOMS, 2))
-    match which:
-        case "rmsd":
-            return kn.analysis.RMSD(traj, select=atoms, groups=[[0, 1, 5], [4]])
-        case "rmsf":
-            return kn.analysis.RMSF(traj, select=atoms)
-        case "rmsf on the average":
-            return kn.analysis.RMSF(traj, select=atoms, align="average")
-        case "radius of gyration":
-            return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
-    raise ValueError(which)
-
-
-def _assert_same(found: Analysis, expected: Analysis) -> None:
-    assert found.results.keys() == expected.results.keys()
-    for name in expected.results:
-        one, other = found.results[name], expected.results[name]
-        if isinstance(other, np.ndarray):
-            assert one.dtype == other.dtype
-            assert one.shape == other.shape
-            assert one.tobytes() == other.tobytes(), name

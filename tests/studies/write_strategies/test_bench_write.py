@@ -265,7 +265,8 @@ def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
 def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "out"
     words = (
-        "--particles 700 --ranks 2 --records ascii,binary --formats none --strategies direct --step-time 1 --every 9"
+        "--particles 700 --ranks 2 --records ascii,binary --formats none --strategies direct --step-time 1 --every 9 "
+        "--hints cb_nodes=1/2 --ranks-per-node 2"
     )
     with pytest.raises(SystemExit, match="0"):
         main(["bench-write", *words.split(), "-o", str(folder), "--time-limit", "120", "--no-peers"])
@@ -279,7 +280,11 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
     for section in ("Speed", "Sizes and precision", "Memory", "Time that a simulation loses", "Ratios of speeds"):
         assert f"## {section}" in report
     found = json.loads((folder / "results.json").read_text())
-    cells = {(one["records"], one["strategy"]): one for one in found["cells"]}
+    assert "The launcher places 2 ranks on each node." in report
+    every = [one for one in found["cells"] if one["strategy"] == "direct"]
+    assert [(one["hints"], one["writers"]) for one in every] == 2 * [({"cb_nodes": "1"}, 1), ({"cb_nodes": "2"}, 2)]
+    assert "the bytes of direct cb_nodes=1 on 2" in {one["checked"] for one in every}
+    cells = {(one["records"], one["strategy"]): one for one in found["cells"] if one["hints"] != {"cb_nodes": "2"}}
     assert set(cells) == {("ascii", "direct"), ("ascii", "disk"), ("binary", "direct"), ("binary", "disk")}
     assert all(not one["failures"] for one in cells.values()), cells
     # a head of 5 records, 4 records of 73 bytes an atom; 5 and 4 of 24
@@ -291,7 +296,7 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
     assert cells["ascii", "direct"]["phases"]["encode"] > 0
     share = 704 // 2 * 80
     assert [one["share"] for one in found["runs"][0]["memory"]] == [share, share]
-    assert (folder / "results.jsonl").read_text().count("\n") == 4
+    assert (folder / "results.jsonl").read_text().count("\n") == 6
 
 
 @pytest.mark.processes

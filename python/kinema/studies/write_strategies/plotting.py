@@ -63,7 +63,7 @@ def draw_strategies(study: WriteStudy) -> Figure:
     for rest in axes.flat[len(kinds) :]:
         rest.set_visible(False)
     for first in axes[:, 0]:
-        first.set_ylabel("GiB/s")
+        first.set_ylabel("speed of writing, GiB/s")
     _write_words(figure, study, lines, height)
     known = [name for name in _STYLES if name in shown]
     handles = [_handle(name) for name in known]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kinema.printable import counted
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, WriteSetting
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF, WriteSetting
 from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of
 from kinema.studies.write_strategies.outcome import PHASES
 from kinema.studies.write_strategies.summary import ALLOWANCE, MPIIO, WriteStudy
@@ -52,6 +52,8 @@ def _head(study: WriteStudy, picture: str) -> str:
             f"{study.design.particles:,} particles were asked for; whole cells have {study.system.n_atoms:,}.",
         ]
     most = max(study.design.ranks)
+    if study.design.ranks_per_node is not None:
+        lines += ["", f"The launcher places {counted(study.design.ranks_per_node, 'rank')} on each node."]
     if most > study.cores:
         lines += ["", f"{counted(most, 'rank')} share {counted(study.cores, 'core')}."]
     return "\n".join([*lines, "", f"![speed against ranks]({picture})"])
@@ -75,19 +77,21 @@ def _speeds(study: WriteStudy) -> str:
             rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"no result: {cell.reason}"))
             continue
         low, high = cell.speeds
-        spread = f" ({low:.2f} to {high:.2f})" if len(cell.done) > 1 else ""
-        phases = (f"{value:.2f}" if value else "" for value in cell.phases.values())
+        spread = f" ({_figure(low)} to {_figure(high)})" if len(cell.done) > 1 else ""
+        phases = (_figure(value) if value else "" for value in cell.phases.values())
         found = cell.done[0].checked + (
             f"; no result of some runs: {'; '.join(cell.failures)}" if cell.failures else ""
         )
         size = f"{cell.bytes / 1e6:,.2f}"
         rows.append(
-            (*first, size, f"{cell.seconds:.2f}", f"{cell.speed:.2f}{spread}", *phases, f"{cell.cpu:.2f}", found)
+            (*first, size, _figure(cell.seconds), f"{_figure(cell.speed)}{spread}", *phases, _figure(cell.cpu), found)
         )
+    strategies = {setting.strategy for setting in study.cells}
     words = (
         "Phases are seconds of the rank that spent the most on them, so they may add up to more than a run took. "
         "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing. "
-        "A file is read back and compared with the atoms, or has the bytes of one that was."
+        "A file is read back and compared with the atoms, or has the bytes of one that was. "
+        + ("PnetCDF's ranks have their atoms in order: nothing is sorted or sent." if PNETCDF in strategies else "")
     )
     return _section("Speed", head, rows, words)
 
@@ -101,7 +105,7 @@ def _fastest(study: WriteStudy) -> str:
         setting = cell.setting
         lines.append(
             f"- {KINDS[records].title}: {setting.label} on {counted(setting.ranks, 'rank')} "
-            f"({counted(setting.writers, 'writer')}): {cell.seconds:.2f} s, {cell.speed:.2f} GiB/s"
+            f"({counted(setting.writers, 'writer')}): {_figure(cell.seconds)} s, {_figure(cell.speed)} GiB/s"
             + ("" if records == "binary" else f"\n\n  `{_call_of(setting)}`\n")
         )
     if not lines:
@@ -201,7 +205,7 @@ def _lost(study: WriteStudy) -> str:
     if not lost:
         return ""
     step, every = study.design.step_time, study.design.every
-    rows = [(one.what, f"{one.seconds:.2f}", f"{100 * one.share:.2f} %") for one in lost]
+    rows = [(one.what, _figure(one.seconds), f"{_figure(100 * one.share)} %") for one in lost]
     seconds, paper_every, paper_step, particles = PAPER_LOST
     paper = seconds / (seconds + paper_every * paper_step)
     rows.append((f"the paper: {particles:,} particles, 16,384 processors", f"{seconds:.0f}", f"{100 * paper:.0f} %"))
@@ -236,6 +240,11 @@ def _peers(study: WriteStudy) -> str:
             rows.append((what, f"{own.bytes / 1e6 / seconds:.0f}", f"{own.bytes / 1e6:.1f} MB"))
     words = "Records of CONFIG by one process, into the page cache, not sorted and not synced."
     return _section("Formatted writes of others", ("", "MB/s", ""), rows, words)
+
+
+def _figure(value: float) -> str:
+    """With two decimals; what is below 0.1 with two digits."""
+    return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
 
 
 def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], words: str = "") -> str:

@@ -1,0 +1,225 @@
+"""Frames of files through MDAnalysis' readers: which reader reads a file, and one frame after the other under a lock.
+
+MDAnalysis is imported at the first call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.formats.h5md.description import Quantity
+from kinema.printable import printable
+from kinema.selection.universe import import_mdanalysis
+
+__all__ = ["EXTERNAL", "FrameReader", "FrameRows", "KnownCells", "check_stated", "names_of", "reader_class"]
+
+EXTERNAL = "MDAnalysis"
+"""Name of what the core has for all formats that are read so."""
+
+# no files, or DCD files
+_NOT_FILES = {"MEMORY", "CHAIN", "NULL", "IMD", "RDKIT", "PARMED", "LAMMPS"}
+
+
+def reader_class(path: str, format: str | None = None) -> Any | None:
+    """MDAnalysis' reader for a file, by `format` or the ending of its name; None where there is none.
+
+    Never the reader of a format that Kinema reads itself.
+    """
+    import_mdanalysis()
+    from MDAnalysis.coordinates.core import get_reader_for
+
+    try:
+        found = get_reader_for(path, format=format)
+    except (ValueError, TypeError):
+        return None
+    # `kinema.interop.mdanalysis.install` puts Kinema's own reader in place of some of MDAnalysis'
+    if found.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return None
+    return None if (_own_names() | _NOT_FILES) & set(names_of(found)) else found
+
+
+def check_stated(format: str | None) -> str | None:
+    """A stated format as the core takes it: its own name, or `EXTERNAL` for one that MDAnalysis reads."""
+    if format is None or format.upper() == EXTERNAL.upper():
+        return format
+    # the core refuses what nobody reads
+    return format if format.lstrip(".").upper() in _own_names() or reader_class("", format) is None else EXTERNAL
+
+
+def _own_names() -> set[str]:
+    """Names and endings of the formats that Kinema reads itself."""
+    return {name.upper() for one in _core.formats() for name in (one["name"], *one["extensions"])}
+
+
+def names_of(cls: Any) -> list[str]:
+    names = [cls.format] if isinstance(cls.format, str) else list(cls.format)
+    return [name.upper() for name in names]
+
+
+class FrameReader:
+    """Frames of one file through MDAnalysis' reader, which is opened at the first call; calls take turns.
+
+    Pickled without the open file. A format without access to single frames is read forward.
+    """
+
+    def __init__(self, path: str, format: str | None, options: Mapping[str, Any]) -> None:
+        self.path = path
+        self.format = format
+        self.options = dict(options)
+        self._lock = threading.Lock()
+        self._reader: Any = None
+
+    def __getstate__(self) -> tuple[str, str | None, dict[str, Any]]:
+        return self.path, self.format, self.options
+
+    def __setstate__(self, state: tuple[str, str | None, dict[str, Any]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def read(self, frames: NDArray[np.int64], quantity: Quantity) -> NDArray[np.float32]:
+        """(n,) -> (n, n_atoms, 3), in MDAnalysis' units: angstrom, angstrom/ps, kJ/(mol angstrom)."""
+        with self._lock:
+            result: NDArray[np.float32] | None = None
+            for row, frame in enumerate(frames.tolist()):
+                with self.reading(frame):
+                    values = getattr(self._go_to(frame), quantity)
+                if result is None:
+                    result = np.empty((len(frames), *values.shape), np.float32)
+                if values.shape != result.shape[1:]:
+                    raise CorruptFileError(
+                        f"{self.path}: {EXTERNAL} frame {frame}: {quantity} of another number of atoms, expected "
+                        f"{result.shape[1]}, found {len(values)}",
+                        path=self.path,
+                        format=EXTERNAL,
+                        frame=frame,
+                    )
+                result[row] = values
+        return np.empty((0, 0, 3), np.float32) if result is None else result
+
+    def steps(self) -> Iterator[Any]:
+        """All time steps, in order; each is valid until the next."""
+        with self._lock:
+            with self.reading(0):
+                reader = self._opened()
+                iterator = iter(reader)
+            frame = 0
+            while True:
+                with self.reading(frame):
+                    step = next(iterator, None)
+                if step is None:
+                    return
+                yield step
+                frame += 1
+
+    def close(self) -> None:
+        """Closes the file; the next call opens it again."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    @property
+    def native(self) -> Mapping[str, str]:
+        """The units of the file, as MDAnalysis has them."""
+        units = getattr(self._opened(), "units", {}) or {}
+        return {name: unit for name, unit in units.items() if unit is not None}
+
+    @property
+    def name(self) -> str:
+        """MDAnalysis' name of the format."""
+        return names_of(self.cls)[0]
+
+    @property
+    def cls(self) -> Any:
+        """MDAnalysis' class."""
+        found = reader_class(self.path, self.format)
+        if found is None:
+            raise UnsupportedFormatError(f"{self.path}: not a format that MDAnalysis reads", path=self.path)
+        return found
+
+    def _opened(self) -> Any:
+        if self._reader is None:
+            self._reader = self.cls(self.path, **self.options)
+        return self._reader
+
+    @property
+    def reads_forward(self) -> bool:
+        """Whether MDAnalysis' reader has no access to single frames; what has one frame is read but once."""
+        from MDAnalysis.coordinates.base import ProtoReader, SingleFrameReaderBase
+
+        return self.cls._read_frame is ProtoReader._read_frame and not issubclass(self.cls, SingleFrameReaderBase)
+
+    def _go_to(self, frame: int) -> Any:
+        """The time step of a frame."""
+        reader = self._opened()
+        if reader.ts.frame == frame:
+            return reader.ts
+        if not self.reads_forward:
+            return reader[frame]
+        if reader.ts.frame > frame:
+            reader.rewind()
+        while reader.ts.frame < frame:
+            reader.next()
+        return reader.ts
+
+    @contextmanager
+    def reading(self, frame: int) -> Iterator[None]:
+        """Turns errors of MDAnalysis, which are of any class, into CorruptFileError with file and frame."""
+        try:
+            yield
+        except (Error, MemoryError):
+            raise
+        except ImportError as error:
+            raise UnsupportedFormatError(
+                f"{self.path}: {EXTERNAL}: a package is missing: {printable(error)}", path=self.path, format=EXTERNAL
+            ) from error
+        except Exception as error:
+            # a time step that was half read is not to be given as another
+            self._reader = None
+            if isinstance(error, OSError) and error.errno is not None:
+                raise from_os("reading", error, self.path) from error
+            what = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+            raise CorruptFileError(
+                f"{self.path}: {EXTERNAL} frame {frame}: {what} (reading {self.name}; the file begins with "
+                f"{_head(self.path)})",
+                path=self.path,
+                format=EXTERNAL,
+                frame=frame,
+            ) from error
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Rows of a quantity: row i is frame i of the file."""
+
+    reader: FrameReader
+    quantity: Quantity
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(n,) -> (n, n_atoms, 3)."""
+        return self.reader.read(rows, self.quantity)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCells:
+    """Cells, known since the file was described."""
+
+    cells: NDArray[np.float64]
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n,) -> (n, 3, 3)."""
+        return self.cells[rows]
+
+
+def _head(path: str) -> str:
+    """The first bytes of a file, for messages."""
+    with open(path, "rb") as file:
+        return repr(file.read(16))[1:]

@@ -1,0 +1,220 @@
+"""What tests of runners run: analyses, functions of a frame, a kernel that is slow to be sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kinema as kn
+from kinema.analysis import Analysis
+from kinema.execution.checkpoint.file import load
+from kinema.progress import Report
+from kinema.runners import Runner
+from kinema.testing.synthetic import random_walk
+from kinema.testing.writers import write_dcd
+
+__all__ = [
+    "ANALYSES",
+    "N_ATOMS",
+    "N_FRAMES",
+    "Large",
+    "Sealed",
+    "SealedCount",
+    "Stop",
+    "analysis_named",
+    "assert_same",
+    "callers_of",
+    "kept_analyses",
+    "noting_progress",
+    "save_at_work",
+    "slow_analysis",
+    "slow_corner",
+    "stopping_after",
+    "waiting_for",
+    "walk_in",
+    "with_another_thread",
+]
+
+N_FRAMES = 300
+N_ATOMS = 30
+ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
+
+
+class Stop(Exception):
+    """Raised by a progress function that wants the run to end."""
+
+
+def slow_corner(frame: Any) -> Any:
+    """Takes its time, so that a run can be stopped while it lasts."""
+    time.sleep(0.002)
+    return frame.positions[0].astype(np.float64)
+
+
+def waiting_for(go: Path) -> Callable[[Any], float]:
+    """A function of a frame that waits, at the last quarter of the frames, until there is a file."""
+
+    def waiting(frame: Any) -> float:
+        until = time.monotonic() + 120
+        while frame.frame >= N_FRAMES * 3 // 4 and not go.exists():
+            if time.monotonic() > until:
+                raise TimeoutError("no progress was reported or kept of the frames before")
+            time.sleep(0.01)
+        return 1.0
+
+    return waiting
+
+
+def save_at_work(runner: Runner, folder: Path, workers: int | None = None) -> None:
+    """A run whose last quarter waits until a checkpoint has something of the frames before."""
+    go, path = folder / "go", folder / "run.ckpt"
+
+    def look(_done: int, _total: int) -> None:
+        content = load(str(path))
+        if content is not None and content.passes[0].nodes:
+            go.touch()
+
+    analysis = kn.analysis.from_function(waiting_for(go), walk_in(folder))
+    analysis.run(runner=runner, workers=workers, checkpoint=path, checkpoint_interval=0, progress=look)
+    assert analysis.timings.frames == N_FRAMES
+
+
+def with_another_thread() -> Callable[[Any], float]:
+    """A function of a frame that waits until it was called from two threads of its process."""
+    seen: set[int] = set()
+
+    def alone_never(_frame: Any) -> float:
+        seen.add(threading.get_ident())
+        until = time.monotonic() + 120
+        while len(seen) < 2:
+            if time.monotonic() > until:
+                raise TimeoutError("there is one thread only")
+            time.sleep(0.01)
+        return 1.0
+
+    return alone_never
+
+
+class Large:
+    """A function whose values are 500,000 bytes; it leaves a file of each call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, number: int) -> bytes:
+        """So many times the byte of that number."""
+        (self._folder / str(number)).touch()
+        return bytes([number]) * 500_000
+
+
+def callers_of(runner: Runner) -> int | None:
+    """How many workers call functions; None where the runner refuses to."""
+    try:
+        return runner.concurrency(None)
+    except kn.ArgumentError:
+        return None
+
+
+class Sealed:
+    """A count that takes its time to become bytes, and to be read from them: a message of known length.
+
+    `SECONDS` each way.
+    """
+
+    SECONDS = 0.05
+
+    def __init__(self, frames: int = 0) -> None:
+        self.frames = frames
+
+    def __getstate__(self) -> dict[str, int]:
+        time.sleep(self.SECONDS)
+        return {"frames": self.frames}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        time.sleep(self.SECONDS)
+        self.frames = state["frames"]
+
+
+class SealedCount(kn.analysis.PythonKernel):
+    """Counts frames in what is slow to be sent; it takes as long to come by the kernel itself where it is sent to."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        time.sleep(Sealed.SECONDS)
+        self.__dict__ |= state
+
+    def empty(self) -> Sealed:
+        """None yet."""
+        return Sealed()
+
+    def accumulate(self, partial: Sealed, block: kn.Block) -> Sealed:
+        """Those of a block."""
+        return Sealed(partial.frames + len(block))
+
+    def merge(self, left: Sealed, right: Sealed) -> Sealed:
+        """Of two runs of frames."""
+        return Sealed(left.frames + right.frames)
+
+    def finish(self, partial: Sealed) -> dict[str, Any]:
+        """The number."""
+        return {"frames": np.array(partial.frames)}
+
+
+def slow_analysis(traj: kn.Trajectory) -> Analysis:
+    return kn.analysis.from_function(slow_corner, traj)
+
+
+def kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
+    return [slow_analysis(traj), *(analysis_named(traj, which) for which in ANALYSES)]
+
+
+def stopping_after(frames: int) -> Report:
+    """A progress function that ends the run when that many frames are done."""
+
+    def stop(done: int, _total: int) -> None:
+        if done >= frames:
+            raise Stop
+
+    return stop
+
+
+def walk_in(folder: Path) -> kn.Trajectory:
+    path = folder / "walk.dcd"
+    if not path.exists():
+        write_dcd(path, random_walk(N_FRAMES, N_ATOMS))
+    return kn.open(path)
+
+
+def noting_progress(seen: list[tuple[int, int]]) -> Report:
+    """A progress function that writes down its calls."""
+    return lambda done, total: seen.append((done, total))
+
+
+def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
+    atoms = list(range(2, N_ATOMS, 2))
+    match which:
+        case "rmsd":
+            return kn.analysis.RMSD(traj, select=atoms, groups=[[0, 1, 5], [4]])
+        case "rmsf":
+            return kn.analysis.RMSF(traj, select=atoms)
+        case "rmsf on the average":
+            return kn.analysis.RMSF(traj, select=atoms, align="average")
+        case "radius of gyration":
+            return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
+    raise ValueError(which)
+
+
+def assert_same(found: Analysis, expected: Analysis) -> None:
+    assert found.results.keys() == expected.results.keys()
+    for name in expected.results:
+        one, other = found.results[name], expected.results[name]
+        if isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype
+            assert one.shape == other.shape
+            assert one.tobytes() == other.tobytes(), name
