@@ -200,7 +200,8 @@ def test_a_disk_that_is_full(mpi: Any, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = shutil.which("mount")
-    made = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True)
+    words = ["-t", "tmpfs", "-o", "size=1m", "none", disk]
+    made = mount and subprocess.run([mount, *words], capture_output=True, timeout=60)
     if not made or made.returncode != 0:
         pytest.skip("no file system may be mounted here")
     try:
@@ -208,7 +209,7 @@ def test_a_disk_that_is_full(mpi: Any, tmp_path: Path) -> None:
         assert code == 2 and "no space left" in err.lower() and "on rank " in err, err
         assert not list(disk.iterdir())
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["umount", disk], check=True, timeout=60)
 
 
 def test_an_exception_of_one_rank(mpi: Any, tmp_path: Path) -> None:

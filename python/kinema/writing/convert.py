@@ -26,6 +26,7 @@ from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
 from kinema.runners import Runner, choose_runner
+from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
@@ -38,7 +39,6 @@ from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
-from kinema.writing.conversion.workers import WorkersOfCall
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
 from kinema.writing.provenance import Input, Provenance
@@ -239,7 +239,7 @@ def convert(
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
         Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
     """
-    on = WorkersOfCall(choose_runner(runner), workers, strategy, hints)
+    on = CallWorkers(choose_runner(runner), workers, strategy, hints)
 
     def whole_call() -> Converted:
         name, how = os.fspath(out), check_verification(verify)
@@ -247,7 +247,8 @@ def convert(
         opened, made = _sorted(options, target, name)
         saved = Checkpoint.of(checkpoint, checkpoint_interval)
         check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
-        on.check("H5MD" if in_blocks(name, target, made) else target)
+        on.chosen("H5MD" if in_blocks(name, target, made) else target)
+        on.check()
         length = None if split is None else whole_number("split", split)
         if saved is not None and (target in TEXTS or length is not None):
             what = f"{target} files" if target in TEXTS else "several files"
@@ -303,7 +304,7 @@ class _Call:
     format: str
     options: Mapping[str, Any]
     verify: Verification
-    on: WorkersOfCall
+    on: CallWorkers
     memory: int
     checkpoint: Checkpoint | None
     progress: ProgressChoice

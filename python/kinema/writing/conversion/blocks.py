@@ -27,14 +27,14 @@ from kinema.notes import emit
 from kinema.prefetch import prefetched
 from kinema.progress import ProgressChoice, Report, reporting
 from kinema.resources import default_memory
+from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.content import FileContent, check_block, content_of, times_of
-from kinema.writing.conversion.encoded_blocks import BlockWorkers, phase_seconds, read_block, write_from_workers
+from kinema.writing.conversion.encoded_blocks import phase_seconds, read_block, write_from_workers
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.conversion.subfiles import write_subfiles
-from kinema.writing.conversion.workers import WorkersOfCall
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.hdf5 import Hdf5Writer
 from kinema.writing.provenance import Provenance
@@ -59,7 +59,7 @@ def write_blocks(
     *,
     verify: Verification,
     checkpoint: Checkpoint | None,
-    on: WorkersOfCall,
+    on: CallWorkers,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
@@ -70,7 +70,7 @@ def write_blocks(
     # of NetCDF files those that are stored in HDF5
     strategy, _ = on.chosen("NetCDF-4" if format == "NetCDF" else format)
     workers = on.threads
-    by = None if on.in_this_process else BlockWorkers(on.runner, on.workers, encode=strategy != "serial")
+    by = None if on.in_this_process else on
     stored = content_of(source, name, format, options)
     copy = _copy(source, name, format, stored, options)
     check_memory(copy, verify, memory)
@@ -92,7 +92,7 @@ def write_blocks(
             "time_unit": stored.units.time,
             "provenance": provenance.with_notes(losses).json(),
         }
-    work = _Work(source, stored, name, options, workers, memory, losses, by)
+    work = _Work(source, stored, name, options, workers, memory, losses, by, strategy != "serial")
     began, n_restored, size = time.perf_counter(), 0, 0
     with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
         if strategy == "subfiles":
@@ -106,7 +106,7 @@ def write_blocks(
         fields=stored.fields,
         size=size or os.path.getsize(name),
         seconds=time.perf_counter() - began - work.comparing,
-        workers=workers if by is None else by.runner.concurrency(by.workers),
+        workers=workers if by is None else by.n_workers,
         timings=_timings(work),
         compared=work.compared,
         losses=losses,
@@ -125,7 +125,8 @@ class _Work:
     workers: int
     memory: int
     losses: tuple[str, ...]
-    by: BlockWorkers | None = None
+    by: CallWorkers | None = None
+    encode: bool = True
     of_workers: dict[str, float] = made_with(default_factory=dict)
     reads: list[_core.RunTimings] = made_with(default_factory=list)
     writing: float = 0.0
@@ -146,7 +147,8 @@ class _Work:
             return
         self.of_workers = write_from_workers(
             writer, self.source, self.stored, self.by, self.name,
-            run=_run_length(self.source, self.stored), in_runs=in_runs, memory=self.memory, taken=taken,
+            encode=self.encode, run=_run_length(self.source, self.stored), in_runs=in_runs, memory=self.memory,
+            taken=taken,
         )  # fmt: skip
 
     def compare(self, copy: ComparedFile, path: str, verify: Verification, progress: ProgressChoice) -> None:

@@ -21,8 +21,8 @@ from kinema.errors import MemoryLimitError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.resources import LEAST_MEMORY, default_memory
-from kinema.runners.base import Runner
 from kinema.runners.calls import CallValues
+from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
@@ -30,7 +30,7 @@ from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.frames import FrameArrays
 from kinema.writing.hdf5 import Hdf5Writer
 
-__all__ = ["BlockWorkers", "MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
+__all__ = ["MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
 
 # bytes of the values of a run: a worker does not wait long for the next, and what was not received is little
 _RUN_BYTES = 8 << 20
@@ -38,24 +38,6 @@ _RUN_BYTES = 8 << 20
 _RUNS = 4
 # runs that are begun and not committed, for each worker
 _AHEAD = 3
-
-
-@dataclass(frozen=True, eq=False)
-class BlockWorkers:
-    """Who makes the chunks.
-
-    Attributes
-    ----------
-    runner : Runner
-    workers : int, optional
-        As many as there are by default.
-    encode : bool
-        Whether workers encode chunks; otherwise they give values.
-    """
-
-    runner: Runner
-    workers: int | None = None
-    encode: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +150,10 @@ def write_from_workers(
     writer: Hdf5Writer,
     source: SourceFrames,
     stored: FileContent,
-    by: BlockWorkers,
+    by: CallWorkers,
     name: str,
     *,
+    encode: bool,
     run: int,
     in_runs: bool,
     memory: int,
@@ -180,6 +163,8 @@ def write_from_workers(
 
     Parameters
     ----------
+    encode : bool
+        Whether workers encode chunks; otherwise they give values.
     run : int
         Frames that threads of one process would give it at a time.
     in_runs : bool
@@ -191,12 +176,12 @@ def write_from_workers(
     """
     first = writer.n_frames
     encoders = writer.encoders(first_frame(source, stored))
-    workers = by.runner.concurrency(by.workers)
+    workers = by.n_workers
     needed = frame_bytes(source.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
     rows = max(encoder.chunk_rows for encoder in encoders.values())
     chunked = all(encoder.storage.chunks is not None for encoder in encoders.values())
     # a chunk of many frames is made by one worker, and then there are few: their values are read by all of them
-    encodes = by.encode and chunked and (len(source) - first) // rows >= min(2, workers)
+    encodes = encode and chunked and (len(source) - first) // rows >= min(2, workers)
     unit = rows if encodes else run
     length = _run_length(len(source) - first, unit, needed, workers)
     ahead = _ahead(workers, length * needed, memory)

@@ -15,10 +15,11 @@ from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.dlpoly import labels_of
 from kinema.notes import emit
 from kinema.progress import ProgressChoice, reporting
+from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
-from kinema.writing.conversion.workers import EncoderRecipe, WorkersOfCall, write_on_workers
+from kinema.writing.conversion.workers import EncoderRecipe, write_on_workers
 from kinema.writing.resumable import items_of_convert, record_file
 from kinema.writing.writer import options_of
 
@@ -33,7 +34,7 @@ def write_records(
     options: Mapping[str, Any],
     verify: Verification,
     checkpoint: Checkpoint | None,
-    on: WorkersOfCall,
+    on: CallWorkers,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:

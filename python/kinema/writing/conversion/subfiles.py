@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
-from kinema.writing.conversion.encoded_blocks import BlockWorkers, first_frame, phase_seconds, read_block
+from kinema.writing.conversion.encoded_blocks import first_frame, phase_seconds, read_block
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.frames import FrameArrays
 from kinema.writing.h5md import H5mdWriter
@@ -105,7 +106,7 @@ class SubfilesMade:
 def write_subfiles(
     source: SourceFrames,
     stored: FileContent,
-    by: BlockWorkers,
+    by: CallWorkers,
     name: str,
     given: Mapping[str, Any],
     *,
@@ -118,8 +119,7 @@ def write_subfiles(
     Raises as `kinema.convert`; nothing stays then.
     """
     names = SubfileNames(os.path.abspath(name))
-    workers = by.runner.concurrency(by.workers)
-    bounds = np.linspace(0, len(source), min(workers, len(source)) + 1).astype(np.int64).tolist()
+    bounds = np.linspace(0, len(source), min(by.n_workers, len(source)) + 1).astype(np.int64).tolist()
     parts = [(number, bounds[number], bounds[number + 1]) for number in range(len(bounds) - 1)]
     sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
     of_part = {key: value for key, value in given.items() if key not in (*_OF_ALL, "workers")}
@@ -128,13 +128,10 @@ def write_subfiles(
         by.runner.threads_per_worker,
     )  # fmt: skip
     made: dict[int, _MadePart] = {}
-    done = 0
 
     def receive(number: int, part: _MadePart) -> None:
-        nonlocal done
         made[number] = part
-        done += parts[number][2] - parts[number][1]
-        taken(done)
+        taken(sum(parts[one][2] - parts[one][1] for one in made))
 
     names.make_folder()
     try:
@@ -142,21 +139,16 @@ def write_subfiles(
             writer.losses = losses
             encoders = writer.encoders(first_frame(source, stored))
             writer.leave_fields()
-            by.runner.map(function, parts, workers=workers, receive=receive)
-            kinds = {field: np.dtype(stored.dtype) for field in stored.fields}
-            for number, start, stop in parts:
-                one = made[number]
-                if one.not_finite is not None:
-                    writer.note_not_finite(one.not_finite)
-                writer.write_announced(stop - start, kinds, cells=one.cells, steps=one.steps, times=one.times)
+            by.runner.map(function, parts, workers=by.n_workers, receive=receive)
+            _count_frames(writer, stored, parts, made)
             virtual = [
                 VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
                 for number, start, stop in parts
             ]
-            stored_kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
+            kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
 
             def finish(path: str) -> None:
-                make_fields_virtual(path, writer.group_name, virtual, stored_kinds)
+                make_fields_virtual(path, writer.group_name, virtual, kinds)
                 check(path)
 
             writer.close(finish)
@@ -164,8 +156,24 @@ def write_subfiles(
         names.remove(number for number, _, _ in parts)
         raise
     names.remove_others()
+    return _result(made, [name, *(names.of(number) for number, _, _ in parts)])
+
+
+def _count_frames(
+    writer: H5mdWriter, stored: FileContent, parts: list[tuple[int, int, int]], made: Mapping[int, _MadePart]
+) -> None:
+    """Gives the file on top the steps, times and cells of all frames, in their order."""
+    kinds = {field: np.dtype(stored.dtype) for field in stored.fields}
+    for number, start, stop in parts:
+        one = made[number]
+        if one.not_finite is not None:
+            writer.note_not_finite(one.not_finite)
+        writer.write_announced(stop - start, kinds, cells=one.cells, steps=one.steps, times=one.times)
+
+
+def _result(made: Mapping[int, _MadePart], paths: list[str]) -> SubfilesMade:
     seconds: dict[str, float] = {}
     for one in made.values():
         for phase, value in one.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + value
-    return SubfilesMade(seconds, sum(os.path.getsize(path) for path in [name, *(names.of(p[0]) for p in parts)]))
+    return SubfilesMade(seconds, sum(map(os.path.getsize, paths)))

@@ -11,11 +11,11 @@ from kinema.formats.h5md.edit.repack import repack
 from kinema.frame import VECTOR_FIELDS
 from kinema.notes import emit
 from kinema.progress import ProgressChoice
+from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
-from kinema.writing.conversion.workers import WorkersOfCall
 
 __all__ = ["is_whole_file", "write_repacked"]
 
@@ -48,7 +48,7 @@ def write_repacked(
     options: Mapping[str, Any],
     *,
     verify: Verification,
-    on: WorkersOfCall,
+    on: CallWorkers,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:

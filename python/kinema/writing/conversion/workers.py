@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError
+from kinema.errors import FileNotFound, MemoryLimitError
 from kinema.progress import Report
 from kinema.resources import LEAST_MEMORY, default_memory
-from kinema.runners import Runner
+from kinema.runners.workers import CallWorkers
 from kinema.snapshot import TrajectorySnapshot
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.output_file import machine
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
-from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
+from kinema.writing.parallel.strategies import uses_mpiio
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-__all__ = ["EncoderRecipe", "WorkersOfCall", "write_on_workers"]
+__all__ = ["EncoderRecipe", "write_on_workers"]
 
 # encoded bytes that are under way at a time, of all workers
 _WINDOW = 64 << 20
@@ -41,57 +41,6 @@ _PIECES = 4
 
 # positions of the first frame, and behind the last
 Run = tuple[int, int]
-
-
-@dataclass(frozen=True, eq=False)
-class WorkersOfCall:
-    """Who encodes and writes the files of a call.
-
-    Attributes
-    ----------
-    runner : Runner
-    workers : int, optional
-        As many as there are by default.
-    strategy : str
-        As the caller has named it.
-    hints : mapping, optional
-    """
-
-    runner: Runner
-    workers: int | None = None
-    strategy: str = "auto"
-    hints: Mapping[str, Any] | None = None
-
-    @property
-    def in_this_process(self) -> bool:
-        """Whether threads of this process do all."""
-        return self.runner.name == "threads"
-
-    @property
-    def threads(self) -> int:
-        """Of this process, for what it does alone."""
-        return self.runner.local_threads(self.workers)
-
-    def check(self, format: str) -> None:
-        """Raises ArgumentError as `chosen`, and for a number of workers that the runner does not have."""
-        self.chosen(format)
-        if not self.in_this_process:
-            self.runner.concurrency(self.workers)
-
-    def chosen(self, format: str) -> tuple[str, Hints]:
-        """The strategy for a format, and the hints; ArgumentError for one that format or runner do not have."""
-        strategy = check_strategy(format, "frames", self.strategy)
-        hints = hints_of(self.hints, strategy)
-        name = self.runner.name
-        if uses_mpiio(strategy) and name != "mpi":
-            raise ArgumentError(
-                f"strategy {strategy!r} is for the ranks of runner='mpi', and this is {name!r}; leave it out"
-            )
-        if self.in_this_process and strategy != check_strategy(format, "frames", "auto"):
-            raise ArgumentError(
-                f"threads share one open file, which has no strategy {strategy!r}; leave it out, or name another runner"
-            )
-        return strategy, hints
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +195,7 @@ class _EncodeThroughMpi(_EncodeRuns):
 def write_on_workers(
     encoder: _core.Encoder,
     recipe: EncoderRecipe,
-    on: WorkersOfCall,
+    on: CallWorkers,
     path: str,
     name: str,
     *,
@@ -329,9 +278,9 @@ class _Limits:
     ahead: int
 
 
-def _limits(encoder: _core.Encoder, on: WorkersOfCall, memory: int, *, direct: bool) -> _Limits:
+def _limits(encoder: _core.Encoder, on: CallWorkers, memory: int, *, direct: bool) -> _Limits:
     """Raises MemoryLimitError with the smallest limit that would do, and as `Runner.concurrency`."""
-    wanted = on.runner.concurrency(on.workers)
+    wanted = on.n_workers
     least, record = encoder.least_memory(), encoder.most_bytes
     total = memory or max(default_memory(), LEAST_MEMORY * wanted)
 

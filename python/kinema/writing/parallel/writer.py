@@ -65,7 +65,7 @@ class ParallelWriter(RanksWriter):
         before it, without an exchange of values.
     verify : bool
         Each rank reads what another has written, and compares checksums; a note says how. ArgumentError with
-        strategies that cannot, "serial" among them.
+        "serial" of other formats than H5MD, where rank 0 alone knows what was written.
     buffer_frames : int
         Keep up to so many frames and write them together; with "serial" and "direct" in a thread, while the program
         computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks that gather).

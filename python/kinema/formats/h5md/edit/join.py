@@ -21,7 +21,7 @@ from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.repack import repack_with
 from kinema.formats.h5md.edit.rewrite import counting, write
 from kinema.formats.h5md.edit.window import FrameWindow
-from kinema.formats.h5md.edit.workers import EditWorkers
+from kinema.formats.h5md.edit.workers import copying
 from kinema.formats.h5md.file import opened
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.storage import Layout
@@ -38,7 +38,8 @@ from kinema.notes import emit, returns_notes
 from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
-from kinema.runners import Runner, ThreadsRunner
+from kinema.runners import Runner, ThreadsRunner, choose_runner
+from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 from kinema.writing.output_file import temporary_folder
 
@@ -119,7 +120,8 @@ def join(
         NetCDF files whose headers differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
-    on = EditWorkers.of(runner, workers)
+    on = CallWorkers(choose_runner(runner), workers)
+    on.check()
 
     def whole_call() -> Joined:
         out = os.fspath(target)
@@ -154,7 +156,7 @@ def join(
     return on.lead(whole_call)
 
 
-def _join_bytes(traj: trajectory.Trajectory, out: str, on: EditWorkers, progress: ProgressChoice) -> None:
+def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress: ProgressChoice) -> None:
     ranges, header = [], b""
     for number, part in enumerate(traj.parts):
         if part.format == "DCD":
@@ -170,7 +172,7 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, on: EditWorkers, progress
     total = sum(one.stop - one.start for one in ranges)
     with on.reporting(progress, f"joining {os.path.basename(out)}", total) as report:
         advance = counting(report, total)
-        write_frames(out, header, ranges, advance, on.copy(out, advance))
+        write_frames(out, header, ranges, advance, copying(on, out, advance))
 
 
 def _common_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
@@ -249,7 +251,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             joined.append(JoinedPart(source, contents, window, number == 0, number + 1 == len(described)))
         tasks = join_tasks(joined, os.path.dirname(os.path.abspath(out)))
         write(
-            joined[0].opened, tasks, out, overwrite=overwrite, verify=True, on=EditWorkers(ThreadsRunner(), 1),
+            joined[0].opened, tasks, out, overwrite=overwrite, verify=True, on=CallWorkers(ThreadsRunner(), 1),
             memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip

@@ -18,7 +18,6 @@ from kinema.formats.h5md.edit.atom_subset import check_columns, reduce_to, write
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup, contents_of, group_of
 from kinema.formats.h5md.edit.rewrite import Finish, counting, total_bytes, write
 from kinema.formats.h5md.edit.tasks import Changes, plan
-from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.formats.h5md.write.options import whole_number
@@ -31,7 +30,8 @@ from kinema.notes import returns_notes
 from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
-from kinema.runners import Runner
+from kinema.runners import Runner, choose_runner
+from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
 from kinema.writing.output_checks import check_format, check_not_input, check_target
 
@@ -161,7 +161,8 @@ def repack(
         _angstrom(*rounding)
     elif unit is not None:
         raise ArgumentError("unit= is that of max_error; give both, or none")
-    on = EditWorkers.of(runner, workers)
+    on = CallWorkers(choose_runner(runner), workers)
+    on.check()
     how: dict[str, Any] = {
         "rounding": rounding,
         "select": select,
@@ -186,7 +187,7 @@ def repack_with(
     topology: Any = None,
     overwrite: bool,
     verify: bool,
-    on: EditWorkers,
+    on: CallWorkers,
     memory: int,
     progress: ProgressChoice,
     align: int | None = None,

@@ -17,13 +17,13 @@ from kinema.errors import CorruptFileError
 from kinema.formats.h5md.edit.tasks import CreateDataset, MoveDataset, Tasks, WriteDataset
 from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
-from kinema.formats.h5md.edit.workers import EditWorkers
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.hdf5.copying import DROPPED, copy_attributes, copy_structure
 from kinema.formats.hdf5.file import object_key, open_hdf5, reading
 from kinema.formats.hdf5.output import NewFile, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.progress import Report
+from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_not_input
 
 __all__ = ["Written", "total_bytes", "write"]
@@ -58,7 +58,7 @@ def write(
     *,
     overwrite: bool,
     verify: bool,
-    on: EditWorkers,
+    on: CallWorkers,
     memory: int,
     advance: Callable[[int], None],
     align: int | None = None,
@@ -88,7 +88,7 @@ class _Rewriter:
     """Carries out the tasks of one file, and remembers what is to be compared."""
 
     def __init__(
-        self, opened: H5mdFile, tasks: Tasks, on: EditWorkers, memory: int, advance: Callable[[int], None]
+        self, opened: H5mdFile, tasks: Tasks, on: CallWorkers, memory: int, advance: Callable[[int], None]
     ) -> None:
         self.opened, self.tasks, self.on, self.memory, self.advance = opened, tasks, on, memory, advance
         self.moved: list[tuple[MovedDataset, MoveDataset]] = []

@@ -18,7 +18,7 @@ from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.rewrite import counting, total_bytes, write
 from kinema.formats.h5md.edit.tasks import Changes, Tasks, plan
 from kinema.formats.h5md.edit.window import FrameWindow
-from kinema.formats.h5md.edit.workers import EditWorkers
+from kinema.formats.h5md.edit.workers import copying
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.hdf5.storage import KEEP, Layout
@@ -34,7 +34,8 @@ from kinema.notes import returns_notes
 from kinema.printable import printable
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
-from kinema.runners import Runner
+from kinema.runners import Runner, choose_runner
+from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_not_input
 from kinema.writing.output_file import temporary_folder
 
@@ -120,7 +121,8 @@ def split(
     UnsupportedFormatError
         For DCD files with fixed atoms, and NetCDF restarts.
     """
-    on = EditWorkers.of(runner, workers)
+    on = CallWorkers(choose_runner(runner), workers)
+    on.check()
 
     def whole_call() -> Split:
         path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
@@ -198,7 +200,7 @@ def _copy_frames(
     traj: trajectory.Trajectory,
     runs: tuple[tuple[int, int], ...],
     targets: list[str],
-    on: EditWorkers,
+    on: CallWorkers,
     progress: ProgressChoice,
 ) -> None:
     path = traj.paths[0]
@@ -209,7 +211,7 @@ def _copy_frames(
         advance = counting(report, total)
         for (first, stop), target in zip(runs, targets, strict=True):
             bytes_of_run = FrameRange(path, offsets[first], offsets[stop - 1] + lengths[stop - 1])
-            write_frames(target, head_of(first, stop), [bytes_of_run], advance, on.copy(target, advance))
+            write_frames(target, head_of(first, stop), [bytes_of_run], advance, copying(on, target, advance))
 
 
 def _headers_of_frames(traj: trajectory.Trajectory) -> Callable[[int, int], bytes]:
@@ -233,7 +235,7 @@ def _cut_h5md(
     runs: tuple[tuple[int, int], ...],
     targets: list[str],
     verify: bool,
-    on: EditWorkers,
+    on: CallWorkers,
     memory: int,
     progress: ProgressChoice,
 ) -> tuple[str, ...]:

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError
 from kinema.formats.h5md.edit.values import Values
-from kinema.formats.h5md.edit.workers import EditWorkers, EncodedTile, Tile, TileReader, encode_tile, read_tile, rounded
+from kinema.formats.h5md.edit.workers import EncodedTile, Tile, TileReader, encode_tile, read_tile, rounded, shares
 from kinema.formats.hdf5.filters import encoded_by_core, filters_of
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.hdf5.storage import Storage
 from kinema.prefetch import prefetched
+from kinema.runners.workers import CallWorkers
 
 __all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
 
@@ -55,7 +56,7 @@ def move(
     *,
     rounding: Rounding | None = None,
     memory: int,
-    on: EditWorkers,
+    on: CallWorkers,
     advance: Advance,
 ) -> MovedDataset:
     """Writes rows from `first_row` on, of the given columns (None: all), into all of `target`.
@@ -69,7 +70,7 @@ def move(
     filters = filters_of(target)
     tiles = list(_tiles(storage, memory // TILES_IN_MEMORY, values.dataset.chunks))
     if len(tiles) > 1 and not on.in_this_process:
-        n_workers, share, tile_bytes = on.shares(memory)
+        n_workers, share, tile_bytes = shares(on, memory)
         reader = TileReader(
             values.dataset.file.filename,
             values.dataset.name,
@@ -97,7 +98,7 @@ def move(
 
 
 def _move_on_workers(
-    result: MovedDataset, reader: TileReader, tiles: list[Tile], target: Any, on: EditWorkers, advance: Advance
+    result: MovedDataset, reader: TileReader, tiles: list[Tile], target: Any, on: CallWorkers, advance: Advance
 ) -> None:
     """Workers read, round and encode; this process writes what comes, as libhdf5 has one writer."""
     checksums: dict[int, int] = {}
@@ -117,7 +118,7 @@ def _move_on_workers(
 
 
 def read_back(
-    values: Values, moved: MovedDataset, path: str, *, on: EditWorkers, memory: int, advance: Advance
+    values: Values, moved: MovedDataset, path: str, *, on: CallWorkers, memory: int, advance: Advance
 ) -> None:
     """Compares a data set with what was moved into it. Raises CorruptFileError where they differ."""
 
@@ -134,7 +135,7 @@ def read_back(
 
     tiles = [tile for tile, _ in moved.checksums]
     if len(tiles) > 1 and not on.in_this_process:
-        n_workers, share, _ = on.shares(memory)
+        n_workers, share, _ = shares(on, memory)
         reader = TileReader(
             values.dataset.file.filename,
             values.dataset.name,

@@ -1,4 +1,4 @@
-"""Who carries out an edit: threads of this process, or the workers of a runner, which read, encode and copy for it.
+"""What workers of a runner do for an edit: they read and encode tiles of data sets, and copy frames.
 
 HDF5 files are written by the process that leads. Frames of other formats are copied by whoever gets a run of bytes.
 """
@@ -9,9 +9,8 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +23,13 @@ from kinema.formats.hdf5.file import open_file, reading
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.whole_frames import FrameRange
-from kinema.progress import ProgressChoice, Report, reporting
-from kinema.resources import worker_count
-from kinema.runners import Runner, choose_runner
+from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import is_stream
 from kinema.writing.output_file import machine
 from kinema.writing.parallel.placers import FilePlacer
 
-__all__ = ["EditWorkers", "EncodedTile", "Tile", "TileReader", "encode_tile", "read_tile", "rounded"]
+__all__ = ["EncodedTile", "Tile", "TileReader", "copying", "encode_tile", "read_tile", "rounded", "shares"]
 
-T = TypeVar("T")
 Copy = Callable[[Sequence[FrameRange], IO[bytes]], None]
 
 # rows [start, stop), columns [first, last), which are (0, 1) where rows are single numbers
@@ -47,75 +43,29 @@ _TILES_OF_WORKER = 3
 _LEAST_OF_WORKER = 16 << 20
 
 
-@dataclass(frozen=True)
-class EditWorkers:
-    """Who works for a call.
+def shares(on: CallWorkers, memory: int) -> tuple[int, int, int]:
+    """How many workers fit, the memory in which each reads, and the most bytes of a tile."""
+    workers = max(1, min(on.n_workers, memory // _LEAST_OF_WORKER))
+    return workers, memory // (2 * workers), memory // (2 * (_TILES_OF_WORKER * workers + 1))
 
-    Attributes
-    ----------
-    runner : Runner
-    workers : int, optional
-        As many as there are by default.
-    """
 
-    runner: Runner
-    workers: int | None = None
+def copying(on: CallWorkers, path: str, advance: Callable[[int], None]) -> Copy | None:
+    """What copies ranges behind what a file holds (`write_frames`); None where this process does that itself."""
+    if on.in_this_process or is_stream(path):
+        return None
 
-    @classmethod
-    def of(cls, runner: str | Runner | None, workers: int | None) -> EditWorkers:
-        """Of a name or a runner; ArgumentError for others, and for a number of workers that it does not have."""
-        on = cls(choose_runner(runner), workers)
-        if on.in_this_process:
-            worker_count(workers)
-        else:
-            on.runner.concurrency(workers)
-        return on
+    def copied(ranges: Sequence[FrameRange], file: IO[bytes]) -> None:
+        file.flush()
+        at, pieces = file.tell(), []
+        for one in ranges:
+            for start in range(one.start, one.stop, _COPIED):
+                stop = min(start + _COPIED, one.stop)
+                pieces.append((os.path.abspath(one.path), start, stop, at))
+                at += stop - start
+        target = _CopyTo(os.path.abspath(file.name), machine())
+        on.runner.map(target, pieces, workers=on.workers, receive=lambda _number, size: advance(size))
 
-    def lead(self, work: Callable[[], T]) -> T:
-        """The value of a call, which one process leads; all that call it get the value."""
-
-        def within_session() -> T:
-            with self.runner.session():
-                return work()
-
-        return self.runner.on_root_for_all(within_session)
-
-    @property
-    def in_this_process(self) -> bool:
-        """Whether threads of this process do all."""
-        return self.runner.name == "threads"
-
-    @property
-    def threads(self) -> int:
-        """Of this process, for what it does alone."""
-        return self.runner.local_threads(self.workers)
-
-    def shares(self, memory: int) -> tuple[int, int, int]:
-        """How many workers fit, the memory in which each reads, and the most bytes of a tile."""
-        workers = max(1, min(self.runner.concurrency(self.workers), memory // _LEAST_OF_WORKER))
-        return workers, memory // (2 * workers), memory // (2 * (_TILES_OF_WORKER * workers + 1))
-
-    def reporting(self, progress: ProgressChoice, what: str, total: int) -> AbstractContextManager[Report | None]:
-        """The function to report bytes to, as `kinema.progress.reporting`."""
-        return reporting(progress, what, total, "bytes", launched=self.runner.launched)
-
-    def copy(self, path: str, advance: Callable[[int], None]) -> Copy | None:
-        """What copies ranges behind what a file holds (`write_frames`); None where this process does that itself."""
-        if self.in_this_process or is_stream(path):
-            return None
-
-        def copied(ranges: Sequence[FrameRange], file: IO[bytes]) -> None:
-            file.flush()
-            at, pieces = file.tell(), []
-            for one in ranges:
-                for start in range(one.start, one.stop, _COPIED):
-                    stop = min(start + _COPIED, one.stop)
-                    pieces.append((os.path.abspath(one.path), start, stop, at))
-                    at += stop - start
-            target = _CopyTo(os.path.abspath(file.name), machine())
-            self.runner.map(target, pieces, workers=self.workers, receive=lambda _number, size: advance(size))
-
-        return copied
+    return copied
 
 
 class _CopyTo:

@@ -1,0 +1,88 @@
+"""`CallWorkers`: who works for a call that writes files: threads of this process, or the workers of a runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kinema.errors import ArgumentError
+from kinema.progress import ProgressChoice, Report, reporting
+from kinema.resources import worker_count
+from kinema.runners.base import Runner
+from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
+
+__all__ = ["CallWorkers"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class CallWorkers:
+    """Who works for a call.
+
+    Attributes
+    ----------
+    runner : Runner
+    workers : int, optional
+        As many as there are by default.
+    strategy : str
+        By which they write one file, as the caller has named it.
+    hints : mapping, optional
+    """
+
+    runner: Runner
+    workers: int | None = None
+    strategy: str = "auto"
+    hints: Mapping[str, Any] | None = None
+
+    @property
+    def in_this_process(self) -> bool:
+        """Whether threads of this process do all."""
+        return self.runner.name == "threads"
+
+    @property
+    def threads(self) -> int:
+        """Of this process, for what it does alone."""
+        return self.runner.local_threads(self.workers)
+
+    @property
+    def n_workers(self) -> int:
+        """How many work at a time."""
+        return self.runner.concurrency(self.workers)
+
+    def check(self) -> None:
+        """Raises ArgumentError for a number of workers that the runner does not have."""
+        if self.in_this_process:
+            worker_count(self.workers)
+        else:
+            self.runner.concurrency(self.workers)
+
+    def chosen(self, format: str) -> tuple[str, Hints]:
+        """The strategy for a format, and the hints; ArgumentError for one that format or runner do not have."""
+        strategy = check_strategy(format, "frames", self.strategy)
+        hints = hints_of(self.hints, strategy)
+        name = self.runner.name
+        if uses_mpiio(strategy) and name != "mpi":
+            raise ArgumentError(
+                f"strategy {strategy!r} is for the ranks of runner='mpi', and this is {name!r}; leave it out"
+            )
+        if self.in_this_process and strategy != check_strategy(format, "frames", "auto"):
+            raise ArgumentError(
+                f"threads share one open file, which has no strategy {strategy!r}; leave it out, or name another runner"
+            )
+        return strategy, hints
+
+    def lead(self, work: Callable[[], T]) -> T:
+        """The value of a call, which one process leads; all that call it get the value."""
+
+        def within_session() -> T:
+            with self.runner.session():
+                return work()
+
+        return self.runner.on_root_for_all(within_session)
+
+    def reporting(self, progress: ProgressChoice, what: str, total: int) -> AbstractContextManager[Report | None]:
+        """The function to report bytes to, as `kinema.progress.reporting`."""
+        return reporting(progress, what, total, "bytes", launched=self.runner.launched)
