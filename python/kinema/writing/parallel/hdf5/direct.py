@@ -49,7 +49,8 @@ class DirectFields(Hdf5File):
             self._placer = self.agreement.together(lambda: FilePlacer(path, self.request.path))
         timings, error = self.agreement.timings, None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
-        route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
+        batch_atoms = max(1, self.request.hints.batch_bytes // widest)
+        route = self._exchange.route(frame.ids, self._owners, batch_atoms, counts=frame.counts)
         for batch in route.batches():
             for name, given in frame.vectors.items():
                 values = batch.values(given)
