@@ -120,7 +120,7 @@ class Exchange:
         with timings.of("sort"):
             if error is None:
                 try:
-                    packed = self._numbers("ids", len(ids)) if table is None else table.ids_of(agreement.rank)
+                    packed = self._numbers("numbers", len(ids)) if table is None else table.ids_of(agreement.rank)
                     n_of_owners, sent = self._sorted(ids, owners, begins, packed)
                 except ArgumentError as raised:
                     error = _range_error(ids, self.n_atoms, agreement.rank) or raised
@@ -137,7 +137,7 @@ class Exchange:
             n_received = np.empty_like(n_sent)
             with timings.of("communicate"):
                 wait_for(agreement.comm.Ialltoall(n_sent, n_received))
-                taken = self._numbers("taken", int(n_received.sum()))
+                taken = self._numbers("numbers taken", int(n_received.sum()))
                 n_from = n_received.sum(axis=1)
                 wait_for(all_to_all(agreement.comm, sent.ids, n_sent.sum(axis=1), taken, n_from, MPI.UINT32_T))
         else:
