@@ -12,7 +12,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rank_common import COMM, N_ATOMS, RANK, SIZE, VECTORS, atoms, owned, raised, values_of, write, write_whole
+from rank_common import (
+    COMM,
+    N_ATOMS,
+    RANK,
+    SIZE,
+    VECTORS,
+    atoms,
+    exchange_by,
+    owned,
+    raised,
+    values_of,
+    write,
+    write_whole,
+)
 
 import kinema as kn
 from kinema.writing.parallel.strategies import strategies_of
@@ -59,6 +72,7 @@ def same_bytes() -> None:
         COMM.barrier()
         for strategy in strategies_of(name):
             for number, buffered in enumerate((None, 3)):
+                exchange_by(tried // 2 + number)
                 given = {**options_of(options, one=False), "hints": hints[(tried + number) % 3]}
                 with kn.Writer(
                     made, N_ATOMS if RANK == 0 else None, comm=COMM, strategy=strategy, buffer_frames=buffered,

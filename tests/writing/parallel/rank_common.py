@@ -10,6 +10,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.writing.parallel import exchange, node_memory
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -50,6 +51,20 @@ def owned(frame: int, n_atoms: int = N_ATOMS) -> NDArray[np.int64]:
     if frame % 8 == 4:
         order = np.arange(n_atoms)
     return order[owner[order] == RANK]
+
+
+IS_ONE_NODE, RESERVED = exchange.is_one_node, node_memory._reserved
+
+
+def exchange_by(number: int) -> None:
+    """How later writers exchange atoms: in shared memory; as ranks of several nodes do; as ranks that get
+    no memory to share."""
+
+    def refused(n_bytes: int) -> int:
+        raise OSError(28, f"no room for {n_bytes} bytes")
+
+    exchange.is_one_node = (lambda agreement: False) if number % 3 == 1 else IS_ONE_NODE
+    node_memory._reserved = refused if number % 3 == 2 else RESERVED
 
 
 def stamps(frame: int) -> dict[str, Any]:

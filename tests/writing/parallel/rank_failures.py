@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
-from rank_common import COMM, N_ATOMS, RANK, SIZE, on_root, raised, stamps, values_of
+from rank_common import COMM, N_ATOMS, RANK, SIZE, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
 from kinema.writing.parallel.strategies import strategies_of
@@ -31,18 +31,22 @@ def wrong_atoms() -> None:
     last = SIZE - 1
     cases: list[tuple[str, Callable[[NDArray[np.int64]], NDArray[np.int64]], str]] = [
         ("twice", lambda mine: np.append(mine, mine[0]), f"atom {last} is given by rank {last} twice"),
+        ("instead", lambda mine: np.append(mine[:-1], mine[0]), f"atom {last} is given by rank {last} twice"),
         ("missing", lambda mine: mine[1:], f"atom {last} is given by no rank"),
         ("beyond", lambda mine: np.append(mine, N_ATOMS), f"rank {last} gives atom {N_ATOMS}, expected numbers from 0"),
         ("below", lambda mine: np.append(mine, -3), f"rank {last} gives atom -3, expected numbers from 0"),
     ]
     if SIZE > 1:
         cases.append(("others", lambda mine: np.append(mine, 0), f"atom 0 is given by ranks 0 and {last}"))
+    tried = 0
     for suffix in ("dcd", "nc", "trr", "xtc", "history", "h5md"):
         known = {"dcd": "DCD", "nc": "NetCDF", "trr": "TRR", "xtc": "XTC", "h5md": "H5MD", "history": "DL_POLY HISTORY"}
         for strategy in strategies_of(known[suffix]):
             if strategy == "subfiles" or (suffix == "h5md" and strategy.startswith("mpiio") and not PARALLEL_HDF5):
                 continue
             name = f"wrong-{strategy}.{suffix}"
+            exchange_by(tried)
+            tried += 1
             with kn.Writer(name, N_ATOMS, comm=COMM, strategy=strategy) as out:
                 for frame, (_, change, words) in enumerate(cases):
                     mine = np.arange(RANK, N_ATOMS, SIZE)

@@ -135,8 +135,8 @@ def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
 def _warm_up(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     """Writes more than the run will, into files that are removed, before the clock starts.
 
-    Pages of memory that a host has yet to lend to a virtual machine cost many times what it takes to fill them. All runs
-    have pages that were just used, that of the disk alone as well.
+    Pages of memory that a host has yet to lend to a virtual machine cost many times what it takes to fill them. All
+    runs have pages that were just used, that of the disk alone as well.
     """
     path = f"{settings['path']}.warm-{comm.Get_rank():06}"
     with open(path, "xb", buffering=0) as file:

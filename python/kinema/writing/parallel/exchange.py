@@ -19,6 +19,16 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.writing.parallel.agreement import Agreement, wait_for
+from kinema.writing.parallel.batches import (
+    VECTOR_BYTES,
+    VECTORS,
+    AtomBatch,
+    LocalBatch,
+    MessageBatch,
+    SharedBatch,
+    all_to_all,
+    joined,
+)
 from kinema.writing.parallel.node_memory import NodeMemory, is_one_node
 
 __all__ = ["Exchange", "Owners", "Route", "even_owners"]
@@ -29,8 +39,6 @@ _ID_TYPES = tuple(np.dtype(name) for name in ("u4", "i8", "i4", "u8"))
 # an atom that a rank gives by a wrong number is missing where another rank looks for it: the former is what went wrong
 _FOUND_BY_ANOTHER, _OF_A_RANK = 1, 2
 
-# of an atom in shared memory: three vectors of float64
-_VECTORS, _VECTOR_BYTES = 3, 24
 # bytes of shared memory of all ranks together, about; each rank has it among its own
 _MOST_SHARED = 32 << 20
 
@@ -77,6 +85,7 @@ class Exchange:
         self._buffers: dict[tuple[str, int], NDArray[np.uint8]] = {}
         self._is_one_node: bool | None = None
         self._shared: NodeMemory | None = None
+        self._table: NodeMemory | None = None
         # batches that were exchanged; the same on all ranks
         self._n_shared = 0
 
@@ -86,6 +95,7 @@ class Exchange:
         owners: Owners,
         batch_atoms: int | None = None,
         *,
+        counts: NDArray[np.int64] | None = None,
         error: BaseException | None = None,
     ) -> Route:
         """Where the atoms of a frame go; collective.
@@ -95,6 +105,7 @@ class Exchange:
         ids : (n_mine,) numbers of the atoms that this rank has, in any order
         owners : those who take them
         batch_atoms : the most atoms of a batch that an owner takes; all by default
+        counts : (ranks,) how many atoms each rank has, where all know it: of these numbers nothing is sent on one node
         error : of what this rank has done for the frame before; raised on all ranks
 
         Raises
@@ -104,33 +115,61 @@ class Exchange:
         """
         agreement, timings = self.agreement, self.agreement.timings
         begins = np.arange(0, owners.longest, self._batch_atoms(owners, batch_atoms))
-        counts, sent = np.zeros((len(owners.ranks), len(begins)), np.int64), _Sorted.none()
+        table = None if counts is None else self._shared_table(counts, len(begins))
+        n_of_owners, sent = np.zeros((len(owners.ranks), len(begins)), np.int64), _Sorted.none()
         with timings.of("sort"):
             if error is None:
                 try:
-                    counts, sent = self._sorted(ids, owners, begins)
+                    packed = self._numbers("numbers", len(ids)) if table is None else table.ids_of(agreement.rank)
+                    n_of_owners, sent = self._sorted(ids, owners, begins, packed)
                 except ArgumentError as raised:
                     error = _range_error(ids, self.n_atoms, agreement.rank) or raised
         n_sent = np.zeros((agreement.size, len(begins)), np.int64)
-        n_sent[owners.ranks] = counts
-        n_received, taken = n_sent, sent.ids
-        if agreement.size > 1:
+        n_sent[owners.ranks] = n_of_owners
+        state = np.array([0, int(n_sent.sum() - n_sent[agreement.rank].sum()) > 0], np.int64)
+        weight = _OF_A_RANK
+        if table is not None:
+            state[0] = 0 if error is None else weight
+            table.n_sent[agreement.rank] = n_sent
+            self._agreed(state, error)
+            n_received, taken = table.received(agreement.rank)
+        elif agreement.size > 1:
             n_received = np.empty_like(n_sent)
             with timings.of("communicate"):
                 wait_for(agreement.comm.Ialltoall(n_sent, n_received))
-                taken = self._numbers("taken", int(n_received.sum()))
+                taken = self._numbers("numbers taken", int(n_received.sum()))
                 n_from = n_received.sum(axis=1)
-                wait_for(_alltoallv(agreement.comm, sent.ids, n_sent.sum(axis=1), taken, n_from, MPI.UINT32_T))
-        weight = _OF_A_RANK
+                wait_for(all_to_all(agreement.comm, sent.ids, n_sent.sum(axis=1), taken, n_from, MPI.UINT32_T))
+        else:
+            n_received, taken = n_sent, sent.ids
         with timings.of("sort"):
             if error is None:
                 error = self._wrong_ids(taken, n_received.sum(axis=1), owners)
                 weight = _FOUND_BY_ANOTHER
-        is_away = int(n_sent.sum() - n_sent[agreement.rank].sum()) > 0
-        rows = agreement.gathered(np.array([0 if error is None else weight, is_away], np.int64))
-        if rows[:, 0].any():
-            agreement.fail(int(np.argmax(rows[:, 0])), error)
+        state[0] = 0 if error is None else weight
+        rows = self._agreed(state, error)
         return Route(self, owners, begins, sent, taken, n_sent, n_received, not rows[:, 1].any())
+
+    def _agreed(self, state: NDArray[np.int64], error: BaseException | None) -> NDArray[np.int64]:
+        """The state of each rank, (ranks, n); raises the error of one whose first number is not 0."""
+        rows = self.agreement.gathered(state)
+        if rows[:, 0].any():
+            self.agreement.fail(int(np.argmax(rows[:, 0])), error)
+        return rows
+
+    def _shared_table(self, counts: NDArray[np.int64], n_batches: int) -> _SharedTable | None:
+        """Where all ranks of one node see the numbers of each; None where they do not, or gave too many. Collective."""
+        total, size = int(counts.sum()), self.agreement.size
+        if not self._is_one_node or total > self.n_atoms:
+            return None
+        n_counts = 8 * size * size * n_batches
+        self._table = self._enough(self._table, n_counts + 4 * self.n_atoms)
+        if self._table is None:
+            return None
+        assert self._table.data is not None
+        n_sent = self._table.data[:n_counts].view(np.int64).reshape(size, size, n_batches)
+        ids = self._table.data[n_counts : n_counts + 4 * total].view(np.uint32)
+        return _SharedTable(n_sent, ids, np.concatenate([[0], np.cumsum(counts)]))
 
     def _batch_atoms(self, owners: Owners, most: int | None) -> int:
         """Atoms of a batch: as many as shared memory holds twice for each owner, where there is such memory."""
@@ -138,16 +177,16 @@ class Exchange:
             self._is_one_node = self.agreement.size > 1 and is_one_node(self.agreement)
         most = owners.longest if most is None else min(most, owners.longest)
         if self._is_one_node:
-            most = min(most, _MOST_SHARED // (2 * _VECTORS * _VECTOR_BYTES * len(owners.ranks)))
+            most = min(most, _MOST_SHARED // (2 * VECTORS * VECTOR_BYTES * len(owners.ranks)))
         return max(1, most)
 
     def _sorted(
-        self, ids: NDArray[np.integer[Any]], owners: Owners, begins: NDArray[np.int64]
+        self, ids: NDArray[np.integer[Any]], owners: Owners, begins: NDArray[np.int64], packed: Ids
     ) -> tuple[NDArray[np.int64], _Sorted]:
         """Rows of each owner and batch, and all of them: by owner, and of each owner by batch."""
         first, last = owners.bounds[:-1, None], owners.bounds[1:, None]
         bounds = [*np.minimum(first + begins, last).ravel().tolist(), int(owners.bounds[-1])]
-        packed, order = self._numbers("ids", len(ids)), self._numbers("order", len(ids))
+        order = self._numbers("order", len(ids))
         counts, is_sorted = _core.partition_atoms(_as_ids(ids), bounds, packed, order)
         ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         found = counts.astype(np.int64).reshape(len(owners.ranks), len(begins))
@@ -155,14 +194,17 @@ class Exchange:
 
     def shared(self, batch_atoms: int, n_owners: int) -> NodeMemory | None:
         """Memory of all ranks, for two batches of each owner; None where there is none. Collective."""
-        n_bytes = 2 * n_owners * _VECTORS * _VECTOR_BYTES * batch_atoms
+        self._shared = self._enough(self._shared, 2 * n_owners * VECTORS * VECTOR_BYTES * batch_atoms)
+        return self._shared
+
+    def _enough(self, memory: NodeMemory | None, n_bytes: int) -> NodeMemory | None:
+        """The memory, or other of at least so many bytes; None where ranks cannot share it. Collective."""
         if not self._is_one_node:
             return None
-        if self._shared is None or self._shared.data is None or len(self._shared.data) < n_bytes:
-            self._shared = None  # given back before there is another one
-            self._shared = NodeMemory(self.agreement, n_bytes)
-            self._is_one_node = self._shared.data is not None
-        return self._shared if self._is_one_node else None
+        if memory is None or memory.data is None or len(memory.data) < n_bytes:
+            memory = NodeMemory(self.agreement, n_bytes)
+            self._is_one_node = memory.data is not None
+        return memory if self._is_one_node else None
 
     def next_shared(self) -> int:
         """Which half of the shared memory the next batch has: others may still read the one before it."""
@@ -226,6 +268,34 @@ class _Sorted:
 
 
 @dataclass(frozen=True)
+class _SharedTable:
+    """Numbers of the atoms of all ranks, which each rank writes for itself; others read them when all have agreed.
+
+    Attributes
+    ----------
+    n_sent : (ranks, ranks, batches) how many atoms of each batch a rank, the first number, has for another
+    ids : the numbers, sorted by rank that has them, rank that takes them, and batch
+    starts : (ranks + 1,) where those of a rank begin
+    """
+
+    n_sent: NDArray[np.int64]
+    ids: Ids
+    starts: NDArray[np.int64]
+
+    def ids_of(self, rank: int) -> Ids:
+        """Those that a rank has."""
+        return self.ids[self.starts[rank] : self.starts[rank + 1]]
+
+    def received(self, rank: int) -> tuple[NDArray[np.int64], Ids]:
+        """How many atoms of each batch come from each rank, (ranks, batches), and their numbers."""
+        n_received = self.n_sent[:, rank].copy()
+        begins = self.starts[:-1] + self.n_sent[:, :rank].sum(axis=(1, 2))
+        ends = begins + n_received.sum(axis=1)
+        pieces = zip(begins.tolist(), ends.tolist(), strict=True)
+        return n_received, joined([self.ids[begin:end] for begin, end in pieces if begin < end])
+
+
+@dataclass(frozen=True)
 class Route:
     """Where the atoms of a frame go; it holds until the next frame.
 
@@ -262,164 +332,6 @@ class Route:
             yield kind(self, number, own[begin : begin + batch_atoms], batch_atoms, shared)
 
 
-class AtomBatch:
-    """A batch of the atoms of each owner, number `number` of the frame.
-
-    Attributes
-    ----------
-    atoms : range
-        Those of this rank.
-    """
-
-    def __init__(self, route: Route, number: int, atoms: range, batch_atoms: int, shared: NodeMemory | None) -> None:
-        self.route, self.number, self.atoms = route, number, atoms
-        self.exchange, self.batch_atoms, self._memory = route.exchange, batch_atoms, shared
-        self.agreement, self.timings = route.exchange.agreement, route.exchange.agreement.timings
-        self._n_calls = 0
-        with self.timings.of("sort"):
-            self._prepare()
-
-    def values(self, given: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Values of this rank's batch, (len(atoms), 3), of those that all ranks have given; collective, at most
-        for three vectors of a batch.
-
-        Parameters
-        ----------
-        given : (n_mine, 3) of the same type of numbers on all ranks, C-contiguous
-        out : where they are put, C-contiguous
-            Without it they are read only, and hold until the next batch: they may be rows of `given`.
-        """
-        return self.all_values([given], [out])[0]
-
-    def all_values(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None]) -> list[NDArray[Any]]:
-        """The same of several vectors at once."""
-        first, self._n_calls = self._n_calls, self._n_calls + len(given)
-        return self._exchanged(given, out, first)
-
-    def _prepare(self) -> None:
-        """Finds which rows go where."""
-        raise NotImplementedError
-
-    def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        """As `all_values`; `first` is the number of the first of these vectors in the batch."""
-        raise NotImplementedError
-
-    def _ordered(self, owner: int) -> tuple[Ids, Ids | None]:
-        """This rank's rows of the batch of an owner in order of their atoms, and their places in it."""
-        route = self.route
-        begin = int(route.owners.bounds[owner] + route.begins[self.number])
-        end = min(begin + self.batch_atoms, int(route.owners.bounds[owner + 1]))
-        ids, rows = route.sent.part(owner * len(route.begins) + self.number)
-        return _core.order_atoms(ids, rows, begin, max(0, end - begin))
-
-
-class LocalBatch(AtomBatch):
-    """Each rank has the atoms that it takes."""
-
-    def _prepare(self) -> None:
-        place = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
-        self._rows = self._ordered(int(place[0]))[0] if len(place) else np.empty(0, np.uint32)
-        start = int(self._rows[0]) if len(self._rows) else 0
-        follow_each_other = (self._rows == np.arange(start, start + len(self._rows), dtype=np.uint32)).all()
-        self._slice = slice(start, start + len(self._rows)) if follow_each_other else None
-
-    def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        found = []
-        with self.timings.of("sort"):
-            for number, (values, target) in enumerate(zip(given, out, strict=True), first):
-                if self._slice is not None and target is None:
-                    found.append(values[self._slice])
-                    continue
-                if target is None:
-                    target = self.exchange.room("taken", number, len(self.atoms), values.dtype)
-                if self._slice is not None:
-                    target[:] = values[self._slice]
-                else:
-                    _core.place_atoms(values, self._rows, None, target)
-                found.append(target)
-        return found
-
-
-class SharedBatch(AtomBatch):
-    """Each rank puts its values where they belong, in memory that all ranks share."""
-
-    def _prepare(self) -> None:
-        self._half = self.exchange.next_shared()
-        self._to = [(owner, *self._ordered(owner)) for owner in range(len(self.route.owners.ranks))]
-        self._to = [one for one in self._to if len(one[1])]
-
-    def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        with self.timings.of("sort"):
-            for owner, rows, places in self._to:
-                n_atoms = len(rows) if places is None else self.batch_atoms
-                for number, values in enumerate(given, first):
-                    _core.place_atoms(values, rows, places, self._array(owner, number, values, n_atoms))
-        with self.timings.of("communicate"):
-            wait_for(self.agreement.comm.Ibarrier())
-        own = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
-        found = []
-        for number, (values, target) in enumerate(zip(given, out, strict=True), first):
-            one = self._array(int(own[0]) if len(own) else 0, number, values, len(self.atoms))
-            if target is not None:
-                with self.timings.of("sort"):
-                    target[:] = one
-            found.append(one if target is None else target)
-        return found
-
-    def _array(self, owner: int, number: int, like: NDArray[Any], n_atoms: int) -> NDArray[Any]:
-        """Where the values of a vector of an owner's batch are."""
-        assert self._memory is not None
-        place = ((self._half * len(self.route.owners.ranks) + owner) * _VECTORS + number) * self.batch_atoms
-        return self._memory.array(place * _VECTOR_BYTES, n_atoms, like.dtype)
-
-
-class MessageBatch(AtomBatch):
-    """Values are sent from rank to rank."""
-
-    def _prepare(self) -> None:
-        route, number = self.route, self.number
-        self._n_sent, self._n_received = route.n_sent[:, number], route.n_received[:, number]
-        n_owners, n_batches = len(route.owners.ranks), len(route.begins)
-        parts = [route.sent.part(owner * n_batches + number)[1] for owner in range(n_owners)]
-        counts = self._n_sent[route.owners.ranks].tolist()
-        listed = [
-            np.arange(rows, rows + n, dtype=np.uint32) if isinstance(rows, int) else rows
-            for rows, n in zip(parts, counts, strict=True)
-        ]
-        self._rows = _joined([rows for rows in listed if len(rows)])
-        starts = np.cumsum(route.n_received) - route.n_received.ravel()
-        begins = starts.reshape(route.n_received.shape)[:, number].tolist()
-        pieces = zip(begins, self._n_received.tolist(), strict=True)
-        self._ids = _joined([route.taken[begin : begin + n] for begin, n in pieces if n])
-
-    def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        found = []
-        for number, (values, target) in enumerate(zip(given, out, strict=True), first):
-            kind = values.dtype
-            if target is None:
-                target = self.exchange.room("taken", number, len(self.atoms), kind)
-            sent = self.exchange.room("sent", 0, len(self._rows), kind)
-            received = self.exchange.room("received", 0, len(self.atoms), kind)
-            with self.timings.of("sort"):
-                _core.place_atoms(values, self._rows, None, sent)
-            with self.timings.of("communicate"):
-                of_mpi = MPI._typedict[kind.char]
-                wait_for(
-                    _alltoallv(self.agreement.comm, sent, 3 * self._n_sent, received, 3 * self._n_received, of_mpi)
-                )
-            with self.timings.of("sort"):
-                seen = np.zeros(len(self.atoms), np.uint8)
-                _core.scatter_atoms(self._ids, self.atoms.start, [received], [target], seen)
-            found.append(target)
-        return found
-
-
-def _joined(pieces: list[Ids]) -> Ids:
-    if len(pieces) == 1:
-        return pieces[0]
-    return np.concatenate(pieces) if pieces else np.empty(0, np.uint32)
-
-
 def _as_ids(ids: NDArray[np.integer[Any]]) -> Any:
     """The same numbers as an array that is sorted without a copy where it is one already."""
     if ids.dtype not in _ID_TYPES:
@@ -435,15 +347,3 @@ def _range_error(ids: NDArray[np.integer[Any]], n_atoms: int, rank: int) -> Argu
         return None
     wrong = least if least < 0 else most
     return ArgumentError(f"ids: rank {rank} gives atom {wrong}, expected numbers from 0 to {n_atoms - 1}")
-
-
-def _alltoallv(
-    comm: MPI.Intracomm,
-    sent: NDArray[Any],
-    counts: NDArray[np.int64],
-    received: NDArray[Any],
-    received_counts: NDArray[np.int64],
-    kind: MPI.Datatype,
-) -> MPI.Request:
-    offsets, received_offsets = np.cumsum(counts) - counts, np.cumsum(received_counts) - received_counts
-    return comm.Ialltoallv([sent, (counts, offsets), kind], [received, (received_counts, received_offsets), kind])

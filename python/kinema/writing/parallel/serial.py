@@ -213,7 +213,7 @@ def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_by
     n_taken = len(owners.of(exchange.agreement.rank))
     whole = {name: np.empty((n_taken, 3), values.dtype) for name, values in frame.vectors.items()}
     widest = max(values.dtype.itemsize for values in frame.vectors.values())
-    route = exchange.route(frame.ids, owners, max(1, batch_bytes // (3 * widest)))
+    route = exchange.route(frame.ids, owners, max(1, batch_bytes // (3 * widest)), counts=frame.counts)
     for batch in route.batches():
         for name, values in frame.vectors.items():
             batch.values(values, whole[name][batch.atoms.start : batch.atoms.stop])

@@ -54,7 +54,8 @@ class DirectFields(Hdf5File):
             self._placer = self.agreement.together(lambda: self._opened_placer(path))
         error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
-        route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
+        batch_atoms = max(1, self.request.hints.batch_bytes // widest)
+        route = self._exchange.route(frame.ids, self._owners, batch_atoms, counts=frame.counts)
         for batch in route.batches():
             for name, given in frame.vectors.items():
                 error = self._write_batch(name, row, batch.atoms.start, batch.values(given), error)

@@ -85,7 +85,8 @@ class MpiioFields(Hdf5File):
         own = self._owners.of(self.agreement.rank)
         values = {name: np.empty((len(own), 3), given.dtype) for name, given in frame.vectors.items()}
         widest = max(3 * given.dtype.itemsize for given in values.values())
-        route = self._exchange.route(frame.ids, self._owners, max(1, self.request.hints.batch_bytes // widest))
+        batch_atoms = max(1, self.request.hints.batch_bytes // widest)
+        route = self._exchange.route(frame.ids, self._owners, batch_atoms, counts=frame.counts)
         for batch in route.batches():
             for name, given in frame.vectors.items():
                 batch.values(given, values[name][batch.atoms.start - own.start : batch.atoms.stop - own.start])

@@ -104,7 +104,7 @@ class PlacedFile(RecordsFile):
         values = [frame.vectors[name] if name in fields else None for name in VECTOR_FIELDS]
         try:
             batch = self._batch_atoms(place.records if self._streams else None)
-            route = self._exchange.route(frame.ids, self._owners(place), batch, error=error)
+            route = self._exchange.route(frame.ids, self._owners(place), batch, counts=frame.counts, error=error)
         except ArgumentError:
             self.cut(self.end)
             raise
