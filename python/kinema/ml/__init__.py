@@ -15,8 +15,8 @@ from kinema.ml.samples import SampleDataset
 from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 
 __all__ = [
-    "ConvertedSamples",
     "Batch",
+    "ConvertedSamples",
     "DataSplit",
     "Dataset",
     "FrameDataset",

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names
-from kinema.ml.archives.origin import Origin, origin_of
+from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
@@ -83,7 +83,7 @@ class SampleDataset(Dataset):
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
         self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, SampleOrigin] = {}
 
     def __len__(self) -> int:
         return int(self._bounds[-1])

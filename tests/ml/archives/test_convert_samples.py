@@ -292,7 +292,7 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(errors.ArgumentError, match=what):
             convert(tmp_path / "narrow.npz", tmp_path / output)
     convert(tmp_path / "narrow.npz", tmp_path / "own.h5")
-    with pytest.raises(errors.ArgumentError, match="own.h5"):
+    with pytest.raises(errors.ArgumentError, match=r"own\.h5"):
         convert([tmp_path / "own.h5"], tmp_path / "own.h5", overwrite=True)
     assert not [name for name in os.listdir(tmp_path) if "part-" in name or name == "out.h5"]
 
@@ -307,7 +307,7 @@ def test_what_was_written_is_read_back(tmp_path: Path, monkeypatch: pytest.Monke
         put(self, name, first, rows)
 
     monkeypatch.setattr(PlacedArchive, "write", spoilt)
-    with pytest.raises(kn.CorruptFileError, match="out.h5: y does not hold what was written, samples 40 to 80"):
+    with pytest.raises(kn.CorruptFileError, match=r"out\.h5: y does not hold what was written, samples 40 to 80"):
         convert(paths, tmp_path / "out.h5")
     assert sorted(os.listdir(tmp_path)) == ["a.npz", "b.z.npz", "c.h5"]
     assert not convert(paths, tmp_path / "out.h5", verify=False).verified

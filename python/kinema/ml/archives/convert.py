@@ -206,7 +206,7 @@ def convert(
         check_not_input(saved.name, *paths)
     total = plan.n_bytes * (2 if verify else 1)
     with reporting(progress, f"converting {os.path.basename(name)}", total, "bytes") as report:
-        work = _Work(plan, name, verify, report, total)
+        work = _OneConversion(plan, name, verify, report, total)
         size = work.at_once(overwrite) if saved is None else work.resumably(saved)
     notes = _rounding_notes(plan)
     emit(notes)
@@ -244,7 +244,7 @@ def _rounding_notes(plan: ConversionPlan) -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Work:
+class _OneConversion:
     """One call of `convert`, after its arguments were checked."""
 
     def __init__(self, plan: ConversionPlan, name: str, verify: bool, report: Report | None, total: int) -> None:

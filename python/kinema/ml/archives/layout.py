@@ -14,7 +14,7 @@ from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.hdf5.filters import Compression, filters_of
 from kinema.formats.hdf5.storage import Layout, Storage, create_dataset
 
-__all__ = ["FieldLayout", "advice", "field_layouts"]
+__all__ = ["ArrayLayout", "advice", "field_layouts"]
 
 # chunks of samples where nobody says how many: large enough for a request, small enough for samples in random order
 _CHUNK_BYTES = 64 << 10
@@ -26,7 +26,7 @@ _WORDS = "contiguous, samples (about 64 KiB of samples in a chunk) or samples:N 
 
 
 @dataclass(frozen=True)
-class FieldLayout:
+class ArrayLayout:
     """How one array lies in the archive: `storage` has all its rows."""
 
     name: str
@@ -67,7 +67,7 @@ def field_layouts(
     n: int,
     layout: str | Sequence[int] | None,
     compression: Compression,
-) -> tuple[FieldLayout, ...]:
+) -> tuple[ArrayLayout, ...]:
     """The layout of each of `fields` (shape of a sample, type) with `n` samples.
 
     `layout=None` is "contiguous", or "samples" where chunks are compressed or have checksums. ArgumentError for other
@@ -107,9 +107,9 @@ def _of_field(
     compression: Compression,
     *,
     is_widest: bool,
-) -> FieldLayout:
+) -> ArrayLayout:
     if asked is None:
-        return FieldLayout(name, Storage((n, *shape), dtype, early=True))
+        return ArrayLayout(name, Storage((n, *shape), dtype, early=True))
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise UnsupportedFormatError(
             f"{name} holds {dtype}: other values than integers and floats of 8 bytes or less are read of contiguous "
@@ -124,13 +124,13 @@ def _of_field(
             "give layout=samples:N with fewer samples, or contiguous"
         )
     filters = compression.filters(dtype.itemsize)
-    made = FieldLayout(name, Storage((n, *shape), dtype, (rows, *shape), filters, early=not filters))
+    made = ArrayLayout(name, Storage((n, *shape), dtype, (rows, *shape), filters, early=not filters))
     if filters:
         _check_decodable(made)
     return made
 
 
-def _check_decodable(field: FieldLayout) -> None:
+def _check_decodable(field: ArrayLayout) -> None:
     """Raises UnsupportedFormatError for filters that data sets for training do not read."""
     storage = field.storage
     empty = Storage((0, *storage.shape[1:]), storage.dtype, storage.chunks, storage.filters)
@@ -147,14 +147,14 @@ def _row_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     return max(1, int(np.prod(shape, dtype=np.object_)) * dtype.itemsize)
 
 
-def advice(fields: Sequence[FieldLayout], n: int, batch: int = 256) -> list[str]:
+def advice(fields: Sequence[ArrayLayout], n: int, batch: int = 256) -> list[str]:
     """Bytes for each useful byte of the archive in the orders of a training loop, and what to choose."""
     size = min(batch, n)
     bytes_of = sum(one.row_bytes for one in fields)
     random = sum(one.decoded_per_useful(size, n) * one.row_bytes for one in fields) / bytes_of
     lines = [
-        f"archive, bytes decoded for each useful byte in batches of {size}: {random:.2f} in exact random order, 1.00 in "
-        "order by windows of whole chunks, 1.00 as stored"
+        f"archive, bytes decoded for each useful byte in batches of {size}: {random:.2f} in exact random order, 1.00 "
+        "in windows of whole chunks, 1.00 as stored"
     ]
     if random > 1.1:
         lines.append(

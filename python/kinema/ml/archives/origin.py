@@ -20,13 +20,13 @@ from kinema.errors import CorruptFileError
 from kinema.files import is_hdf5
 from kinema.ml.stored_samples import OWN_GROUP
 
-__all__ = ["Origin", "origin_of"]
+__all__ = ["SampleOrigin", "origin_of"]
 
 _GROUP = f"{OWN_GROUP}/origin"
 
 
 @dataclass(frozen=True, eq=False)
-class Origin:
+class SampleOrigin:
     """Where samples come from.
 
     Attributes
@@ -40,12 +40,12 @@ class Origin:
     ranges: NDArray[np.int64]
 
     @classmethod
-    def of_file(cls, path: str, rows: int) -> Origin:
+    def of_file(cls, path: str, rows: int) -> SampleOrigin:
         """Of a file whose samples come from nowhere else."""
         return cls((os.path.abspath(path),), np.array([[0, 0, rows]], np.int64))
 
     @classmethod
-    def joined(cls, parts: Sequence[Origin]) -> Origin:
+    def joined(cls, parts: Sequence[SampleOrigin]) -> SampleOrigin:
         """Of the samples of several, one behind the other."""
         numbers: dict[str, int] = {}
         ranges = []
@@ -72,19 +72,19 @@ class Origin:
         write_dataset(group, "ranges", self.ranges)
 
 
-def origin_of(path: str, rows: int) -> Origin:
+def origin_of(path: str, rows: int) -> SampleOrigin:
     """Of the samples of a file: what its table says, or the file itself where it has none.
 
     CorruptFileError for a table that is not of `rows` samples.
     """
     if not is_hdf5(path):
-        return Origin.of_file(path, rows)
+        return SampleOrigin.of_file(path, rows)
     from kinema.formats.hdf5.file import open_hdf5, reading
 
     with open_hdf5(path) as file, reading(path):
         group = file.get(_GROUP)
         if group is None:
-            return Origin.of_file(path, rows)
+            return SampleOrigin.of_file(path, rows)
         files = tuple(os.fsdecode(name) for name in group["files"][()].tolist())
         ranges = np.asarray(group["ranges"][()], np.int64)
     good = ranges.ndim == 2 and ranges.shape[1] == 3 and len(files) > 0 and (ranges >= 0).all()
@@ -94,4 +94,4 @@ def origin_of(path: str, rows: int) -> Origin:
             f"{ranges.shape} in {len(files)} files",
             path=path,
         )
-    return Origin(files, ranges)
+    return SampleOrigin(files, ranges)

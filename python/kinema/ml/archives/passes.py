@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinema.errors import CorruptFileError
 from kinema.ml.archives.plan import ConversionPlan
 from kinema.ml.archives.sources import RowsInPlace, Run
-from kinema.ml.archives.tasks import Buffers, carry_out
+from kinema.ml.archives.tasks import ThreadBuffers, carry_out
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
 from kinema.ml.stored_samples import samples_of
 from kinema.prefetch import prefetched
@@ -26,8 +26,8 @@ __all__ = ["ReadBack", "WritePass"]
 Stopped = Callable[[], bool]
 
 
-class Rows(NamedTuple):
-    """Rows `start` to `stop` of an array of a file."""
+class SourceRows(NamedTuple):
+    """SourceRows `start` to `stop` of an array of a file."""
 
     name: str
     file: int
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     stop: int
 
 
-class Written(NamedTuple):
+class WrittenRows(NamedTuple):
     """Samples `start` to `stop` of an array of the archive, with the CRC-32 of their bytes."""
 
     name: str
@@ -51,7 +51,7 @@ class WritePass:
     ----------
     restored : int
         Samples that are there already: they are read again only where a checksum of a whole member needs them.
-    written : list of Written
+    written : list of WrittenRows
     n_bytes : int
         Bytes of samples of the archive that are done.
     reading, writing : float
@@ -63,16 +63,16 @@ class WritePass:
         self._widths = {one.name: one.row_bytes for one in plan.fields}
         self._lock = threading.Lock()
         self.restored = 0
-        self.written: list[Written] = []
+        self.written: list[WrittenRows] = []
         self.n_bytes = 0
         self.reading = self.writing = 0.0
 
     def place(self, archive: PlacedArchive, tick: Callable[[], object]) -> None:
         """All samples behind the restored ones into their places, by all workers. `tick`: see `carry_out`."""
-        buffers = Buffers()
+        buffers = ThreadBuffers()
         self.n_bytes = self.restored * sum(self._widths.values())
 
-        def work(rows: Rows, stopped: Stopped) -> None:
+        def work(rows: SourceRows, stopped: Stopped) -> None:
             begun = time.perf_counter()
             first = int(self._sources.bounds[rows.file])
             spent = 0.0
@@ -81,11 +81,11 @@ class WritePass:
                     return
                 start, made = self._converted(rows.name, first, run)
                 if len(made):
-                    checksum = zlib.crc32(made)
+                    checksum = zlib.crc32(made.data)
                     before = time.perf_counter()
                     archive.write(rows.name, start, made)
                     spent += time.perf_counter() - before
-                    self._count(Written(rows.name, start, start + len(made), checksum))
+                    self._count(WrittenRows(rows.name, start, start + len(made), checksum))
             with self._lock:
                 self.writing += spent
                 self.reading += time.perf_counter() - begun - spent
@@ -109,7 +109,7 @@ class WritePass:
                 self._count(written)
                 tick()
 
-    def _in_order(self) -> Iterator[tuple[Written, NDArray[np.uint8]]]:
+    def _in_order(self) -> Iterator[tuple[WrittenRows, NDArray[np.uint8]]]:
         """All samples behind the restored ones, file by file; arrays of a file by turns."""
         sources = self._sources
         for file in range(sources.n_files):
@@ -128,9 +128,9 @@ class WritePass:
                 start, made = self._converted(name, first, run)
                 self.reading += time.perf_counter() - begun
                 if len(made):
-                    yield Written(name, start, start + len(made), zlib.crc32(made)), made
+                    yield WrittenRows(name, start, start + len(made), zlib.crc32(made.data)), made
 
-    def _runs_of(self, tasks: list[Rows]) -> Iterator[Run]:
+    def _runs_of(self, tasks: list[SourceRows]) -> Iterator[Run]:
         for rows in tasks:
             yield from self._sources.runs(*rows, self._plan.block_bytes, _new_room)
 
@@ -140,30 +140,30 @@ class WritePass:
         skipped = min(max(0, self.restored - start), len(run.rows))
         return start + skipped, self._sources.conversions[name](run.rows[skipped:])
 
-    def _count(self, written: Written) -> None:
+    def _count(self, written: WrittenRows) -> None:
         with self._lock:
             self.written.append(written)
             self.n_bytes += (written.stop - written.start) * self._widths[written.name]
 
-    def _tasks(self) -> Iterator[Rows]:
+    def _tasks(self) -> Iterator[SourceRows]:
         """All that is to be read, file by file: streams whole, else in pieces of one run."""
         for file in range(self._sources.n_files):
             for name in self._sources.fields:
                 yield from self._tasks_of(name, file)
 
-    def _tasks_of(self, name: str, file: int) -> Iterator[Rows]:
+    def _tasks_of(self, name: str, file: int) -> Iterator[SourceRows]:
         sources, one = self._sources, self._sources.file(name, file)
         missing = max(0, self.restored - int(sources.bounds[file]))
         if missing >= one.rows:
             return
         if sources.is_stream(name, file):
-            yield Rows(name, file, 0, one.rows)
+            yield SourceRows(name, file, 0, one.rows)
             return
         begin = 0 if sources.is_checked(name, file) else missing
         length = sources.run_length(name, file, self._plan.block_bytes)
         while begin < one.rows:
             end = min(one.rows, begin - begin % length + length)
-            yield Rows(name, file, begin, end)
+            yield SourceRows(name, file, begin, end)
             begin = end
 
 
@@ -181,27 +181,28 @@ class ReadBack:
         self._plan, self._written, self._name = plan, written, name
         self._found = {one.name: RowsInPlace(one) for one in samples_of(path, plan.sources.fields, whole=False)}
         self._widths = {one.name: one.row_bytes for one in plan.fields}
-        self._there, self._given = Buffers(), Buffers()
+        self._there, self._given = ThreadBuffers(), ThreadBuffers()
         self._lock = threading.Lock()
         self.n_bytes = 0
 
     def compare(self, tick: Callable[[], object]) -> None:
         """Compares all samples, by all workers. CorruptFileError where they differ, which names the archive."""
-        carry_out(itertools.chain(self._restored(), self._written.written), self._compare, self._plan.workers, tick)
+        pieces: Iterator[SourceRows | WrittenRows] = itertools.chain(self._restored(), self._written.written)
+        carry_out(pieces, self._compare, self._plan.workers, tick)
 
-    def _restored(self) -> Iterator[Rows]:
+    def _restored(self) -> Iterator[SourceRows]:
         sources = self._plan.sources
         for file in range(sources.n_files):
             there = self._written.restored - int(sources.bounds[file])
             for name in sources.fields:
                 stop = min(there, sources.file(name, file).rows)
                 if stop > 0:
-                    yield Rows(name, file, 0, stop)
+                    yield SourceRows(name, file, 0, stop)
 
-    def _compare(self, piece: Rows | Written, stopped: Stopped) -> None:
-        if isinstance(piece, Written):
+    def _compare(self, piece: SourceRows | WrittenRows, stopped: Stopped) -> None:
+        if isinstance(piece, WrittenRows):
             found = self._read(piece.name, piece.start, piece.stop)
-            if zlib.crc32(found) != piece.checksum:
+            if zlib.crc32(found.data) != piece.checksum:
                 raise self._differs(piece.name, piece.start, piece.stop)
             return
         sources = self._plan.sources

@@ -18,8 +18,8 @@ from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.hdf5.filters import Compression
-from kinema.ml.archives.layout import FieldLayout, advice, field_layouts
-from kinema.ml.archives.origin import Origin, origin_of
+from kinema.ml.archives.layout import ArrayLayout, advice, field_layouts
+from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sources import Sources
 from kinema.ml.samples import SampleDataset
 from kinema.ml.stored_samples import OWN_GROUP, Deflated
@@ -55,7 +55,7 @@ class ConversionPlan:
     """
 
     sources: Sources
-    fields: tuple[FieldLayout, ...]
+    fields: tuple[ArrayLayout, ...]
     compression: Compression
     workers: int
     block_bytes: int
@@ -110,11 +110,13 @@ class ConversionPlan:
         return [_core.FileIdentity.of(path) for path in self.sources.dataset.paths]
 
     @cached_property
-    def origin(self) -> Origin:
+    def origin(self) -> SampleOrigin:
         """Of all samples; those of an archive that has a table of them keep theirs."""
         bounds = self.sources.bounds
         rows = np.diff(bounds).tolist()
-        return Origin.joined([origin_of(path, n) for path, n in zip(self.sources.dataset.paths, rows, strict=True)])
+        return SampleOrigin.joined(
+            [origin_of(path, n) for path, n in zip(self.sources.dataset.paths, rows, strict=True)]
+        )
 
     def provenance(self) -> Provenance:
         """What makes the archive; nothing that the same call would not give again."""
@@ -210,11 +212,11 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
             f"{dataset.paths[0]}: {name} holds {stored}, expected numbers; choose the arrays with fields=",
             path=dataset.paths[0],
         )
-    wanted = dtype.get(name) if isinstance(dtype, Mapping) else dtype
+    wanted: Any = dtype.get(name) if isinstance(dtype, Mapping) else dtype
     if wanted is None:
         return stored
     try:
-        kind = np.dtype(wanted).newbyteorder("=")
+        kind: np.dtype[Any] = np.dtype(wanted).newbyteorder("=")
     except TypeError as error:
         raise ArgumentError(f"dtype is a type of NumPy's, such as float32, found {wanted!r} ({error})") from None
     if not np.can_cast(stored, kind, "same_kind"):
@@ -222,7 +224,7 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
     return kind
 
 
-def _shares(dataset: SampleDataset, layouts: Sequence[FieldLayout], memory: int, workers: int) -> tuple[int, int]:
+def _shares(dataset: SampleDataset, layouts: Sequence[ArrayLayout], memory: int, workers: int) -> tuple[int, int]:
     """Workers, and bytes that each reads at a time; MemoryLimitError where one cannot work within the limit."""
     least, waiting = _LEAST_BLOCK, 0
     for one in layouts:

@@ -151,7 +151,7 @@ class Sources:
             end = min(stop, at - at % length + length)
             run = Run(at, reader.read(at, end, room))
             if checksum is not None:
-                checksum.add(at, end - at, zlib.crc32(run.rows))
+                checksum.add(at, end - at, zlib.crc32(run.rows.data))
             yield run
             at = end
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Buffers", "WholeRows", "carry_out"]
+__all__ = ["ThreadBuffers", "WholeRows", "carry_out"]
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _INTERVAL = 0.1
 
 
-class Buffers:
+class ThreadBuffers:
     """A buffer for each thread, which a thread uses again and again."""
 
     def __init__(self) -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import UnsupportedFormatError
+from kinema.errors import Error, UnsupportedFormatError
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
 from kinema.formats.hdf5.storage import Storage, create_dataset, write_dataset
-from kinema.ml.archives.layout import FieldLayout
-from kinema.ml.archives.origin import Origin
+from kinema.ml.archives.layout import ArrayLayout
+from kinema.ml.archives.origin import SampleOrigin
 from kinema.ml.archives.tasks import WholeRows
 from kinema.ml.stored_samples import OWN_GROUP, SampleFile, samples_of
 from kinema.writing.parallel.placers import FilePlacer
@@ -32,7 +33,7 @@ _WRITEBACK_BYTES = 32 << 20
 
 
 def write_structure(
-    h5: Any, fields: Sequence[FieldLayout], origin: Origin, provenance: Provenance, path: str
+    h5: Any, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance, path: str
 ) -> dict[str, Any]:
     """Makes data sets without values, where samples come from and the provenance; gives the data sets."""
     made = {}
@@ -132,7 +133,7 @@ class PlacedArchive(_Archive):
 class GrowingArchive(_Archive):
     """Samples that are taken in their order, and encoded in chunks by threads in Rust."""
 
-    def __init__(self, file: NewFile | GrowingFile, fields: Sequence[FieldLayout], workers: int) -> None:
+    def __init__(self, file: NewFile | GrowingFile, fields: Sequence[ArrayLayout], workers: int) -> None:
         """`file` has its structure."""
         self._file = file
         with hdf5_errors(file.path):
@@ -140,6 +141,8 @@ class GrowingArchive(_Archive):
             rows = min(len(dataset) for dataset in datasets.values())
             self._series = {name: Series(dataset, rows=rows, workers=workers) for name, dataset in datasets.items()}
         self.n_flushed = rows
+        # whether nothing was stopped in the middle, by an error or Ctrl-C
+        self._is_between = True
 
     @property
     def n_frames(self) -> int:
@@ -148,8 +151,10 @@ class GrowingArchive(_Archive):
 
     def extend(self, name: str, values: NDArray[Any]) -> None:
         """Takes the next samples of an array."""
+        self._is_between = False
         with hdf5_errors(self._file.path):
             self._series[name].extend(values)
+        self._is_between = True
 
     def flush(self) -> None:
         """Commits what was taken, where the file grows."""
@@ -161,8 +166,11 @@ class GrowingArchive(_Archive):
             self.n_flushed = self.n_frames
 
     def close(self, *, whole: bool) -> None:
-        """As `_Archive.close`."""
+        """As `_Archive.close`. A file that grows keeps what was taken."""
         if not whole:
+            with suppress(Error):
+                if self._is_between:
+                    self.flush()
             self._file.discard()
             return
         with hdf5_errors(self._file.path):
@@ -175,7 +183,7 @@ class GrowingArchive(_Archive):
         self.n_flushed = self.n_frames
 
 
-def make_part(part: OutputPart, fields: Sequence[FieldLayout], origin: Origin, provenance: Provenance) -> None:
+def make_part(part: OutputPart, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance) -> None:
     """Makes the structure in the temporary file of a conversion with a checkpoint; nothing where it has one."""
     if os.path.getsize(part.temporary):
         return
