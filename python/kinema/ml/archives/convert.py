@@ -249,7 +249,7 @@ class _OneConversion:
 
     def __init__(self, plan: ConversionPlan, name: str, verify: bool, report: Report | None, total: int) -> None:
         self.plan, self.name, self.verify = plan, name, verify
-        self.writing = WritePass(plan)
+        self.writing = WritePass(plan, checksums=verify)
         self.n_restored = 0
         self.seconds = self.comparing = 0.0
         self._report, self._total = report, total

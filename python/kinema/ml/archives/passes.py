@@ -58,8 +58,9 @@ class WritePass:
         Seconds of all workers.
     """
 
-    def __init__(self, plan: ConversionPlan) -> None:
-        self._plan, self._sources = plan, plan.sources
+    def __init__(self, plan: ConversionPlan, *, checksums: bool) -> None:
+        """`checksums`: whether those of what is written are kept."""
+        self._plan, self._sources, self._checksums = plan, plan.sources, checksums
         self._widths = {one.name: one.row_bytes for one in plan.fields}
         self._lock = threading.Lock()
         self.restored = 0
@@ -81,11 +82,11 @@ class WritePass:
                     return
                 start, made = self._converted(rows.name, first, run)
                 if len(made):
-                    checksum = zlib.crc32(made.data)
+                    written = self._of_rows(rows.name, start, made)
                     before = time.perf_counter()
                     archive.write(rows.name, start, made)
                     spent += time.perf_counter() - before
-                    self._count(WrittenRows(rows.name, start, start + len(made), checksum))
+                    self._count(written)
             with self._lock:
                 self.writing += spent
                 self.reading += time.perf_counter() - begun - spent
@@ -128,7 +129,7 @@ class WritePass:
                 start, made = self._converted(name, first, run)
                 self.reading += time.perf_counter() - begun
                 if len(made):
-                    yield WrittenRows(name, start, start + len(made), zlib.crc32(made.data)), made
+                    yield self._of_rows(name, start, made), made
 
     def _runs_of(self, tasks: list[SourceRows]) -> Iterator[Run]:
         for rows in tasks:
@@ -140,9 +141,13 @@ class WritePass:
         skipped = min(max(0, self.restored - start), len(run.rows))
         return start + skipped, self._sources.conversions[name](run.rows[skipped:])
 
+    def _of_rows(self, name: str, start: int, made: NDArray[np.uint8]) -> WrittenRows:
+        return WrittenRows(name, start, start + len(made), zlib.crc32(made.data) if self._checksums else 0)
+
     def _count(self, written: WrittenRows) -> None:
         with self._lock:
-            self.written.append(written)
+            if self._checksums:
+                self.written.append(written)
             self.n_bytes += (written.stop - written.start) * self._widths[written.name]
 
     def _tasks(self) -> Iterator[SourceRows]:

@@ -32,8 +32,8 @@ __all__ = ["ConversionPlan", "DtypeChoice"]
 # one type for all arrays, or some of them by name
 DtypeChoice = DTypeLike | Mapping[str, DTypeLike] | None
 
-# bytes that a worker reads and writes at a time
-_BLOCK_BYTES = 8 << 20
+# bytes that a worker reads and writes at a time: they stay in the cache of a core
+_BLOCK_BYTES = 2 << 20
 _LEAST_BLOCK = 256 << 10
 # a worker holds a run as stored, in the type of the archive, what is compared with it, and what zlib gives
 _BLOCKS_A_WORKER = 4
