@@ -1,7 +1,7 @@
 """`kinema.ml.convert` beside its parts: reading (inflating) the same bytes and writing them; two workers beside one.
 
-Part of `make bench`; alone: `python benchmarks/ml_convert.py [--files 4] [--samples 800] [--folder FOLDER]`. The shape is
-that of the fourth publication, scaled down: float64 samples of 8,691 features. It asserts nothing.
+Part of `make bench`; alone: `python benchmarks/ml_convert.py [--files 4] [--samples 800] [--folder FOLDER]`. The shape
+is that of the fourth publication, scaled down: float64 samples of 8,691 features. It asserts nothing.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -194,10 +195,26 @@ def test_a_type_of_fewer_digits_is_noted_with_the_largest_change(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("array", "change"), [(np.array([[2**53 + 1], [5]]), "1"), (np.array([[1e-3 + 1j]]), "4.75e-11"), (np.eye(3), None)]
+)
+def test_the_change_of_other_values(array: NDArray[Any], change: str | None, tmp_path: Path) -> None:
+    kind = "complex64" if array.dtype.kind == "c" else "float64" if array.dtype.kind == "i" else "float32"
+    np.savez(tmp_path / "in.npz", x=array)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kn.Note)
+        done = convert(tmp_path / "in.npz", tmp_path / "out.h5", dtype=kind)
+    if change is None:
+        assert done.notes == ()
+    else:
+        assert done.notes == (f"x is stored as {kind}: no value was moved by more than {change}",)
+
+
+@pytest.mark.parametrize(
     ("array", "dtype", "what"),
     [
         (np.array([[1e300]]), "float32", "has 1e[+]300, which dtype=float32 cannot hold"),
         (np.array([[300]]), "int8", "has 300, which dtype=int8"),
+        (np.array([[2**63]], "u8"), "int64", "has 9223372036854775808, which dtype=int64"),
         (np.array([[1.5]]), "int64", "x is float64, which dtype=int64"),
         (np.array([[1.5]]), "flot32", "dtype is a type of NumPy's"),
         (np.array([[1.5]]), {"z": "float32"}, "dtype names z, and the arrays are x"),
@@ -325,7 +342,6 @@ def test_an_interrupt_leaves_nothing(options: Any, tmp_path: Path, monkeypatch: 
     assert sorted(os.listdir(tmp_path)) == ["a.npz", "b.z.npz", "c.h5"]
 
 
-@pytest.mark.processes
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.random.default_rng(0).standard_normal((4000, 100)))
     code = (

@@ -219,7 +219,7 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
         kind: np.dtype[Any] = np.dtype(wanted).newbyteorder("=")
     except TypeError as error:
         raise ArgumentError(f"dtype is a type of NumPy's, such as float32, found {wanted!r} ({error})") from None
-    if not np.can_cast(stored, kind, "same_kind"):
+    if stored != kind and ("V" in (stored.kind, kind.kind) or not np.can_cast(stored, kind, "same_kind")):
         raise ArgumentError(f"{dataset.paths[0]}: {name} is {stored}, which dtype={kind} cannot hold")
     return kind
 

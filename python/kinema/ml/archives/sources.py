@@ -45,8 +45,8 @@ class Conversion:
 
     @property
     def rounds(self) -> bool:
-        """Whether values may change."""
-        return not np.can_cast(self._stored, self.dtype, "safe")
+        """Whether values may change: NumPy calls int64 as float64 safe, too."""
+        return bool(self._stored.newbyteorder("=") != self.dtype)
 
     def __call__(self, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """(rows, bytes of a sample). ArgumentError for values that the type cannot hold."""
@@ -68,7 +68,9 @@ class Conversion:
             if lost.any():
                 value = values[lost][0]
                 raise ArgumentError(f"{self._path}: {self._name} has {value}, which dtype={self.dtype} cannot hold")
-            change = np.abs(made.astype(values.dtype) - values) if values.dtype.kind in "fc" else np.zeros(1)
+            # holds all digits of either
+            wide = np.clongdouble if values.dtype.kind == "c" else np.longdouble
+            change = np.abs(made.astype(wide) - values.astype(wide))
         self.largest_change = max(self.largest_change, float(np.fmax.reduce(change, axis=None, initial=0.0)))
 
 
