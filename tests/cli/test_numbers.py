@@ -45,7 +45,11 @@ BAD = {"whole": [str(10**21), str(-(10**21)), "1" * 5000, "1e3", "nan"], "decima
 def _options() -> list[tuple[str, str, str, str]]:
     """Command, option, a format for its value, and the kind of number, of all options that take one."""
     found = []
+    commands: dict[str, Any] = {}
     for name, command in cast(Any, typer.main.get_command(application([]))).commands.items():
+        members = getattr(command, "commands", None)
+        commands |= {name: command} if members is None else {f"{name} {one}": members[one] for one in members}
+    for name, command in commands.items():
         for option in command.params:
             text = TEXTS.get(option.opts[-1], "{}")
             if option.metavar in ("INTEGER", "NUMBER"):
@@ -61,7 +65,7 @@ def _options() -> list[tuple[str, str, str, str]]:
 
 def test_all_commands_are_looked_at() -> None:
     assert {name for name, *_ in _options()} == set(NEEDED)
-    assert set(COMMANDS) - set(NEEDED) == {"formats", "report"}
+    assert {*COMMANDS} - {name.split()[0] for name in NEEDED} == {"formats", "report", "ml"}
 
 
 @pytest.mark.parametrize(("command", "option", "text", "kind"), _options())
@@ -73,7 +77,7 @@ def test_a_number_beyond_its_range(
     write_h5md("a.h5md", synthetic(5, 4))
     before = sorted(path.name for path in tmp_path.iterdir())
     for bad in BAD[kind]:
-        words = [command, *NEEDED[command], *WITH.get(option, []), f"{option}={text.format(bad)}"]
+        words = [*command.split(), *NEEDED[command], *WITH.get(option, []), f"{option}={text.format(bad)}"]
         # the number of `--repeats` that the command needs is not given twice
         words = [word for word in words if option != "--repeats" or word not in ("--repeats", "1")]
         with pytest.raises(SystemExit) as end:

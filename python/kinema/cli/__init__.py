@@ -76,11 +76,13 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
-    from kinema.cli.app import application, refuse_renamed
+    from kinema.cli.app import GROUPS, application, refuse_renamed
     from kinema.notes import collected
     from kinema.writing.output_file import reservations
 
     words = command.arguments or ["--help"]
+    if len(words) == 1 and words[0] in GROUPS:
+        words = [*words, "--help"]
     refuse_renamed(words)
     group = typer.main.get_command(application(words))
     # not the application itself: that takes every end of a file, EOFError, for a wish to stop

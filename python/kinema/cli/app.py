@@ -1,8 +1,10 @@
 """The typer application: which commands there are, and what all of them share.
 
-The commands themselves are a file each; only the one that is called is imported, as typer takes its time for each.
+The commands themselves are a file each, those of a group (`kinema ml ...`) in a folder of its own; only the one that is
+called is imported, as typer takes its time for each.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -14,8 +16,10 @@ from kinema.errors import ArgumentError
 # in the order of --help; each is a function in a module of its name, with _ for -
 COMMANDS = (
     "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "scaling", "bench-write",
+    "report", "scaling", "bench-write", "ml",
 )  # fmt: skip
+# those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
+GROUPS = ("ml",)
 
 
 # options that have another name now
@@ -43,12 +47,35 @@ def application(words: list[str]) -> typer.Typer:
         "Exit codes: 0 done, 1 problems found, 2 bad input, 130 Ctrl-C, 143 SIGTERM.",
     )
     app.callback()(_kinema)
-    named = words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS
-    for name in named:
-        python_name = name.replace("-", "_")
-        function = getattr(import_module(f"kinema.cli.commands.{python_name}"), python_name)
-        app.command(name, cls=SingleOptionsCommand)(function)
+    _add_commands(app, "kinema.cli.commands", COMMANDS, words)
     return app
+
+
+def path_of(words: list[str]) -> tuple[str, ...]:
+    """The words that name a command: one, or a group and one of its commands; () where there is no such command."""
+    if words[:1] and words[0] in GROUPS:
+        return tuple(words[:2]) if words[1:] and words[1] in _commands_of(words[0]) else ()
+    return tuple(words[:1]) if words[:1] and words[0] in COMMANDS else ()
+
+
+def _commands_of(group: str) -> Sequence[str]:
+    found: Sequence[str] = import_module(f"kinema.cli.commands.{group}").COMMANDS
+    return found
+
+
+def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words: list[str]) -> None:
+    """Adds the command that the first word names, or all of them where it names none."""
+    for name in words[:1] if words[:1] and words[0] in commands else commands:
+        python_name = name.replace("-", "_")
+        module = import_module(f"{package}.{python_name}")
+        if name in GROUPS:
+            group = typer.Typer(no_args_is_help=True, help=module.__doc__)
+            # without a callback typer would take a group of one command for that command
+            group.callback()(_group)
+            _add_commands(group, module.__name__, module.COMMANDS, words[1:] if words[:1] == [name] else [])
+            app.add_typer(group, name=name)
+        else:
+            app.command(name, cls=SingleOptionsCommand)(getattr(module, python_name))
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,3 +96,7 @@ def _kinema(
     _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
     """Read and analyse molecular-dynamics trajectories at the speed of the storage."""
+
+
+def _group() -> None:
+    pass

@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["in_options", "option_names"]
 
@@ -13,22 +14,25 @@ _VALUE = r"""(?:\{[^}]*\}|"[^"]*"|'[^']*'|[\w.]+|)"""
 
 
 @functools.cache
-def _options_of(command: str) -> Mapping[str, str]:
+def _options_of(path: tuple[str, ...]) -> Mapping[str, str]:
     import typer
 
     from kinema.cli.app import application
 
-    words = typer.main.get_command(application([command])).commands[command]  # type: ignore[attr-defined]
-    found = {one.name: max(one.opts, key=len) for one in words.params if one.param_type_name == "option"}
+    command: Any = typer.main.get_command(application(list(path)))
+    for word in path:
+        command = command.commands[word]
+    found = {one.name: max(one.opts, key=len) for one in command.params if one.param_type_name == "option"}
     aliases = {name: option for name, option in _ALIASES.items() if option in found.values()}
     return found | aliases
 
 
 def option_names(words: list[str]) -> Mapping[str, str]:
     """The options of the command that the words call, by the name of their argument."""
-    from kinema.cli.app import COMMANDS
+    from kinema.cli.app import path_of
 
-    return _options_of(words[0]) if words and words[0] in COMMANDS else {}
+    path = path_of(words)
+    return _options_of(path) if path else {}
 
 
 def in_options(message: str, options: Mapping[str, str]) -> str:

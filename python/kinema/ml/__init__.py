@@ -5,6 +5,7 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 
 from __future__ import annotations
 
+from kinema.ml.archives.convert import ConvertedSamples, convert, plan_conversion
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.loading.loader import Loader
@@ -15,6 +16,7 @@ from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 
 __all__ = [
     "Batch",
+    "ConvertedSamples",
     "DataSplit",
     "Dataset",
     "FrameDataset",
@@ -24,7 +26,9 @@ __all__ = [
     "Reading",
     "SampleDataset",
     "Subset",
+    "convert",
     "mdcath",
+    "plan_conversion",
     "split_by_time",
     "split_by_trajectory",
 ]

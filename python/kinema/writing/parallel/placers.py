@@ -83,6 +83,10 @@ class FilePlacer:
             view, offset = view[written:], offset + written
         _start_writeback(self._handle, begin, n_bytes)
 
+    def begin_sync(self) -> None:
+        """Has the kernel write what was written so far to the storage, while more is made."""
+        _core.start_writeback(self._handle)
+
     def sync(self) -> None:
         """As `Placer.sync`."""
         try:
