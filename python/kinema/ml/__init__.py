@@ -6,6 +6,7 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 from __future__ import annotations
 
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.export.export import Exported, export
 from kinema.ml.frames import FrameDataset
 from kinema.ml.loading.loader import Loader
 from kinema.ml.loading.order import Order
@@ -17,6 +18,7 @@ __all__ = [
     "Batch",
     "DataSplit",
     "Dataset",
+    "Exported",
     "FrameDataset",
     "Loader",
     "MdcathTrajectory",
@@ -24,6 +26,7 @@ __all__ = [
     "Reading",
     "SampleDataset",
     "Subset",
+    "export",
     "mdcath",
     "split_by_time",
     "split_by_trajectory",
