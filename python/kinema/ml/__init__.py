@@ -13,6 +13,8 @@ from kinema.ml.loading.order import Order
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
 from kinema.ml.samples import SampleDataset
 from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
+from kinema.ml.statistics.measure import statistics
+from kinema.ml.statistics.statistics import Statistics
 
 __all__ = [
     "Batch",
@@ -25,9 +27,11 @@ __all__ = [
     "Order",
     "Reading",
     "SampleDataset",
+    "Statistics",
     "Subset",
     "export",
     "mdcath",
     "split_by_time",
     "split_by_trajectory",
+    "statistics",
 ]

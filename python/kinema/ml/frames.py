@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,19 @@ class FrameDataset(Dataset):
         """The files, in the order of the trajectories; one may be there more than once."""
         return tuple(path for system in self._systems for path in system.snapshot.recipe["paths"])
 
+    def facts(self) -> list[str]:
+        """What says, beside the content of the files, which samples these are: frames, atoms, pairs and labels."""
+        facts = [f"lag {self._lag}"]
+        for system in self._systems:
+            atoms = b"" if system.atoms is None else system.atoms.tobytes()
+            frames = _digest(np.ascontiguousarray(system.frames.numbers()).tobytes())
+            facts += [system.group, frames, _digest(atoms)]
+        for name, values in sorted(self._labels.items()):
+            facts += [name, _digest(np.ascontiguousarray(values).tobytes())]
+        if self._first is not None:
+            facts.append(_digest(self._first.tobytes()))
+        return facts
+
     @property
     def times(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(n,) times of the first and the last frame of each sample, in ps, for splits."""
@@ -327,6 +341,10 @@ class FrameDataset(Dataset):
 
     def _open(self) -> OpenTrajectories:
         return OpenTrajectories(self._systems, file_pool())
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _bounds(lengths: Sequence[int]) -> NDArray[np.int64]:

@@ -30,8 +30,8 @@ def label_values(
     labels: Table | Sequence[Table] | None,
     missing: str,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None, dict[str, str | None]]:
-    """Values of all frames of all trajectories by name, (frames, ...); which frames have all of them, None: all; the units
-    that the files say, by name.
+    """Values of all frames of all trajectories by name, (frames, ...); which frames have all of them, None: all; the
+    units that the files say, by name.
 
     Raises ArgumentError for labels that are nowhere, or have no value for a step where `missing` is "error".
     """

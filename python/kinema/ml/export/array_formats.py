@@ -10,15 +10,19 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.source import Array, ExportSource, Run
+from kinema.ml.stored_samples import samples_of
 from kinema.trajectory import UNITS
 
 __all__ = ["Npy", "Npz", "SamplesH5"]
 
 _COPIED = 4 << 20
+# bytes of what is in a HDF5 file besides values, about
+_STRUCTURE = 4096
 # the values that Kinema gives of frames
 _UNITS_OF: Mapping[str, str] = {
     "positions": UNITS["length"],
@@ -132,18 +136,41 @@ class SamplesH5(ArrayFormat):
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
         """See `ExportFormat`."""
+        with open(path, "xb") as file:
+            # a limit of the size of files is met here, and not within HDF5
+            file.truncate(_STRUCTURE + len(run) * self.sample_bytes(source))
+        self._make_structure(path, len(run))
+        names = [array.name for array in self.arrays]
+        # bytes go where the data sets are, past HDF5: a full disk is an error of the system's
+        places = {one.name: one for one in samples_of(path, names, whole=False)}
+        with (
+            open(path, "r+b", buffering=0) as file,
+            closing(source.blocks(run, memory, self.factor, workers)) as blocks,
+        ):
+            row = 0
+            for batch in blocks:
+                for name, one in places.items():
+                    assert isinstance(one.place, tuple)
+                    _write_at(file.fileno(), np.ascontiguousarray(batch[name]), one.place[0] + row * one.place[1])
+                row += batch.n_samples
+
+    def _make_structure(self, path: str, rows: int) -> None:
         import h5py
 
         from kinema.formats.hdf5.output import LIBVER, hdf5_errors
+        from kinema.formats.hdf5.storage import Storage, create_dataset
 
-        with hdf5_errors(path), h5py.File(path, "w", libver=LIBVER, track_order=False) as file:
+        with hdf5_errors(path), h5py.File(path, "w", libver=LIBVER, locking=False) as file:
             for array in self.arrays:
-                made = file.create_dataset(array.name, (len(run), *array.shape), array.dtype, track_times=False)
+                folder, _, name = array.name.rpartition("/")
+                parent = file.require_group(folder) if folder else file
+                made = create_dataset(parent, name, Storage((rows, *array.shape), array.dtype, early=True))
                 if array.name in self.units:
                     made.attrs["unit"] = self.units[array.name]
-            with closing(source.blocks(run, memory, self.factor, workers)) as blocks:
-                row = 0
-                for batch in blocks:
-                    for array in self.arrays:
-                        file[array.name][row : row + batch.n_samples] = batch[array.name]
-                    row += batch.n_samples
+
+
+def _write_at(handle: int, array: NDArray[Any], offset: int) -> None:
+    rest = memoryview(array.reshape(-1).view(np.uint8))
+    while rest:
+        written = os.pwrite(handle, rest, offset)
+        rest, offset = rest[written:], offset + written

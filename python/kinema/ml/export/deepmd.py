@@ -1,4 +1,4 @@
-"""DeePMD's npy layout: a folder for each system (type.raw, type_map.raw, set.000/coord.npy, ...), in angstrom and eV."""
+"""DeePMD's npy layout: a folder a system (type.raw, type_map.raw, set.000/coord.npy, ...), in angstrom and eV."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class DeepMd(ExportFormat):
     suffix = ""
     # as arrays, and copies in other units
     factor = 6.0
-    units = {"coord": "angstrom", "box": "angstrom", "force": "eV/angstrom", "energy": "eV"}
 
     def __init__(self, energy: str | None, units: dict[str, str]) -> None:
         self._named, self._given = energy, units
+        self.units = {"coord": "angstrom", "box": "angstrom", "force": "eV/angstrom", "energy": "eV"}
 
     def check(self, source: ExportSource) -> None:
         """See `ExportFormat`."""

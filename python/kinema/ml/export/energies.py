@@ -44,7 +44,9 @@ class Energies:
         labels = source.of_frames(format).label_units
         wrong = [name for name in units if name not in labels]
         if wrong:
-            raise ArgumentError(f"units= names {wrong[0]}, which is no label; labels are {', '.join(labels) or 'none'}")
+            raise ArgumentError(
+                f"label_units= names {wrong[0]}, which is no label; labels are {', '.join(labels) or 'none'}"
+            )
         found = [name for name in ENERGY_NAMES if name in labels] if named is None else [named]
         if named is not None and named not in labels:
             raise ArgumentError(f"energy={named!r} is no label; labels are {', '.join(labels) or 'none'}")
@@ -56,7 +58,8 @@ class Energies:
         unit = units.get(name) or labels[name]
         if unit is None:
             unit = "kJ/mol"
-            emit([f'label {name} has no unit; it is taken as kJ/mol, say another one with units={{"{name}": "eV"}}'])
+            stated = f'label_units={{"{name}": "eV"}}'
+            emit([f"label {name} has no unit; it is taken as kJ/mol, say another one with {stated}"])
         meaning, energy = parse(unit), parse("eV")
         if meaning.exponents != energy.exponents:
             raise ArgumentError(f"label {name} is in {unit!r}, which is no unit of energy")
@@ -83,8 +86,8 @@ def elements_of(frames: FrameDataset, format: str) -> tuple[NDArray[np.int64], .
     numbers = frames.atomic_numbers
     if numbers is None:
         raise ArgumentError(
-            f"{frames.names[0]}: {format} needs elements of the atoms; open the trajectory with a topology (-s) that has "
-            'them, and make a data set with "atomic_numbers" among its fields'
+            f"{frames.names[0]}: {format} needs elements of the atoms; open the trajectory with a topology (-s) that "
+            'has them, and make a data set with "atomic_numbers" among its fields'
         )
     return numbers
 

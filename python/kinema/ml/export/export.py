@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from kinema._core import __version__
@@ -22,14 +21,14 @@ from kinema.ml.frames import FrameDataset
 from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
 from kinema.ml.systems import TrajectoryEntry
-from kinema.notes import emit, returns_notes
+from kinema.notes import returns_notes
 from kinema.opening import open as open_trajectory
 from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import default_memory, parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameChoice
+from kinema.selection.frames import FrameChoice, resolve_run
 from kinema.trajectory import Trajectory
 from kinema.writing.output_checks import check_not_input, check_target, is_stream
 from kinema.writing.output_file import OutputFile, whole_folder
@@ -94,7 +93,7 @@ def export(
     labels: Table | Sequence[Table] | None = None,
     missing: str = "error",
     energy: str | None = None,
-    units: Mapping[str, str] | None = None,
+    label_units: Mapping[str, str] | None = None,
     start: int | None = None,
     stop: int | None = None,
     step: int | None = None,
@@ -137,7 +136,7 @@ def export(
     labels, missing, dtype : as of `FrameDataset`
     energy : str, optional
         The label that is the energy, for extxyz and deepmd; by default "energy" or "potential_energy" where it is one.
-    units : mapping, optional
+    label_units : mapping, optional
         Units of labels whose files do not say them: {"energy": "eV"}. Energies without one are taken as kJ/mol, noted.
     start, stop, step, frames : as `Trajectory.choose`
         Of each trajectory.
@@ -168,7 +167,7 @@ def export(
     on = choose_runner(runner)
 
     def whole_call() -> Exported:
-        made = export_format(format, energy, units, compress)
+        made = export_format(format, energy, label_units, compress)
         name = os.fspath(output)
         single = _is_one_file(name, made, shard_size)
         _check_output(name, made, single=single, overwrite=overwrite)
@@ -255,7 +254,8 @@ class _Call:
 
             if len(computations) == 1 or self.runner.name == "threads":
                 for number, one in enumerate(computations):
-                    receive(number, write(one))
+                    write(one)
+                    receive(number, None)
             else:
                 self.runner.map(write, computations, workers=at_a_time, receive=receive)
 
@@ -299,13 +299,7 @@ def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) ->
         raise ArgumentError(
             f"{name}: {made.name} is written to files, not into streams; name a file or a folder", path=name
         )
-    endings = (
-        (made.suffix, ".xyz")
-        if made.name == "extxyz"
-        else (made.suffix, ".hdf5")
-        if made.suffix == ".h5"
-        else (made.suffix,)
-    )
+    endings = {"extxyz": (".extxyz", ".xyz"), "samples-h5": (".h5", ".hdf5")}.get(made.name, (made.suffix,))
     single = bool(made.suffix) and name.lower().endswith(endings)
     if single and shard_size is not None:
         raise ArgumentError(f"{name}: is one file, and shard_size= is of a folder of several; name a folder", path=name)
@@ -369,7 +363,7 @@ def _dataset(
             if not isinstance(opened, Trajectory):
                 raise ArgumentError("start=, stop=, step= and frames= are of trajectories, found an entry of a list")
             opened.scan()
-            opened = _view(opened, **window)
+            opened = opened[resolve_run(**window, n_frames=opened.n_frames)]
         trajectories.append(opened)
     names = _fields(of_frames["fields"], trajectories, of_frames["labels"])
     if made.name in ("extxyz", "deepmd") and "atomic_numbers" not in names:
@@ -383,16 +377,6 @@ def _dataset(
         labels=of_frames["labels"],
         missing=missing,
     )
-
-
-def _view(trajectory: Trajectory, **window: Any) -> Trajectory:
-    frames = window.pop("frames")
-    if frames is not None:
-        if any(value is not None for value in window.values()):
-            raise ArgumentError("frames= and start=, stop=, step= are both given; use one")
-        chosen = frames(trajectory) if callable(frames) else frames
-        return trajectory[chosen]
-    return trajectory[slice(window["start"], window["stop"], window["step"])]
 
 
 def _fields(given: str | Sequence[str] | None, trajectories: Sequence[Any], labels: Any) -> list[str]:

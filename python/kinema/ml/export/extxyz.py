@@ -33,10 +33,16 @@ class ExtendedXyz(ExportFormat):
     suffix = ".extxyz"
     # three blocks, the text in Rust and in Python, copies in other units
     factor = 12.0
-    units = {"positions": "angstrom", "cell": "angstrom", "forces": "eV/angstrom", "energy": "eV", "time": "ps"}
 
     def __init__(self, energy: str | None, units: dict[str, str]) -> None:
         self._named, self._given = energy, units
+        self.units = {
+            "positions": "angstrom",
+            "cell": "angstrom",
+            "forces": "eV/angstrom",
+            "energy": "eV",
+            "time": "ps",
+        }
 
     def check(self, source: ExportSource) -> None:
         """See `ExportFormat`."""

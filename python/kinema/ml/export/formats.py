@@ -13,7 +13,7 @@ from kinema.ml.export.extxyz import ExtendedXyz
 
 __all__ = ["EXPORT_FORMATS", "export_format"]
 
-# by name, made of energy=, units= and compress=
+# by name, made of energy=, label_units= and compress=
 _MAKERS: Mapping[str, Callable[[str | None, dict[str, str], bool], ExportFormat]] = {
     "samples-h5": lambda energy, units, compress: SamplesH5(),
     "npy": lambda energy, units, compress: Npy(),
@@ -40,6 +40,6 @@ def export_format(
         raise ArgumentError(f"compress= is of npz, found format {name}; leave it out")
     if name not in _CONVERTING and (energy is not None or units):
         raise ArgumentError(
-            f"{name} has labels in the units that they have; energy= and units= are of extxyz and deepmd"
+            f"{name} has labels in the units that they have; energy= and label_units= are of extxyz and deepmd"
         )
     return _MAKERS[name](energy, dict(units or {}), compress)

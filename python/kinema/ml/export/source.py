@@ -105,8 +105,8 @@ class ExportSource:
         if self.frames is not None and self.frames.is_ragged:
             counts = np.unique(self.frames.n_atoms)
             raise ArgumentError(
-                f"{format} has samples of one shape, and the trajectories have {_listed(counts)} atoms; choose as many of "
-                "each with select= (--select), or export to extxyz or deepmd"
+                f"{format} has samples of one shape, and the trajectories have {_listed(counts)} atoms; choose as many "
+                "of each with select= (--select), or export to extxyz or deepmd"
             )
         batch = self.dataset.read([0], workers=1)
         for name, array in batch.items():
