@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis as mda
+import MDAnalysis
 import numpy as np
 
 import kinema as kn
@@ -18,7 +18,7 @@ EV = 6.02214076e23 * 1.602176634e-19 / 1000
 def topology(elements: str) -> Any:
     """A universe of atoms with these elements: "O H H"."""
     symbols = elements.split()
-    universe = mda.Universe.empty(len(symbols), trajectory=True)
+    universe = MDAnalysis.Universe.empty(len(symbols), trajectory=True)
     universe.add_TopologyAttr("elements", symbols)
     universe.add_TopologyAttr("names", symbols)
     universe.add_TopologyAttr("masses", [1.0] * len(symbols))

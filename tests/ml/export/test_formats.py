@@ -10,6 +10,7 @@ from typing import Any
 
 import ase.io
 import h5py
+import MDAnalysis
 import numpy as np
 import pytest
 from MDAnalysisTests import datafiles
@@ -26,9 +27,9 @@ from export_cases import EV, energies, topology, trajectory
 N = 23
 
 
-def export(source: Any, output: Path, format: str, **options: Any) -> kinema.ml.Exported:
+def export(source: Any, output: Path, kind: str, **options: Any) -> kinema.ml.Exported:
     with collected():
-        return kinema.ml.export(source, output, format=format, **options)
+        return kinema.ml.export(source, output, format=kind, **options)
 
 
 # -- extended XYZ ------------------------------------------------------------------------------------------------------
@@ -76,14 +77,12 @@ def test_real_forces_of_gromacs_and_amber(tmp_path: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="elements of its atoms are not known"):
         export(gromacs, tmp_path / "no.extxyz", "extxyz")
     export(amber, tmp_path / "amber.extxyz", "extxyz")
-    import MDAnalysis as mda
-
-    theirs = mda.Universe(datafiles.PFncdf_Top, datafiles.PFncdf_Trj)
+    theirs = MDAnalysis.Universe(datafiles.PFncdf_Top, datafiles.PFncdf_Trj)
     for frame, atoms in zip(theirs.trajectory, ase.io.read(tmp_path / "amber.extxyz", ":"), strict=True):
         np.testing.assert_array_equal(atoms.positions.astype(np.float32), frame.positions)
         np.testing.assert_allclose(atoms.get_forces(), frame.forces / EV, rtol=1e-6, atol=1e-6)
     done = export(gromacs, tmp_path / "gromacs.npz", "npz", select=range(500), fields=["positions", "forces"])
-    theirs = mda.Universe(datafiles.TRR_sub_sol, format="TRR", topology_format="MINIMAL")
+    theirs = MDAnalysis.Universe(datafiles.TRR_sub_sol, format="TRR", topology_format="MINIMAL")
     with np.load(tmp_path / "gromacs.npz") as arrays:
         for i, frame in enumerate(theirs.trajectory):
             np.testing.assert_allclose(arrays["forces"][i], frame.forces[:500], rtol=1e-6)
@@ -140,14 +139,14 @@ def test_dpdata_reads_deepmd_folders(tmp_path: Path) -> None:
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-def arrays_of(output: Path, format: str) -> dict[str, list[Any]]:
+def arrays_of(output: Path, kind: str) -> dict[str, list[Any]]:
     """The arrays of all shards, read by h5py and NumPy alone."""
     listed = json.loads((output / "export.json").read_text())["shards"]
     found: dict[str, list[Any]] = {}
     for shard in listed:
-        if format == "npy":
+        if kind == "npy":
             shards = {name: np.load(output / file) for name, file in shard["files"].items()}
-        elif format == "npz":
+        elif kind == "npz":
             with np.load(output / shard["file"]) as archive:
                 shards = dict(archive)
         else:
@@ -159,23 +158,23 @@ def arrays_of(output: Path, format: str) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("format", ["npy", "npz", "samples-h5"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "samples-h5"])
 @pytest.mark.parametrize("compress", [False, True])
-def test_arrays_of_shards_are_those_of_batches(tmp_path: Path, format: str, compress: bool) -> None:
-    if compress and format != "npz":
+def test_arrays_of_shards_are_those_of_batches(tmp_path: Path, kind: str, compress: bool) -> None:
+    if compress and kind != "npz":
         with pytest.raises(errors.ArgumentError, match="compress= is of npz"):
-            export("a.xtc", tmp_path / "out", format, compress=True)
+            export("a.xtc", tmp_path / "out", kind, compress=True)
         return
     traj = trajectory(tmp_path / "a.h5md")
     data = FrameDataset(traj[3:20:2], select=[4, 2, 2], fields=["positions", "forces", "energy"], labels=energies())
-    export(data, tmp_path / "out", format, shard_size=700, compress=compress)
+    export(data, tmp_path / "out", kind, shard_size=700, compress=compress)
     expected = data.read(np.arange(9))
-    found = arrays_of(tmp_path / "out", format)
+    found = arrays_of(tmp_path / "out", kind)
     assert set(found) == set(expected) and len(found["positions"]) > 1
     for name, arrays in found.items():
         assert arrays[0].dtype == expected[name].dtype
         assert np.array_equal(np.concatenate(arrays), expected[name])
-    if format == "npz":
+    if kind == "npz":
         with zipfile.ZipFile(tmp_path / "out/samples-00000.npz") as archive:
             kinds = {one.compress_type for one in archive.infolist()}
         assert kinds == {zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED}
@@ -184,8 +183,8 @@ def test_arrays_of_shards_are_those_of_batches(tmp_path: Path, format: str, comp
 
 def test_one_file_is_a_sample_data_set(tmp_path: Path) -> None:
     traj = trajectory(tmp_path / "a.h5md")
-    for name, format in (("a.h5", "samples-h5"), ("a.npz", "npz")):
-        export(traj, tmp_path / name, format, labels=energies())
+    for name, kind in (("a.h5", "samples-h5"), ("a.npz", "npz")):
+        export(traj, tmp_path / name, kind, labels=energies())
         data = SampleDataset(tmp_path / name)
         assert data.read([7, 0])["positions"].tolist() == traj.read([7, 0]).tolist()
         assert data.plan([7]).read == data.sample_bytes
@@ -212,16 +211,16 @@ def test_parts_of_a_split(tmp_path: Path) -> None:
 
 def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     big, small = trajectory(tmp_path / "a.trr", "O H H", 3), trajectory(tmp_path / "b.trr", "H H", 3)
-    for format in ("npz", "npy", "samples-h5"):
+    for kind in ("npz", "npy", "samples-h5"):
         with pytest.raises(errors.ArgumentError, match=r"the trajectories have 2, 3 atoms; choose.*--select"):
-            export([big, small], tmp_path / "out", format)
+            export([big, small], tmp_path / "out", kind)
     export([big, small], tmp_path / "equal", "npy", select=[0, 1])
-    for format, kind, message in (
+    for kind, error, message in (
         ("lmdb", errors.UnsupportedFormatError, "use samples-h5"),
         ("hdf", errors.ArgumentError, "one of 'samples-h5', 'npy', 'npz', 'extxyz', 'deepmd'"),
     ):
-        with pytest.raises(kind, match=message):
-            export(big, tmp_path / "out", format)
+        with pytest.raises(error, match=message):
+            export(big, tmp_path / "out", kind)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"output": "out.npz"}, "takes a name that ends with .extxyz, or a folder, found .npz"),
         ({"output": "out.extxyz", "shard_size": "1 GiB"}, "is one file, and shard_size="),

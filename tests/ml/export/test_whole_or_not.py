@@ -31,23 +31,23 @@ def contents(output: Path) -> dict[str, str]:
     return {str(path.relative_to(output)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def export(source: Any, output: Path, format: str, **options: Any) -> None:
+def export(source: Any, output: Path, kind: str, **options: Any) -> None:
     with collected():
-        kinema.ml.export(source, output, format=format, **options)
+        kinema.ml.export(source, output, format=kind, **options)
 
 
-@pytest.mark.parametrize(("format", "name"), FORMATS)
-def test_same_bytes_for_any_workers_and_memory(tmp_path: Path, format: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), FORMATS)
+def test_same_bytes_for_any_workers_and_memory(tmp_path: Path, kind: str, name: str) -> None:
     traj = trajectory(tmp_path / "a.h5md", n=40)
     labels = energies(40)
     shards = {} if "." in name else {"shard_size": 2000}
     (tmp_path / "1").mkdir()
-    export(traj, tmp_path / "1" / name, format, labels=labels, workers=1, **shards)
+    export(traj, tmp_path / "1" / name, kind, labels=labels, workers=1, **shards)
     expected = contents(tmp_path / "1" / name)
     for number, options in enumerate([{"workers": 2}, {"workers": 3, "memory": 20_000}, {"runner": "serial"}]):
         folder = tmp_path / f"other{number}"
         folder.mkdir()
-        export(traj, folder / name, format, labels=labels, **shards, **options)
+        export(traj, folder / name, kind, labels=labels, **shards, **options)
         assert contents(folder / name) == expected, options
 
 
@@ -55,10 +55,10 @@ def test_same_bytes_for_any_workers_and_memory(tmp_path: Path, format: str, name
 def test_same_bytes_by_processes(tmp_path: Path) -> None:
     traj = trajectory(tmp_path / "a.h5md", n=40)
     labels = energies(40)
-    for format in ("extxyz", "samples-h5"):
-        export(traj, tmp_path / f"{format}.1", format, labels=labels, shard_size=4000)
-        export(traj, tmp_path / f"{format}.2", format, labels=labels, shard_size=4000, runner="processes", workers=3)
-        found, expected = contents(tmp_path / f"{format}.2"), contents(tmp_path / f"{format}.1")
+    for kind in ("extxyz", "samples-h5"):
+        export(traj, tmp_path / f"{kind}.1", kind, labels=labels, shard_size=4000)
+        export(traj, tmp_path / f"{kind}.2", kind, labels=labels, shard_size=4000, runner="processes", workers=3)
+        found, expected = contents(tmp_path / f"{kind}.2"), contents(tmp_path / f"{kind}.1")
         assert found == expected and len(found) > 3
 
 
@@ -80,16 +80,16 @@ def test_folders_are_replaced_only_if_they_are_exports(tmp_path: Path) -> None:
     assert mode == os.stat(tmp_path / "plain").st_mode & 0o777
 
 
-@pytest.mark.parametrize(("format", "name"), FORMATS)
-def test_a_full_disk_leaves_nothing(tmp_path: Path, format: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), FORMATS)
+def test_a_full_disk_leaves_nothing(tmp_path: Path, kind: str, name: str) -> None:
     traj = trajectory(tmp_path / "a.h5md", n=400)
     before = sorted(os.listdir(tmp_path))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
-        with pytest.raises((errors.FileIOError, errors.FileAccessError), match="(?i)file too large|write"):
-            export(traj, tmp_path / name, format)
+        with pytest.raises((errors.FileIOError, errors.FileAccessError), match=r"(?i)file too large|write"):
+            export(traj, tmp_path / name, kind)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)

@@ -11,8 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 const TILE: usize = 512;
 /// Rows are seen as parts of wider ones until these have so many columns.
 const WIDE: usize = 64;
+/// Rows that are gone through together, so that sums stay in registers.
+const TOGETHER: usize = 8;
 /// Rows of a block where they are wide, and bytes of float64 that a block of others has.
-const LEAST_ROWS: usize = 64;
+const LEAST_ROWS: usize = 16;
 const BLOCK_VALUES: usize = 1 << 15;
 
 /// Types of numbers, in this machine's byte order.
@@ -138,8 +140,22 @@ impl Moments {
             let sums = &mut sums[..width];
             sums.fill(0.0);
             let (least, largest) = (&mut self.least[first..first + width], &mut self.largest[first..first + width]);
-            for row in values.chunks_exact(columns) {
-                let row = &row[first..first + width];
+            let mut several = values.chunks_exact(TOGETHER * columns);
+            for rows in several.by_ref() {
+                let rows: [&[[u8; N]]; TOGETHER] = std::array::from_fn(|row| &rows[row * columns + first..][..width]);
+                for i in 0..width {
+                    let (mut sum, mut low, mut high) = (sums[i], least[i], largest[i]);
+                    for row in rows {
+                        let value = number(row[i]);
+                        sum += value;
+                        low = lesser(value, low);
+                        high = larger(value, high);
+                    }
+                    (sums[i], least[i], largest[i]) = (sum, low, high);
+                }
+            }
+            for row in several.remainder().chunks_exact(columns) {
+                let row = &row[first..][..width];
                 for i in 0..width {
                     let value = number(row[i]);
                     sums[i] += value;
@@ -149,8 +165,20 @@ impl Moments {
             }
             sums.iter_mut().for_each(|sum| *sum *= inverse);
             let squares = &mut self.squares[first..first + width];
-            for row in values.chunks_exact(columns) {
-                let row = &row[first..first + width];
+            let mut several = values.chunks_exact(TOGETHER * columns);
+            for rows in several.by_ref() {
+                let rows: [&[[u8; N]]; TOGETHER] = std::array::from_fn(|row| &rows[row * columns + first..][..width]);
+                for i in 0..width {
+                    let (mut sum, mean) = (squares[i], sums[i]);
+                    for row in rows {
+                        let delta = number(row[i]) - mean;
+                        sum += delta * delta;
+                    }
+                    squares[i] = sum;
+                }
+            }
+            for row in several.remainder().chunks_exact(columns) {
+                let row = &row[first..][..width];
                 for i in 0..width {
                     let delta = number(row[i]) - sums[i];
                     squares[i] += delta * delta;

@@ -12,7 +12,7 @@ use crate::pipeline::rows::{RowStorage, Rows, Task, Worker};
 use crate::trajectory::Threads;
 
 /// Bytes that are read at a time, about.
-const READ_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 19;
 /// Runs whose moments are kept until all are there, at most, and the bytes of these.
 const MOST_RUNS: usize = 256;
 const MOST_BYTES: usize = 256 << 20;

@@ -170,7 +170,7 @@ class SamplesH5(ArrayFormat):
 
 
 def _write_at(handle: int, array: NDArray[Any], offset: int) -> None:
-    rest = memoryview(array.reshape(-1).view(np.uint8))
+    rest = memoryview(array.reshape(-1).view(np.uint8).data)
     while rest:
         written = os.pwrite(handle, rest, offset)
         rest, offset = rest[written:], offset + written
