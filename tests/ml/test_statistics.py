@@ -78,7 +78,7 @@ def test_moments_are_those_of_numpy(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("features", [1, 3, 64, 600, 9000])
 def test_same_bits_for_any_workers_and_layout(tmp_path: Path, features: int) -> None:
     random = np.random.default_rng(features)
-    n = 60_000 // features + 700
+    n = 60_000 // features + 300
     values = random.normal(1e3, 5, (n, features)).astype(np.float32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = values
@@ -166,6 +166,9 @@ def test_statistics_are_stored_and_applied(tmp_path: Path) -> None:
         restored = stats.restore({"x": found, "y": labels})
         np.testing.assert_allclose(restored["x"], x[own.ids], rtol=1e-6, atol=2e-6)
         np.testing.assert_allclose(restored["y"], y[own.ids], rtol=1e-14)
+    assert set(stats.of_arrays("x").normalise({"x": x, "y": y})) == {"x"}
+    with pytest.raises(errors.ArgumentError, match="no statistics of z, only of x, y, step"):
+        stats.of_arrays("z")
     # the same for a copy, and refused for other data
     (tmp_path / "copy.npz").write_bytes((tmp_path / "a.npz").read_bytes())
     Loader(SampleDataset(tmp_path / "copy.npz"), 64, normalise=stats)

@@ -76,6 +76,20 @@ class Statistics:
         """The same, which loaders of other data sets take: those of a training set for a test set in other files."""
         return replace(self, of_any_data=True)
 
+    def of_arrays(self, *names: str) -> Statistics:
+        """The same for these arrays alone: others, such as times and cells of exported frames, are left as they are.
+
+        ArgumentError for a name that has no statistics.
+        """
+        energy = None if self.energy is None or self.energy.name not in names else self.energy
+        known = [*self.arrays, *self.species, *([] if self.energy is None else [self.energy.name])]
+        wrong = [name for name in names if name not in known]
+        if wrong:
+            raise ArgumentError(f"there are no statistics of {wrong[0]}, only of {', '.join(known)}")
+        arrays = {name: one for name, one in self.arrays.items() if name in names}
+        species = {name: one for name, one in self.species.items() if name in names}
+        return replace(self, arrays=arrays, species=species, energy=energy)
+
     # -- application --------------------------------------------------------------------------------------------------
 
     def normalise(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

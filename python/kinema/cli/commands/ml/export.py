@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import FileWorkers, FrameOptions, Inputs, Opening, takes_groups
+from kinema.cli.analysis_options import FileWorkers, FrameOptions, Inputs, StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 
 
@@ -100,7 +100,7 @@ def export(
             show_default=False,
         ),
     ],
-    opened: Opening,
+    opened: StatedTimes,
     window: FrameOptions,
     labelled: Labels,
     chosen: Part,
@@ -124,27 +124,23 @@ def export(
         ),
     ] = None,
     compress: Annotated[bool, typer.Option("--compress", help="npz: deflated members.")] = False,
+    on_truncated: options.OnTruncated = "drop",
     force: options.Force = False,
 ) -> None:
     """Write frames with labels as files that training codes read; each trajectory file is one by itself."""
     import kinema as kn
     import kinema.ml
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.errors import ArgumentError
     from kinema.ml.export.formats import export_format
 
     command: Command = context.obj
-    if opened.skip_damaged:
-        raise ArgumentError(
-            "--skip-damaged is not for exports; make a file without the damaged frames (kinema convert)"
-        )
     labels = labelled.arguments
     # before anything is opened
     export_format(format, labels["energy"], labels["label_units"], compress)
     runner = workers.chosen(command)
     trajectories = []
     for path in inputs.paths:
-        trajectory = kn.open(path, None if inputs.topology is None else str(inputs.topology), **opened.arguments)
+        trajectory = kn.open(path, inputs.topology, **opened.arguments, on_truncated=on_truncated)
         trajectory.scan(
             workers=runner.local_threads(workers.workers),
             progress=False if command.quiet else None,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import Inputs, Opening, takes_groups
+from kinema.cli.analysis_options import Inputs, StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import Part
 
@@ -16,7 +16,7 @@ def statistics(
     context: typer.Context,
     inputs: Inputs,
     output: Annotated[Path, typer.Option("-o", "--output", help="File to make, JSON.", show_default=False)],
-    opened: Opening,
+    opened: StatedTimes,
     chosen: Part,
     fields: Annotated[
         str | None,
@@ -43,6 +43,7 @@ def statistics(
         ),
     ] = None,
     workers: options.Workers = None,
+    on_truncated: options.OnTruncated = "drop",
     force: options.Force = False,
 ) -> None:
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
@@ -56,7 +57,8 @@ def statistics(
     check_target(output, overwrite=force)
     check_not_input(output, *inputs.paths, inputs.topology, chosen.split)
     names = None if fields is None else [name.strip() for name in fields.split(",")]
-    data = _data(command, inputs, opened, names, None if not labels else [str(path) for path in labels])
+    stated = {**opened.arguments, "on_truncated": on_truncated}
+    data = _data(command, inputs, stated, names, None if not labels else [str(path) for path in labels])
     done = kinema.ml.statistics(
         data,
         split=chosen.split,
@@ -69,7 +71,7 @@ def statistics(
     command.print_result(lambda: _facts(output, done), lambda: done)
 
 
-def _data(command: Command, inputs: Inputs, opened: Opening, fields: list[str] | None, labels: Any) -> Any:
+def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: Any) -> Any:
     """The data set: of archives by what the files are, else of trajectories."""
     import kinema as kn
     import kinema.ml
@@ -87,7 +89,7 @@ def _data(command: Command, inputs: Inputs, opened: Opening, fields: list[str] |
         return kinema.ml.SampleDataset(paths[0] if len(paths) == 1 else paths, fields)
     trajectories = []
     for path in inputs.paths:
-        trajectory = kn.open(path, None if inputs.topology is None else str(inputs.topology), **opened.arguments)
+        trajectory = kn.open(path, inputs.topology, **stated)
         trajectory.scan(progress=False if command.quiet else None)
         trajectories.append(trajectory)
     select: Any = inputs.select
