@@ -66,7 +66,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """Which samples."""
 
     split: Annotated[
@@ -103,7 +103,7 @@ def export(
     opened: StatedTimes,
     window: FrameOptions,
     labelled: Labels,
-    chosen: Part,
+    chosen: SplitPart,
     workers: FileWorkers,
     fields: Annotated[
         str | None,

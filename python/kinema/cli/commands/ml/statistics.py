@@ -8,7 +8,7 @@ import typer
 from kinema.cli import options
 from kinema.cli.analysis_options import Inputs, StatedTimes, takes_groups
 from kinema.cli.command_line import Command
-from kinema.cli.commands.ml.export import Part
+from kinema.cli.commands.ml.export import SplitPart
 
 
 @takes_groups
@@ -17,7 +17,7 @@ def statistics(
     inputs: Inputs,
     output: Annotated[Path, typer.Option("-o", "--output", help="File to make, JSON.", show_default=False)],
     opened: StatedTimes,
-    chosen: Part,
+    chosen: SplitPart,
     fields: Annotated[
         str | None,
         typer.Option(
