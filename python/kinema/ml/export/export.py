@@ -182,7 +182,7 @@ def export(
         inputs = getattr(whole.frames, "paths", getattr(dataset, "paths", ()))
         topologies = [topology] if isinstance(topology, (str, os.PathLike)) else []
         check_not_input(name, *inputs, *topologies)
-        call = _Outputs(whole, made, on, workers, limit, progress)
+        call = _WholeExport(whole, made, on, workers, limit, progress)
         began = time.perf_counter()
         with on.session():
             files, size = call.to_file(name) if single else call.to_folder(name, shard_size)
@@ -192,7 +192,7 @@ def export(
 
 
 @dataclass(frozen=True)
-class _Outputs:
+class _WholeExport:
     """A call whose arguments were found good."""
 
     source: ExportSource
