@@ -307,6 +307,33 @@ class RowsRead(TypedDict):
     reads: int  # calls to the system
     chunks: int  # that are decoded
 
+class Moments(TypedDict):
+    count: int  # rows
+    mean: NDArray[np.float64]  # (columns,)
+    squares: NDArray[np.float64]  # sums of squared deviations from the mean
+    least: NDArray[np.float64]  # infinity without rows
+    largest: NDArray[np.float64]
+
+def column_moments(values: NDArray[np.uint8], columns: int, dtype: str) -> Moments:
+    """Moments of the columns of rows, given as bytes: float32, float64 or integers of this machine's byte order."""
+
+def group_moments(
+    vectors: NDArray[np.float32] | NDArray[np.float64], groups: NDArray[np.uint8], n_groups: int
+) -> list[Moments]:
+    """Moments of three columns for each group: `vectors` (3 rows,), `groups` (rows,). ArgumentError for other groups."""
+
+def extended_xyz(
+    begins: NDArray[np.int64],  # (frames + 1,) where the atoms of each begin
+    species: NDArray[np.uint8],  # (atoms of all,) numbers of `symbols`
+    symbols: Sequence[str],
+    cells: NDArray[np.float64],  # (9 frames,); zeros: none
+    properties: str,
+    vectors: Sequence[NDArray[Any]],  # (3 atoms of all,) each
+    keys: Sequence[tuple[str, NDArray[Any], int]],  # name, (frames * width,) values, width
+    workers: int = 0,
+) -> list[bytes]:
+    """Frames as text of extended XYZ, in pieces; float32, float64 and int64, the shortest decimals of their type."""
+
 class Rows:
     """Rows of equal size, of any type, in many files, which are opened when they are read; numbered through all files."""
 
@@ -321,6 +348,16 @@ class Rows:
         """Rows in any order, repetitions allowed, into `out`, (len(ids) * row_bytes,). Sorted, neighbours are read together,
         and a compressed chunk is decoded once. OutOfRangeError; CorruptFileError, TruncatedFileError and FileIOError with
         path."""
+    def moments(
+        self,
+        ids: NDArray[np.int64],
+        dtype: str,
+        coupled: int = 1,
+        workers: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Moments:
+        """Moments of the columns of these rows, ascending, each once, while they are read: the same bits for any number of
+        workers. `dtype`: of the numbers, in this machine's byte order; `coupled`: rows that are decoded together."""
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
         """What `read` on one thread would read. Nothing is read."""
 

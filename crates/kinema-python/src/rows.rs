@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
+use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
 use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
@@ -126,6 +127,23 @@ impl PyRows {
         let work = |progress: &_| self.inner.read(&ids, bytes, workers, progress);
         let done = if brief { run_inline(py, work)? } else { run_interruptible(py, None, n, work)? };
         counted(py, &done)
+    }
+
+    #[pyo3(signature = (ids, dtype, coupled=1, workers=0, progress=None))]
+    fn moments<'py>(
+        &self,
+        py: Python<'py>,
+        ids: PyReadonlyArray1<'py, i64>,
+        dtype: &str,
+        coupled: usize,
+        workers: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let number = NumberType::named(dtype).map_err(|error| to_python(&error))?;
+        let (ids, workers) = (numbers(&ids)?, arguments::workers(workers));
+        let work = |progress: &_| self.inner.moments(&ids, number, coupled, workers, progress);
+        let found = run_interruptible(py, progress, ids.len() as u64, work)?;
+        crate::moments::arrays(py, found)
     }
 
     fn plan<'py>(&self, py: Python<'py>, ids: PyReadonlyArray1<'py, i64>) -> PyResult<Bound<'py, PyDict>> {

@@ -7,28 +7,35 @@ from __future__ import annotations
 
 from kinema.ml.archives.convert import ConvertedSamples, convert, plan_conversion
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.export.export import Exported, export
 from kinema.ml.frames import FrameDataset
 from kinema.ml.loading.loader import Loader
 from kinema.ml.loading.order import Order
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
 from kinema.ml.samples import SampleDataset
 from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
+from kinema.ml.statistics.measure import statistics
+from kinema.ml.statistics.statistics import Statistics
 
 __all__ = [
     "Batch",
     "ConvertedSamples",
     "DataSplit",
     "Dataset",
+    "Exported",
     "FrameDataset",
     "Loader",
     "MdcathTrajectory",
     "Order",
     "Reading",
     "SampleDataset",
+    "Statistics",
     "Subset",
     "convert",
+    "export",
     "mdcath",
     "plan_conversion",
     "split_by_time",
     "split_by_trajectory",
+    "statistics",
 ]

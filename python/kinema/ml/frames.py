@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class FrameDataset(Dataset):
         opened = systems_of(trajectories, select, self._vectors)
         self._systems = [system for system, _ in opened]
         self._frame_bounds = _bounds([len(system.frames) for system in self._systems])
-        self._labels, there = label_values(opened, label_names, labels, missing)
+        self._labels, there, self._label_units = label_values(opened, label_names, labels, missing)
         counts = [system.n_atoms for system in self._systems]
         self._ragged = len(set(counts)) > 1 if ragged is None else ragged
         if not self._ragged and len(set(counts)) > 1:
@@ -154,6 +155,49 @@ class FrameDataset(Dataset):
     def names(self) -> tuple[str, ...]:
         """What errors call the trajectories: their first file, and the group of particles."""
         return tuple(system.name for system in self._systems)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Vectors of the atoms, in the order asked for."""
+        return self._vectors
+
+    @property
+    def label_units(self) -> Mapping[str, str | None]:
+        """Names of the labels, with the units that the files say; None: not said."""
+        return self._label_units
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether samples are pairs of frames."""
+        return self._second is not None
+
+    @property
+    def n_atoms(self) -> NDArray[np.int64]:
+        """(trajectories,) number of atoms of each."""
+        return np.array([system.n_atoms for system in self._systems], np.int64)
+
+    @property
+    def atomic_numbers(self) -> tuple[NDArray[np.int64], ...] | None:
+        """(atoms,) of each trajectory; None where they were not asked for, or are not known."""
+        return None if self._numbers is None else tuple(self._numbers)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in the order of the trajectories; one may be there more than once."""
+        return tuple(path for system in self._systems for path in system.snapshot.recipe["paths"])
+
+    def facts(self) -> list[str]:
+        """What says, beside the content of the files, which samples these are: frames, atoms, pairs and labels."""
+        facts = [f"lag {self._lag}"]
+        for system in self._systems:
+            atoms = b"" if system.atoms is None else system.atoms.tobytes()
+            frames = _digest(np.ascontiguousarray(system.frames.numbers()).tobytes())
+            facts += [system.group, frames, _digest(atoms)]
+        for name, values in sorted(self._labels.items()):
+            facts += [name, _digest(np.ascontiguousarray(values).tobytes())]
+        if self._first is not None:
+            facts.append(_digest(self._first.tobytes()))
+        return facts
 
     @property
     def times(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -297,6 +341,10 @@ class FrameDataset(Dataset):
 
     def _open(self) -> OpenTrajectories:
         return OpenTrajectories(self._systems, file_pool())
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _bounds(lengths: Sequence[int]) -> NDArray[np.int64]:

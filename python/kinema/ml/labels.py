@@ -29,28 +29,32 @@ def label_values(
     names: Sequence[str],
     labels: Table | Sequence[Table] | None,
     missing: str,
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]:
-    """Values of all frames of all trajectories by name, (frames, ...), and which frames have all of them; None: all.
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None, dict[str, str | None]]:
+    """Values of all frames of all trajectories by name, (frames, ...); which frames have all of them, None: all; the
+    units that the files say, by name.
 
     Raises ArgumentError for labels that are nowhere, or have no value for a step where `missing` is "error".
     """
     check_choice("missing", missing, _MISSING)
     tables = _tables(labels, len(opened))
     if not names:
-        return {}, None
+        return {}, None, {}
+    units: dict[str, set[str | None]] = {name: set() for name in names}
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
     masks = []
     for (system, trajectory), table in zip(opened, tables, strict=True):
         there = np.ones(len(system.frames), bool)
         own = {} if system.entry is None else system.entry.labels()
         for name in names:
+            unit: str | None = None
             if table is not None and name in table:
                 values, known = join_by_step(trajectory.steps, table["step"], table[name], f"{system.name}: {name}")
             elif name in own:
                 values = np.asarray(own[name])[system.numbers(np.arange(len(system.frames)))]
                 known = np.ones(len(values), bool)
             else:
-                values, known = _of_observable(system, trajectory, name, table, own)
+                values, known, unit = _of_observable(system, trajectory, name, table, own)
+            units[name].add(unit)
             columns[name].append(values)
             there &= known
         if missing == "error" and not there.all():
@@ -67,9 +71,11 @@ def label_values(
         shapes = {part.shape[1:] for part in parts}
         if len(shapes) > 1:
             raise ArgumentError(f"label {name} has values of different shapes: {', '.join(map(str, shapes))}")
+        if len(units[name]) > 1:
+            raise ArgumentError(f"label {name} has values in different units: {', '.join(map(str, units[name]))}")
         joined[name] = np.concatenate(parts)
     everywhere = np.concatenate(masks)
-    return joined, None if everywhere.all() else everywhere
+    return joined, None if everywhere.all() else everywhere, {name: found.pop() for name, found in units.items()}
 
 
 def join_by_step(
@@ -135,7 +141,7 @@ def _tables(labels: Any, n: int) -> list[Mapping[str, Any] | None]:
 
 def _of_observable(
     system: System, trajectory: Trajectory, name: str, table: Mapping[str, Any] | None, own: Mapping[str, Any]
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+) -> tuple[NDArray[Any], NDArray[np.bool_], str | None]:
     observables = trajectory.observables if len(trajectory.paths) == 1 else {}
     one = observables.get(name)
     if one is None:
@@ -146,11 +152,11 @@ def _of_observable(
         )
     values = np.asarray(one.read())
     if one.fixed:
-        return np.repeat(values[None], len(system.frames), axis=0), np.ones(len(system.frames), bool)
+        return np.repeat(values[None], len(system.frames), axis=0), np.ones(len(system.frames), bool), one.unit
     steps = one.steps
     if steps is None:
         raise ArgumentError(f"{system.name}: observable {name} has no steps by which it could be joined")
-    return join_by_step(trajectory.steps, steps, values, f"{system.name}: {name}")
+    return *join_by_step(trajectory.steps, steps, values, f"{system.name}: {name}"), one.unit
 
 
 def atomic_numbers_of(

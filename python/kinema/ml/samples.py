@@ -18,6 +18,7 @@ from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
 from kinema.ml.stored_samples import ENDINGS, Deflated, SampleFile, samples_of
+from kinema.progress import Report
 from kinema.resources import parse_memory, worker_count
 
 __all__ = ["SampleDataset", "Transform", "transformed"]
@@ -166,6 +167,24 @@ class SampleDataset(Dataset):
         if native != wanted:
             np.copyto(batch.room(name, shape, wanted), raw, casting="same_kind")
 
+    @property
+    def file_is_sample(self) -> bool:
+        """Whether each file is one sample."""
+        return self._whole
+
+    def moments(
+        self, field: str, ids: NDArray[np.int64], workers: int, progress: Report | None = None
+    ) -> _core.Moments | None:
+        """Moments of the features of an array through these samples, ascending, summed up while they are read.
+
+        None where it can be read by `read` alone: deflated members, values in another byte order or type.
+        """
+        opened, stored = self._opened.get(), self._files[field][0].dtype
+        if not stored.isnative or stored != self._types[field] or stored.kind not in "iuf" or stored.name == "float16":
+            return None
+        opened.check(ids)
+        return opened.arrays[field].moments(ids, stored.name, self.chunk_samples, workers, progress)
+
     def plan(self, ids: ArrayLike) -> Reading:
         numbers = sample_numbers(ids, len(self))
         opened = self._opened.get()
@@ -254,6 +273,14 @@ class _OpenArray:
             own = numbers[places] - self._bounds[file[places]] + self._starts[file[places]]
             self._rows.read(own, rows.reshape(-1), workers)
             out[places] = rows
+
+    def moments(
+        self, numbers: NDArray[np.int64], dtype: str, coupled: int, workers: int, progress: Report | None
+    ) -> _core.Moments | None:
+        """Of the columns of these samples; None where a member is deflated."""
+        if self._rows is None or self._deflated.any():
+            return None
+        return self._rows.moments(numbers, dtype, coupled, workers, progress)
 
     def plan(self, numbers: NDArray[np.int64]) -> tuple[int, int, int, int]:
         """As the fields of `Reading`."""

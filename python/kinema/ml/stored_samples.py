@@ -16,7 +16,7 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileE
 from kinema.files import is_hdf5, open_regular
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 
-__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "samples_of"]
+__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "is_archive", "samples_of"]
 
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
@@ -84,6 +84,24 @@ class SampleFile:
         if isinstance(self.place, StoredDataset) and self.place.chunks is not None and self.place.filters:
             return self.place.chunks[0]
         return 1
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 with data sets alone: no trajectory."""
+    name = os.fspath(path)
+    if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
+        return True
+    if not os.path.isfile(name) or not is_hdf5(name):
+        return False
+    from kinema.formats.hdf5.file import open_hdf5, reading
+
+    with open_hdf5(name) as file, reading(name):
+        # NetCDF-4 says its conventions
+        return "h5md" not in file and "Conventions" not in file.attrs and _has_arrays_alone(file)
+
+
+def _has_arrays_alone(file: Any) -> bool:
+    return all(hasattr(file[name], "shape") for name in file)
 
 
 def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[SampleFile]:

@@ -51,6 +51,8 @@ class System:
     times: NDArray[np.float64]
     """(frames,) in ps."""
     entry: TrajectoryEntry | None = None
+    group: str = ""
+    """Of particles, where one was named."""
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frame numbers in the whole trajectory, of positions among `frames`."""
@@ -104,7 +106,7 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
         trajectory = trajectory.with_core(snapshot.open(data, pool=file_pool()))
     frames = trajectory.choose()
     atoms = None if select is None else trajectory.select(select).indices
-    group = trajectory.stated.get("particles")
+    group = trajectory.stated.get("particles", "")
     system = System(
         name=trajectory.paths[0] + (f" ({group})" if group else ""),
         snapshot=snapshot,
@@ -114,5 +116,6 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
         n_atoms=trajectory.n_atoms if atoms is None else len(atoms),
         times=np.asarray(trajectory.times, np.float64),
         entry=entry,
+        group=group,
     )
     return system, trajectory

@@ -44,6 +44,7 @@ __all__ = [
     "reservations",
     "reserve",
     "temporary_folder",
+    "whole_folder",
     "write_index",
     "write_whole",
 ]
@@ -242,6 +243,41 @@ def temporary_folder(path: str | os.PathLike[str], *, alone: bool = True) -> Ite
     finally:
         shutil.rmtree(name, ignore_errors=True)
         _open.discard(os.path.abspath(name))
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A folder under a temporary name, which is synced and becomes `path` at the end of the block; removed where the
+    block raises. A folder that is there is replaced: it is moved aside, and removed when the new one has its name.
+
+    Raises ArgumentError where another run writes `path`; FileNotFound, FileAccessError and FileIOError.
+    """
+    name = os.path.normpath(os.fspath(path))
+    with temporary_folder(name) as temporary:
+        yield temporary
+        try:
+            for folder, _, files in os.walk(temporary):
+                for place in [*(os.path.join(folder, file) for file in files), folder]:
+                    _sync(place)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o777 & ~mask)
+            if os.path.isdir(name):
+                with temporary_folder(name, alone=False) as aside:
+                    os.rename(name, os.path.join(aside, "replaced"))
+                    os.rename(temporary, name)
+            else:
+                os.rename(temporary, name)
+        except OSError as error:
+            raise from_os("cannot write", error, path=name) from None
+
+
+def _sync(place: str) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) -> None:

@@ -9,11 +9,14 @@ mod commit;
 pub mod encode;
 mod encode_plan;
 mod encode_rows;
+pub mod extended_xyz;
 pub mod kernels;
+pub mod moments;
 mod pool;
 pub mod reader;
 pub mod record_file;
 pub mod resume;
+mod row_moments;
 pub mod rows;
 
 pub use self::pool::Progress;

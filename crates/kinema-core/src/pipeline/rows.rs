@@ -76,18 +76,18 @@ impl RowsRead {
 
 /// Rows of many files, numbered through all of them.
 pub struct Rows {
-    files: Vec<(RowFile, Arc<dyn Source>)>,
+    pub(super) files: Vec<(RowFile, Arc<dyn Source>)>,
     /// Number of the first row of each file, and the number of all.
-    starts: Vec<u64>,
+    pub(super) starts: Vec<u64>,
     row_bytes: usize,
     threads: Threads,
 }
 
 /// Rows of one file for one worker, ascending, and where they go; a row may be there more than once.
-struct Task<'a> {
-    file: usize,
-    rows: Vec<u64>,
-    places: Vec<&'a mut [u8]>,
+pub(super) struct Task<'a> {
+    pub(super) file: usize,
+    pub(super) rows: Vec<u64>,
+    pub(super) places: Vec<&'a mut [u8]>,
 }
 
 /// Bytes of a file, and where they go.
@@ -318,7 +318,7 @@ fn runs(extents: &[Extent]) -> Vec<Range<usize>> {
 
 /// Buffers of one worker, and what it has done.
 #[derive(Default)]
-struct Worker {
+pub(super) struct Worker {
     gather: Gather,
     chunk: Vec<u8>,
     scratch: FilterScratch,
@@ -328,7 +328,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn read(&mut self, file: &RowFile, source: &dyn Source, task: Task<'_>) -> Result<()> {
+    pub(super) fn read(&mut self, file: &RowFile, source: &dyn Source, task: Task<'_>) -> Result<()> {
         let (mut rows, mut places, mut again) = (Vec::new(), Vec::new(), Vec::new());
         for (row, place) in task.rows.into_iter().zip(task.places) {
             if rows.last() == Some(&row) {

@@ -20,6 +20,8 @@ from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
+from kinema.ml.statistics.normalised import Normalised
+from kinema.ml.statistics.statistics import Statistics
 from kinema.resources import default_memory, parse_memory, worker_count
 
 __all__ = ["Loader", "LoaderTimes"]
@@ -92,6 +94,8 @@ class Loader:
         Threads of a read; by default as many as this process may use.
     readers : int
         Reads at a time; more than one calls a `transform` of the data set from several threads.
+    normalise : Statistics, optional
+        Arrays are normalised by them (`kinema.ml.statistics`); ArgumentError for those of other data.
     next_epoch : bool
         Whether the first batches of the next epoch are read while the last ones of this one are used. They stay in
         memory until the next loop, `close` or another epoch by `set_epoch`. False for a single pass.
@@ -129,9 +133,10 @@ class Loader:
         dtype: DTypeLike | None = None,
         workers: int | None = None,
         readers: int = 1,
+        normalise: Statistics | None = None,
         next_epoch: bool = True,
     ) -> None:
-        self.dataset = dataset
+        self.dataset = dataset if normalise is None else Normalised(dataset, normalise)
         self.batch_size = at_least_one("batch_size", batch_size)
         self.drop_last = bool(drop_last)
         self.rank, self.ranks = rank_of(rank, ranks)

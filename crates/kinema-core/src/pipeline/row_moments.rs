@@ -1,0 +1,117 @@
+//! Moments of the rows of archives, while these are read: each worker reads a run of rows and sums it up in its cache.
+//!
+//! Runs depend on the rows alone, and their moments are merged in their order: any number of workers gives the same bits.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::moments::{Accumulator, Moments, NumberType};
+use crate::pipeline::pool::{Pool, Progress};
+use crate::pipeline::rows::{RowStorage, Rows, Task, Worker};
+use crate::trajectory::Threads;
+
+/// Bytes that are read at a time, about.
+const READ_BYTES: usize = 1 << 19;
+/// Runs whose moments are kept until all are there, at most, and the bytes of these.
+const MOST_RUNS: usize = 256;
+const MOST_BYTES: usize = 256 << 20;
+/// Neighbouring rows of fewer bytes are read together with what lies between.
+const RUN_BYTES: usize = 64 << 10;
+
+impl Rows {
+    /// Moments of the columns of these rows, ascending. `coupled` rows from the first one of a file on are decoded together.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for rows that are no whole numbers of this type, and rows that do not ascend; as `Rows::read`.
+    pub fn moments(
+        &self,
+        ids: &[u64],
+        number: NumberType,
+        coupled: usize,
+        workers: usize,
+        progress: &Progress,
+    ) -> Result<Moments> {
+        let row_bytes = self.row_bytes();
+        if !row_bytes.is_multiple_of(number.size()) || !ids.is_sorted_by(|a, b| a < b) {
+            let what = format!("rows of {row_bytes} bytes have no moments of this type, or do not ascend");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if let Some(&id) = ids.last().filter(|&&id| id >= self.len()) {
+            let what = format!("there is no row {id}, expected one below {}", self.len());
+            return Err(Error::new(ErrorKind::OutOfRange, what));
+        }
+        let columns = row_bytes / number.size();
+        let block = Accumulator::new(number, columns).block_rows();
+        let least = (READ_BYTES / row_bytes).max(coupled).max(1);
+        let step = least.div_ceil(block) * block;
+        let most = (MOST_BYTES / (32 * columns)).clamp(1, MOST_RUNS);
+        let run = ids.len().div_ceil(step).div_ceil(most).max(1) * step;
+        let runs: Vec<(usize, Range<usize>)> =
+            (0..ids.len()).step_by(run).map(|first| first..ids.len().min(first + run)).enumerate().collect();
+        let workers = workers.clamp(1, runs.len().max(1));
+        let pool = Pool::new(runs, progress);
+        let found = pool.run(&Threads::default(), workers, |_| {
+            let (mut worker, mut buffer, mut found) = (Worker::default(), Vec::new(), Vec::new());
+            while let Some((place, range)) = pool.next()? {
+                let mut moments = Accumulator::new(number, columns);
+                for ids in ids[range].chunks(step) {
+                    if pool.is_stopped()? {
+                        return Ok(found);
+                    }
+                    buffer.resize(ids.len() * row_bytes, 0);
+                    self.read_ascending(ids, &mut buffer, &mut worker)?;
+                    moments.add(&buffer);
+                    progress.done.fetch_add(ids.len() as u64, Ordering::Relaxed);
+                }
+                found.push((place, moments.finish()));
+            }
+            Ok(found)
+        })?;
+        let mut found: Vec<(usize, Moments)> = found.into_iter().flatten().collect();
+        found.sort_unstable_by_key(|&(place, _)| place);
+        let mut all = Moments::new(columns);
+        found.iter().for_each(|(_, moments)| all.merge(moments));
+        Ok(all)
+    }
+
+    /// Ascending rows, into bytes of their size.
+    fn read_ascending(&self, ids: &[u64], out: &mut [u8], worker: &mut Worker) -> Result<()> {
+        let row_bytes = self.row_bytes();
+        let (mut ids, mut out) = (ids, out);
+        while let Some(&first) = ids.first() {
+            let file = self.starts.partition_point(|&start| start <= first) - 1;
+            let start = self.starts[file];
+            let n = ids.partition_point(|&id| id < self.starts[file + 1]);
+            let (own, bytes);
+            (own, ids) = ids.split_at(n);
+            (bytes, out) = std::mem::take(&mut out).split_at_mut(n * row_bytes);
+            let (described, source) = &self.files[file];
+            let read = match described.storage {
+                RowStorage::Strided { offset, stride }
+                    if stride == row_bytes as u64 && in_long_runs(own, row_bytes) =>
+                {
+                    let mut bytes = &mut *bytes;
+                    own.chunk_by(|a, b| a + 1 == *b).try_for_each(|run| {
+                        let (now, later) = std::mem::take(&mut bytes).split_at_mut(run.len() * row_bytes);
+                        bytes = later;
+                        source.read_exact_at(offset + (run[0] - start) * stride, now)
+                    })
+                }
+                _ => {
+                    let rows = own.iter().map(|id| id - start).collect();
+                    let places = bytes.chunks_exact_mut(row_bytes).collect();
+                    worker.read(described, &**source, Task { file, rows, places })
+                }
+            };
+            read.map_err(|error| error.at_path(&described.path))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether ascending rows are neighbours in so long runs that each is read by itself.
+fn in_long_runs(rows: &[u64], row_bytes: usize) -> bool {
+    let runs = 1 + rows.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
+    runs == 1 || rows.len() * row_bytes / runs >= RUN_BYTES
+}

@@ -1,0 +1,176 @@
+"""`kinema ml export`: frames with labels as files that training codes read. The work is `kinema.ml.export`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinema.cli import options
+from kinema.cli.analysis_options import FileWorkers, FrameOptions, Inputs, StatedTimes, takes_groups
+from kinema.cli.command_line import Command
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Values of frames besides those of the atoms."""
+
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--labels",
+            help="CSV file with a column step and columns of values, one for each trajectory, in their order.",
+            show_default=False,
+        ),
+    ] = None
+    missing: Annotated[
+        str,
+        typer.Option(
+            "--missing",
+            **options.one_of(("error", "drop")),
+            help="Frames whose step a label has no value for.",
+        ),
+    ] = "error"
+    energy: Annotated[
+        str | None,
+        typer.Option(
+            "--energy",
+            help="extxyz, deepmd: the label that is the energy; energy or potential_energy by default.",
+            show_default=False,
+        ),
+    ] = None
+    label_units: Annotated[
+        str | None,
+        typer.Option(
+            "--label-units",
+            help="Units of labels whose files do not say them: energy=eV; kJ/mol by default.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `kinema.ml.export`; ArgumentError for what is no list of names and units."""
+        from kinema.errors import ArgumentError
+
+        units: dict[str, str] = {}
+        for word in () if self.label_units is None else self.label_units.split(","):
+            name, equals, unit = (part.strip() for part in word.partition("="))
+            if not (name and equals and unit) or name in units:
+                raise ArgumentError(
+                    f"--label-units takes NAME=UNIT, each once, with commas between, found {self.label_units!r}"
+                )
+            units[name] = unit
+        tables = None if not self.labels else [str(path) for path in self.labels]
+        return {"labels": tables, "missing": self.missing, "energy": self.energy, "label_units": units or None}
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """Which samples."""
+
+    split: Annotated[
+        Path | None,
+        typer.Option("--split", help="Split of a data set (kinema.ml.DataSplit).", show_default=False),
+    ] = None
+    part: Annotated[
+        str | None, typer.Option("--part", help="Part of --split to export: train.", show_default=False)
+    ] = None
+
+
+@takes_groups
+def export(
+    context: typer.Context,
+    inputs: Inputs,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="File, or folder for shards: a name that ends as files of the format do is one file.",
+            show_default=False,
+        ),
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--output-format",
+            metavar="<samples-h5|npy|npz|extxyz|deepmd>",
+            help="What to write.",
+            show_default=False,
+        ),
+    ],
+    opened: StatedTimes,
+    window: FrameOptions,
+    labelled: Labels,
+    chosen: SplitPart,
+    workers: FileWorkers,
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields",
+            help="positions,forces and names of labels; by default positions, forces where there are some, and all "
+            "columns of --labels.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", **options.one_of(("float32", "float64")), help="Of positions and forces.")
+    ] = "float32",
+    shard_size: Annotated[
+        str | None,
+        typer.Option(
+            "--shard-size", help="Bytes of a file of a folder, about: 256 MiB; 1 GiB by default.", show_default=False
+        ),
+    ] = None,
+    compress: Annotated[bool, typer.Option("--compress", help="npz: deflated members.")] = False,
+    on_truncated: options.OnTruncated = "drop",
+    force: options.Force = False,
+) -> None:
+    """Write frames with labels as files that training codes read; each trajectory file is one by itself."""
+    import kinema as kn
+    import kinema.ml
+    from kinema.cli.analysis_run import chosen_frames
+    from kinema.ml.export.formats import export_format
+
+    command: Command = context.obj
+    labels = labelled.arguments
+    # before anything is opened
+    export_format(format, labels["energy"], labels["label_units"], compress)
+    runner = workers.chosen(command)
+    trajectories = []
+    for path in inputs.paths:
+        trajectory = kn.open(path, inputs.topology, **opened.arguments, on_truncated=on_truncated)
+        trajectory.scan(
+            workers=runner.local_threads(workers.workers),
+            progress=False if command.quiet else None,
+            search=runner.find_frames,
+        )
+        frames = chosen_frames(trajectory, window)
+        trajectories.append(trajectory[trajectory.choose(**frames)] if any(_given(window)) else trajectory)
+    select: Any = inputs.select
+    if inputs.index_file is not None or inputs.group is not None:
+        select = trajectories[0].select(inputs.select, index_file=inputs.index_file, group=inputs.group)
+    done = kinema.ml.export(
+        trajectories,
+        output,
+        format=format,
+        select=select,
+        fields=None if fields is None else [name.strip() for name in fields.split(",")],
+        **labels,
+        split=chosen.split,
+        part=chosen.part,
+        dtype=dtype,
+        shard_size=shard_size,
+        compress=compress,
+        runner=runner,
+        workers=workers.workers,
+        memory=workers.memory,
+        overwrite=force,
+        progress=False if command.quiet else None,
+    )
+    command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
+
+
+def _given(window: FrameOptions) -> list[bool]:
+    return [value is not None for value in vars(window).values()]

@@ -1,0 +1,114 @@
+"""`kinema ml statistics`: moments of samples for normalisation. The work is `kinema.ml.statistics`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinema.cli import options
+from kinema.cli.analysis_options import Inputs, StatedTimes, takes_groups
+from kinema.cli.command_line import Command
+from kinema.cli.commands.ml.export import SplitPart
+
+
+@takes_groups
+def statistics(
+    context: typer.Context,
+    inputs: Inputs,
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to make, JSON.", show_default=False)],
+    opened: StatedTimes,
+    chosen: SplitPart,
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields",
+            help="Arrays of archives, all by default; of trajectories positions,velocities,forces and labels.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--labels",
+            help="CSV file with a column step and columns of values, one for each trajectory, in their order.",
+            show_default=False,
+        ),
+    ] = None,
+    energy: Annotated[
+        str | None,
+        typer.Option(
+            "--energy",
+            help="The label that is the energy; energy or potential_energy by default.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: options.Workers = None,
+    on_truncated: options.OnTruncated = "drop",
+    force: options.Force = False,
+) -> None:
+    """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
+    import kinema.ml
+    from kinema.errors import ArgumentError
+    from kinema.writing.output_checks import check_not_input, check_target
+
+    command: Command = context.obj
+    if chosen.part is not None and chosen.split is None:
+        raise ArgumentError("--part is of a split; name its file with --split")
+    check_target(output, overwrite=force)
+    check_not_input(output, *inputs.paths, inputs.topology, chosen.split)
+    names = None if fields is None else [name.strip() for name in fields.split(",")]
+    stated = {**opened.arguments, "on_truncated": on_truncated}
+    data = _data(command, inputs, stated, names, None if not labels else [str(path) for path in labels])
+    done = kinema.ml.statistics(
+        data,
+        split=chosen.split,
+        part="train" if chosen.part is None else chosen.part,
+        energy=energy,
+        workers=workers,
+        progress=False if command.quiet else None,
+    )
+    done.save(output)
+    command.print_result(lambda: _facts(output, done), lambda: done)
+
+
+def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: Any) -> Any:
+    """The data set: of archives by what the files are, else of trajectories."""
+    import kinema as kn
+    import kinema.ml
+    from kinema.errors import ArgumentError
+    from kinema.ml.stored_samples import is_archive
+
+    if all(map(is_archive, inputs.paths)):
+        wrong = [
+            name for name, value in vars(inputs).items() if value is not None and name not in ("files", "trajectory")
+        ]
+        if wrong or labels is not None:
+            name = wrong[0].replace("_", "-") if wrong else "labels"
+            raise ArgumentError(f"--{name} is for trajectories, and {inputs.paths[0]} is an archive of samples")
+        paths = [str(path) for path in inputs.paths]
+        return kinema.ml.SampleDataset(paths[0] if len(paths) == 1 else paths, fields)
+    trajectories = []
+    for path in inputs.paths:
+        trajectory = kn.open(path, inputs.topology, **stated)
+        trajectory.scan(progress=False if command.quiet else None)
+        trajectories.append(trajectory)
+    select: Any = inputs.select
+    if inputs.index_file is not None or inputs.group is not None:
+        select = trajectories[0].select(inputs.select, index_file=inputs.index_file, group=inputs.group)
+    known = all(one.topology is not None and one.topology.atoms.get("elements") is not None for one in trajectories)
+    wanted = ["positions"] if fields is None else fields
+    if known and "atomic_numbers" not in wanted:
+        wanted = [*wanted, "atomic_numbers"]
+    return kinema.ml.FrameDataset(trajectories, select, wanted, labels=labels)
+
+
+def _facts(output: Path, done: Any) -> dict[str, Any]:
+    return {
+        "output": str(output),
+        "n_samples": done.n_samples,
+        "part": done.part,
+        "arrays": list(done.arrays),
+        "species": {name: list(found) for name, found in done.species.items()},
+        "energy": None if done.energy is None else done.energy.name,
+        "fingerprint": done.fingerprint,
+    }

@@ -1,0 +1,72 @@
+"""`ExportFormat`: what a format of exported samples is asked for, and `divided`, which cuts samples into runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.ml.export.source import ExportSource, Run
+
+__all__ = ["ExportFormat", "divided", "ranges_of"]
+
+
+class ExportFormat(ABC):
+    """Makes the files of one format. It is pickled for workers.
+
+    Attributes
+    ----------
+    name : str
+    suffix : str
+        Of its files; an output of this name is one file. "" where the output always is a folder.
+    factor : float
+        Bytes of memory that a block takes, for each byte of its arrays.
+    units : mapping
+        Of what is written.
+    """
+
+    name: str
+    suffix: str
+    factor: float
+    units: Mapping[str, str]
+
+    @abstractmethod
+    def check(self, source: ExportSource) -> None:
+        """Looks at the samples before the first byte is written. ArgumentError for what the format cannot hold."""
+
+    @abstractmethod
+    def sample_bytes(self, source: ExportSource) -> int:
+        """Bytes of a sample in the file, about; by this shards are as large as asked for."""
+
+    def runs(self, source: ExportSource, shard_bytes: int | None) -> list[Run]:
+        """What goes to which file: the same whatever the workers are."""
+        length = len(source) if shard_bytes is None else max(1, shard_bytes // max(1, self.sample_bytes(source)))
+        return divided("samples", np.arange(len(source)), length)
+
+    @abstractmethod
+    def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
+        """Writes one run as the file `path`, which is not there; in a folder its name is that of the run."""
+
+    def finish(self, source: ExportSource, runs: Sequence[Run], folder: str) -> None:  # noqa: B027
+        """Writes into a folder what goes with the files."""
+
+    def describe(self, run: Run) -> dict[str, Any]:
+        """What the list of files says of one."""
+        return {"file": run.name + self.suffix, "samples": len(run)}
+
+
+def divided(name: str, samples: NDArray[np.int64], length: int) -> list[Run]:
+    """Runs of `length` samples, the last of fewer: name-00000, name-00001, ..."""
+    starts = range(0, len(samples), length)
+    return [Run(f"{name}-{i:05d}", ranges_of(samples[at : at + length])) for i, at in enumerate(starts)]
+
+
+def ranges_of(samples: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """Ascending samples as ranges."""
+    if not len(samples):
+        return ()
+    parts = np.split(samples, np.flatnonzero(np.diff(samples) != 1) + 1)
+    return tuple((int(part[0]), int(part[-1]) + 1) for part in parts)

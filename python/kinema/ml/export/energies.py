@@ -1,0 +1,102 @@
+"""Energies and forces in eV and eV/angstrom, which programs that train potentials expect; and elements of frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.units import DIMENSIONS, parse
+from kinema.ml.export.source import ExportSource
+from kinema.ml.frames import FrameDataset
+from kinema.notes import emit
+
+__all__ = ["ENERGY_NAMES", "FORCE_TO_EV", "Energies", "converted", "elements_of"]
+
+# of labels that are the energy where none is named
+ENERGY_NAMES = ("energy", "potential_energy")
+_EV_ANGSTROM = parse("eV angstrom-1")
+_NUMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+FORCE_TO_EV: float = float(DIMENSIONS["force"].factor / _EV_ANGSTROM.factor)
+"""From kJ/(mol angstrom) to eV/angstrom: by the exact constants of SI."""
+
+
+@dataclass(frozen=True)
+class Energies:
+    """Which label is the energy, and what makes eV of it; `name` is None where there is none."""
+
+    name: str | None
+    factor: float
+
+    @classmethod
+    def of(cls, source: ExportSource, format: str, named: str | None, units: Mapping[str, str]) -> Energies:
+        """Of the labels of the frames. ArgumentError for a name that is none of them, and for what is no energy.
+
+        A unit that neither the file nor `units` says is kJ/mol, which is noted.
+        """
+        labels = source.of_frames(format).label_units
+        wrong = [name for name in units if name not in labels]
+        if wrong:
+            raise ArgumentError(
+                f"label_units= names {wrong[0]}, which is no label; labels are {', '.join(labels) or 'none'}"
+            )
+        found = [name for name in ENERGY_NAMES if name in labels] if named is None else [named]
+        if named is not None and named not in labels:
+            raise ArgumentError(f"energy={named!r} is no label; labels are {', '.join(labels) or 'none'}")
+        if len(found) > 1:
+            raise ArgumentError(f"labels {' and '.join(found)} may be the energy; say which with energy=")
+        if not found:
+            return cls(None, 1.0)
+        name = found[0]
+        unit = units.get(name) or labels[name]
+        if unit is None:
+            unit = "kJ/mol"
+            stated = f'label_units={{"{name}": "eV"}}'
+            emit([f"label {name} has no unit; it is taken as kJ/mol, say another one with {stated}"])
+        meaning, energy = parse(unit), parse("eV")
+        if meaning.exponents != energy.exponents:
+            raise ArgumentError(f"label {name} is in {unit!r}, which is no unit of energy")
+        ratio: Fraction = meaning.factor / energy.factor
+        return cls(name, float(ratio))
+
+    def of_batch(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[np.float64] | None:
+        """(n,) in eV; ArgumentError where it is no single number."""
+        if self.name is None:
+            return None
+        values = np.asarray(batch[self.name], np.float64)
+        if values.size != len(values):
+            raise ArgumentError(f"label {self.name} is no energy: it has values of shape {values.shape[1:]}")
+        return values.reshape(-1) * self.factor
+
+
+def converted(values: NDArray[Any], factor: float) -> NDArray[Any]:
+    """The same type, multiplied in float64 and rounded once."""
+    return (values.astype(np.float64) * factor).astype(values.dtype)
+
+
+def elements_of(frames: FrameDataset, format: str) -> tuple[NDArray[np.int64], ...]:
+    """(atoms,) atomic numbers of each trajectory; ArgumentError where they are not known."""
+    numbers = frames.atomic_numbers
+    if numbers is None:
+        raise ArgumentError(
+            f"{frames.names[0]}: {format} needs elements of the atoms; open the trajectory with a topology (-s) that "
+            'has them, and make a data set with "atomic_numbers" among its fields'
+        )
+    return numbers
+
+
+def key_of(label: str) -> str:
+    """A label as a key of extended XYZ: "/" of nested observables becomes "_"; ArgumentError for other characters."""
+    key = label.replace("/", "_")
+    if not _NUMBER.fullmatch(key):
+        raise ArgumentError(
+            f"label {label!r} cannot be a key of extxyz: letters, digits and _ alone; give it another name"
+        )
+    return key
