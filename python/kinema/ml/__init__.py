@@ -5,6 +5,7 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 
 from __future__ import annotations
 
+from kinema.ml.catalogue import Catalogue, check_catalogue, extend_catalogue, make_catalogue
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.loading.loader import Loader
@@ -15,6 +16,7 @@ from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 
 __all__ = [
     "Batch",
+    "Catalogue",
     "DataSplit",
     "Dataset",
     "FrameDataset",
@@ -24,6 +26,9 @@ __all__ = [
     "Reading",
     "SampleDataset",
     "Subset",
+    "check_catalogue",
+    "extend_catalogue",
+    "make_catalogue",
     "mdcath",
     "split_by_time",
     "split_by_trajectory",
