@@ -110,12 +110,16 @@ class SentTrajectory:
     def __reduce__(self) -> tuple[Any, ...]:
         return SentTrajectory, self._sent
 
+    def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
+        """A trajectory of its own; no file is touched. `pool`: files that are open, shared with others."""
+        snapshot, data = self._sent
+        return snapshot.open(data, pool=pool)
+
     def get(self) -> _core.Trajectory:
         """The trajectory; no file is touched."""
         with self._lock:
             if self._core is None:
-                snapshot, data = self._sent
-                self._core = snapshot.open(data)
+                self._core = self.open()
             return self._core
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kinema.errors import ArgumentError
 from kinema.ml.catalogue.container import CatalogueFile
-from kinema.ml.catalogue.entry import Entry, Place
+from kinema.ml.catalogue.entry import Entry, EntryPlace
 from kinema.trajectory import Trajectory
 
 __all__ = ["Catalogue"]
@@ -86,10 +86,17 @@ class Catalogue(Mapping[str, Trajectory]):
         `only_names`: for `Entry.reopen`; its files are not looked at.
         """
         file = self.file
-        place = Place(
+        place = EntryPlace(
             file.name, self.folder, file.name_of(number), int(file.n_frames[number]), int(file.n_atoms[number])
         )
         return Entry.unpack(file.entry(number), place, only_names=only_names)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Name, frames and atoms of each, as the tables say; no entry is read."""
+        file = self.file
+        for number in range(len(self)):
+            frames, atoms = int(file.n_frames[number]), int(file.n_atoms[number])
+            yield {"name": file.name_of(number), "frames": frames, "atoms": atoms}
 
     def _unknown(self, name: Any) -> str:
         if not isinstance(name, str):

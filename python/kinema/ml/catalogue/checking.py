@@ -11,7 +11,7 @@ from kinema.errors import CorruptFileError, Error, FileAccessError, FileIOError,
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry, PackedEntry
-from kinema.ml.catalogue.making import each_in_order, runner_for
+from kinema.ml.catalogue.making import each_in_order, lead, runner_for
 from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice
 from kinema.runners import Runner
@@ -34,8 +34,9 @@ class ChangedEntry:
     Attributes
     ----------
     name : str
-    kind : {"changed", "gone", "unreadable"}
-        Unreadable: it has changed, and is no trajectory any more.
+    kind : {"changed", "grown", "gone", "unreadable"}
+        Grown: the catalogue has the frames that it had. Unreadable: its files may not be read, or are no trajectory
+        any more.
     message : str
     """
 
@@ -104,11 +105,16 @@ def check_catalogue(
     ------
     As `Catalogue`; ArgumentError where another run writes the catalogue.
     """
-    if not update:
-        return _checked(Catalogue(path), False, runner, workers, progress)
-    with reservations():
-        reserve(path)
-        return _checked(Catalogue(path), True, runner, workers, progress)
+
+    def checked() -> CatalogueCheck:
+        if not update:
+            return _checked(Catalogue(path), False, runner, workers, progress)
+        with reservations():
+            # another run may be adding to it
+            reserve(path)
+            return _checked(Catalogue(path), True, runner, workers, progress)
+
+    return lead(runner, checked)
 
 
 @dataclass(frozen=True)
@@ -125,20 +131,24 @@ class _Check:
         found: list[_Found] = []
         for number in numbers:
             try:
-                self.catalogue.entry(number).verify()
+                entry = self.catalogue.entry(number)
+                entry.verify()
+                if entry.grown:
+                    message = f"{entry.grown[0]}: the file has grown since the catalogue was made"
+                    found.append(self._renewed(number, "grown", message))
             except FileNotFound as error:
                 found.append((number, "gone", str(error), None))
             except (CorruptFileError, TruncatedFileError) as error:
-                found.append(self._renewed(number, str(error)))
+                found.append(self._renewed(number, "changed", str(error)))
             except (FileAccessError, FileIOError) as error:
                 found.append((number, "unreadable", str(error), None))
         return found
 
-    def _renewed(self, number: int, message: str) -> _Found:
+    def _renewed(self, number: int, kind: str, message: str) -> _Found:
         if not self.update:
-            return number, "changed", message, None
+            return number, kind, message, None
         try:
-            return number, "changed", message, _anew(self.catalogue, number)
+            return number, kind, message, _anew(self.catalogue, number)
         except Error as error:
             return number, "unreadable", str(error), None
 

@@ -39,7 +39,7 @@ _COLUMNS = ("offsets", "lengths", "digests", "n_frames", "n_atoms", "name_ends",
 _WORD = np.dtype("<u8")
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """What the tables say of an entry."""
 
     length: int
@@ -161,12 +161,12 @@ class CatalogueFile:
             raise self.corrupt(f"the checksum of entry {self.name_of(number)} is wrong")
         return data
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> TableRow:
         """What the tables say of an entry, to be written again."""
         length, digest, n_frames, n_atoms = (
             int(column[number]) for column in (self.lengths, self.digests, self.n_frames, self.n_atoms)
         )
-        return Row(length, digest, n_frames, n_atoms, self._name(number))
+        return TableRow(length, digest, n_frames, n_atoms, self._name(number))
 
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for a damaged catalogue, which says what to do."""
@@ -196,7 +196,7 @@ class CatalogueWriter:
         self._file = file
         self._at = _HEAD
         self._offsets: list[int] = []
-        self._rows: list[Row] = []
+        self._rows: list[TableRow] = []
         self._known: set[bytes] = set()
         file.write(bytes(_HEAD))
 
@@ -209,7 +209,7 @@ class CatalogueWriter:
     def add(self, name: str, n_frames: int, n_atoms: int, data: bytes) -> None:
         """Puts an entry behind the others; its name is none of theirs."""
         digest = int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
-        self._begin(Row(len(data), digest, n_frames, n_atoms, os.fsencode(name)))
+        self._begin(TableRow(len(data), digest, n_frames, n_atoms, os.fsencode(name)))
         self._put(data)
 
     def copy(self, other: CatalogueFile, number: int) -> None:
@@ -224,7 +224,7 @@ class CatalogueWriter:
         names = b"".join(row.name for row in rows)
         columns = np.empty((len(_COLUMNS), len(rows)), _WORD)
         columns[0] = self._offsets
-        for column, name in enumerate(Row._fields[:4], 1):
+        for column, name in enumerate(TableRow._fields[:4], 1):
             columns[column] = [getattr(row, name) for row in rows]
         columns[5] = np.cumsum([len(row.name) for row in rows])
         columns[6] = sorted(range(len(rows)), key=lambda number: rows[number].name)
@@ -235,7 +235,7 @@ class CatalogueWriter:
         self._file.seek(0)
         self._file.write(head + blake2b(head, digest_size=8).digest())
 
-    def _begin(self, row: Row) -> None:
+    def _begin(self, row: TableRow) -> None:
         assert row.name not in self._known, "a name stands for one entry"
         self._known.add(row.name)
         self._rows.append(row)

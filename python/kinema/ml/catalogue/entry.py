@@ -40,7 +40,7 @@ from kinema.snapshot import TrajectorySnapshot
 from kinema.trajectory import Trajectory
 from kinema.writing.output_file import write_index
 
-__all__ = ["Entry", "PackedEntry", "Place", "Snapshot"]
+__all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
 
 # arguments of the core's constructor that an entry keeps; those left out are functions, and what belongs to a machine
 _RECIPE = ("format", "overlap", "on_truncated", "absent", "index", "units", "dt", "time_offset", "first_time")
@@ -51,7 +51,7 @@ _UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Overfl
 
 
 @dataclass(frozen=True)
-class Place:
+class EntryPlace:
     """Where an entry is, and what the tables of its catalogue say of it."""
 
     catalogue: str
@@ -105,7 +105,7 @@ class Snapshot:
     snapshot: TrajectorySnapshot
     data: NDArray[np.uint8]
     descriptions: Mapping[str, Any]
-    place: Place
+    place: EntryPlace
 
     def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
         """The trajectory; its files are checked when they are first read. CorruptFileError for the bytes of none."""
@@ -136,6 +136,8 @@ class Entry:
         What was stated of the files when they were opened: `particles`, `dt`, ...
     topology : str or None
         The file that was named for it; "" where its own file says its atoms.
+    grown : tuple of str
+        Files that have become longer; the trajectory has the frames that it had.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Entry:
     topology: str | None
     mdcath: MdcathTrajectory | None
     hdf5: h5md.H5mdOptions | None
+    grown: tuple[str, ...]
     kept: Snapshot
 
     @staticmethod
@@ -190,7 +193,7 @@ class Entry:
         return PackedEntry(name, core.n_frames, core.n_atoms, packer.packed(structure))
 
     @classmethod
-    def unpack(cls, data: bytes, place: Place, *, only_names: bool = False) -> Entry:
+    def unpack(cls, data: bytes, place: EntryPlace, *, only_names: bool = False) -> Entry:
         """Back from `pack`, with files below `place.folder`. `only_names`: for `reopen` alone; no file is looked at.
 
         Raises FileNotFound and TruncatedFileError for files that are not there, or shorter than they were;
@@ -204,11 +207,12 @@ class Entry:
             raise place.corrupt(str(error) or type(error).__name__) from None
 
     @classmethod
-    def _unpacked(cls, unpacker: Unpacker, place: Place, only_names: bool) -> Entry:
+    def _unpacked(cls, unpacker: Unpacker, place: EntryPlace, only_names: bool) -> Entry:
         read = unpacker.structure
         paths = [place.absolute(path) for path in read["paths"]]
         options = None if read["hdf5"] is None else h5md.H5mdOptions(**read["hdf5"])
         descriptions: dict[str, Any] = {}
+        sizes: list[int] = []
         if not only_names:
             sizes = [place.size(path, then) for path, then in zip(paths, read["sizes"], strict=True)]
             for number, described in read["descriptions"].items():
@@ -233,6 +237,7 @@ class Entry:
             topology=topology,
             mdcath=mdcath,
             hdf5=options,
+            grown=tuple(path for path, then, now in zip(paths, read["sizes"], sizes, strict=False) if now > then),
             kept=Snapshot(TrajectorySnapshot(recipe, len(snapshot), 0), snapshot, descriptions, place),
         )
 

@@ -36,7 +36,7 @@ from kinema.runners.calls import CallValues
 from kinema.writing.output_checks import check_not_input, is_stream
 from kinema.writing.output_file import reservations, reserve
 
-__all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "make_catalogue", "runner_for"]
+__all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "lead", "make_catalogue", "runner_for"]
 
 T = TypeVar("T")
 
@@ -273,14 +273,13 @@ class _Making:
 
     def lead(self, work: Callable[[], CatalogueMade]) -> CatalogueMade:
         """The value of a call, which one process leads; nobody else may write the catalogue meanwhile."""
-        runner = choose_runner(self._runner or "serial")
 
         def reserved() -> CatalogueMade:
             with reservations():
                 reserve(self._path)
                 return work()
 
-        return runner.on_root_for_all(reserved)
+        return lead(self._runner, reserved)
 
     def write(self, files: Sequence[Files], before: CatalogueFile | None) -> CatalogueMade:
         """The catalogue of what was there before, and of the files."""
@@ -367,10 +366,18 @@ def each_in_order(
 
 def runner_for(runner: str | Runner | None, items: int, workers: int | None) -> tuple[Runner, int | None, int]:
     """The runner, its workers, and threads of each; by default processes where there is much to do."""
-    if runner is None and (items < _MANY or worker_count(workers) == 1):
+    if runner is None and items >= _MANY and worker_count(workers) > 1:
+        runner = "processes"
+    chosen = choose_runner(runner)
+    if chosen.name == "threads":
+        # files one after the other, each by all threads: libhdf5 would let but one of several files be read at a time
         return choose_runner("serial"), None, worker_count(workers)
-    chosen = choose_runner(runner or "processes")
     return chosen, workers, chosen.threads_per_worker
+
+
+def lead(runner: str | Runner | None, work: Callable[[], T]) -> T:
+    """The value of a call, which one process leads; all that call it get the value."""
+    return choose_runner(runner).on_root_for_all(work)
 
 
 def _listed(unreadable: Collection[str]) -> str:
