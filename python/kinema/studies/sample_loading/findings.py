@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
+from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign, SampleLayout
 from kinema.studies.sample_loading.layouts import Samples, chunk_of
 from kinema.studies.sample_loading.measuring import LoopRow
 
@@ -14,6 +14,8 @@ __all__ = ["Recommendation", "recommended"]
 
 # rates that count as equal
 _EQUAL = 0.9
+# of bytes, which are worth saying
+_SMALLER = 0.8
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,22 @@ def recommended(
         )
     now = max((row for row in own if row.layout == AS_THEY_ARE), key=lambda row: row.rate)
     reasons.append(f"{best.rate / now.rate:.1f} times Kinema's loader of the files as they are")
+    small = min((row for row in own if row.layout in made), key=lambda row: (stored[row.layout], -row.rate))
+    if stored[small.layout] < _SMALLER * stored[best.layout]:
+        reasons.append(
+            f"smaller files, {100 * stored[small.layout] / stored[best.layout]:.0f} % of these: {small.layout} "
+            f"({options_of(made[small.layout], samples, design)}), {small.rate:,.0f} samples/s, order {small.order}"
+        )
     if now.rate >= _EQUAL * best.rate:
         reasons.append("the files are as fast as they are: convert them only for smaller ones, or for other programs")
         return Recommendation(best.layout, best.order, best.rate, per_sample, "", tuple(reasons))
-    options = made[best.layout].convert.format(chunk=chunk_of(made[best.layout], samples, design.batch))
+    options = options_of(made[best.layout], samples, design)
     sources = " ".join(map(shlex.quote, design.sources[:3])) + (" ..." if len(design.sources) > 3 else "")
     fields = "" if design.fields is None else f" --fields {shlex.quote(','.join(design.fields))}"
     command = f"kinema ml convert {sources}{fields} {options} -o train.h5"
     return Recommendation(best.layout, best.order, best.rate, per_sample, command, tuple(reasons))
+
+
+def options_of(layout: SampleLayout, samples: Samples, design: LoadingDesign) -> str:
+    """Options of `kinema ml convert` that make a layout."""
+    return layout.convert.format(chunk=chunk_of(layout, samples, design.batch))

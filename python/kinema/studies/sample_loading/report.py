@@ -30,8 +30,8 @@ def report_text(study: LoadingStudy, picture: str) -> str:
         "",
         f"![samples a second by layout]({picture})",
         "",
-        "| layout | loop | order | samples/s | of a plain read | MiB/s | opening, ms | first batch, ms | CPU, us a sample "
-        "| bytes a sample in files |",
+        "| layout | loop | order | samples/s | of a plain read | MiB/s | opening, ms | first batch, ms | CPU, us a "
+        "sample | bytes a sample in files |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in study.rows:
