@@ -64,6 +64,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__init__",),
     # samples for training
     ("ml",),
+    # loops over the samples of data sets, beside the loader
+    ("studies.sample_loading",),
     # what is built on the public names
     ("interop", "testing"),
     ("demo",),

@@ -204,6 +204,7 @@ class Trajectory:
         snapshot: NDArray[np.uint8] | None = None,  # of another process (`snapshot`), with the same other arguments
         record_reads: bool = False,
         pool: FilePool | None = None,  # files that are open, shared with others
+        catalogue: str | None = None,  # that the snapshot is kept in, for errors
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
@@ -215,6 +216,8 @@ class Trajectory:
     def snapshot(self) -> NDArray[np.uint8]:
         """Headers, identities and indices of all files after a scan, (bytes,): with it other processes open the
         same trajectory without touching a file. Each file is verified when it is first read there."""
+    def verify(self) -> None:
+        """Compares all files of a snapshot with their identities now; Corrupt or Truncated where one has changed."""
     def locate(self, frame: int) -> tuple[str, int, int, int]:
         """Where a frame is: path, its number in that file, offset and length in bytes (of HDF5: its first chunk's).
         Scans if that has not been done; InvalidArgument for a frame that is not there."""

@@ -18,19 +18,27 @@ from numpy.typing import NDArray
 
 from kinema import _core
 
-__all__ = ["SentTrajectory", "TrajectorySnapshot"]
+__all__ = ["SentTrajectory", "TrajectorySnapshot", "fresh_recipe"]
 
 
 class _CachedDescriptions:
     """The function that describes HDF5 files, with the descriptions that are known already."""
 
     def __init__(self, describe: Callable[[str], Any], known: dict[str, Any]) -> None:
-        self._describe = describe
+        self.describe = describe
         self._known = known
 
     def __call__(self, path: str | os.PathLike[str]) -> Any:
         known = self._known.get(os.fspath(path))
-        return self._describe(os.fspath(path)) if known is None else known
+        return self.describe(os.fspath(path)) if known is None else known
+
+
+def fresh_recipe(trajectory: _core.Trajectory) -> dict[str, Any]:
+    """The arguments with which the files of a trajectory are opened as they are now, without what a snapshot knew."""
+    recipe = trajectory.recipe()
+    if isinstance(recipe["describe"], _CachedDescriptions):
+        recipe["describe"] = recipe["describe"].describe
+    return recipe
 
 
 @dataclass(frozen=True)
@@ -55,11 +63,11 @@ class TrajectorySnapshot:
         `absolute`: with whole paths, for processes that have another working folder.
         """
         packed = trajectory.snapshot()
-        recipe = trajectory.recipe()
+        recipe, describe = fresh_recipe(trajectory), trajectory.recipe()["describe"]
         if absolute:
             recipe["paths"] = [os.path.abspath(path) for path in recipe["paths"]]
         hdf5 = [path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["hdf5"]]
-        descriptions = _descriptions(hdf5, recipe["describe"], change)
+        descriptions = _descriptions(hdf5, describe, change)
         recipe["describe"] = _without_stored(recipe["describe"])
         described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)
         return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
@@ -76,17 +84,19 @@ class TrajectorySnapshot:
         data: NDArray[np.uint8],
         descriptions: dict[str, Any] | None = None,
         pool: _core.FilePool | None = None,
+        catalogue: str | None = None,
     ) -> _core.Trajectory:
         """The trajectory, opened with the bytes of this node; no file is touched.
 
         `descriptions`: instead of those that the bytes hold. `pool`: files that are open, shared with others.
+        `catalogue`: the file that all this is kept in, for errors.
         """
         recipe = dict(self.recipe)
         if descriptions is None:
             descriptions = self.descriptions(data)
         if descriptions:
             recipe["describe"] = _CachedDescriptions(recipe["describe"], descriptions)
-        return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes], pool=pool)
+        return _core.Trajectory(**recipe, snapshot=data[: self.core_bytes], pool=pool, catalogue=catalogue)
 
 
 class SentTrajectory:
@@ -100,12 +110,16 @@ class SentTrajectory:
     def __reduce__(self) -> tuple[Any, ...]:
         return SentTrajectory, self._sent
 
+    def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
+        """A trajectory of its own; no file is touched. `pool`: files that are open, shared with others."""
+        snapshot, data = self._sent
+        return snapshot.open(data, pool=pool)
+
     def get(self) -> _core.Trajectory:
         """The trajectory; no file is touched."""
         with self._lock:
             if self._core is None:
-                snapshot, data = self._sent
-                self._core = snapshot.open(data)
+                self._core = self.open()
             return self._core
 
 

@@ -41,7 +41,7 @@ from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
 from kinema.selection.gromacs_index import read_group
 from kinema.selection.topology import Topology
-from kinema.snapshot import TrajectorySnapshot
+from kinema.snapshot import TrajectorySnapshot, fresh_recipe
 from kinema.timings import Timings
 
 if TYPE_CHECKING:
@@ -150,6 +150,11 @@ class Trajectory:
     def stated(self) -> Mapping[str, str]:
         """What was stated of the files when they were opened, by argument: `units`, `dt`, `particles`, ..."""
         return MappingProxyType(self._stated)
+
+    @property
+    def hdf5(self) -> h5md.H5mdOptions | None:
+        """How HDF5 files are understood; None for other formats."""
+        return self._hdf5
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -293,7 +298,7 @@ class Trajectory:
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
-        core = _core.Trajectory(**self._core.recipe())
+        core = _core.Trajectory(**fresh_recipe(self._core))
         core.scan(skip_damaged=any(part.damaged for part in self.parts))
         before = self.notes
         self._core = core

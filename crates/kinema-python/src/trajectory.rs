@@ -70,7 +70,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false, pool=None))]
+        record_reads=false, pool=None, catalogue=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -90,6 +90,7 @@ impl PyTrajectory {
         snapshot: Option<PyReadonlyArray1<'_, u8>>,
         record_reads: bool,
         pool: Option<&PyFilePool>,
+        catalogue: Option<PathBuf>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -124,6 +125,7 @@ impl PyTrajectory {
             units,
             times,
             max_open_files,
+            catalogue,
         };
         let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;
         let inner = run_interruptible(py, None, 0, |progress| {
@@ -214,6 +216,11 @@ impl PyTrajectory {
         self.scanned(py)?;
         let bytes = py.detach(|| self.inner.snapshot()).map_err(|error| to_python(&error))?;
         Ok(bytes.into_pyarray(py))
+    }
+
+    /// Compares all files of a snapshot with their identities now, by their content where their status does not decide.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        run_interruptible(py, None, 0, |_| self.inner.verify())
     }
 
     /// The arguments with which another process opens the same trajectory.

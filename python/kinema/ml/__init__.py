@@ -6,6 +6,7 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 from __future__ import annotations
 
 from kinema.ml.archives.convert import ConvertedSamples, convert, plan_conversion
+from kinema.ml.catalogue import Catalogue, check_catalogue, extend_catalogue, make_catalogue
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
 from kinema.ml.export.export import Exported, export
 from kinema.ml.frames import FrameDataset
@@ -19,6 +20,7 @@ from kinema.ml.statistics.statistics import Statistics
 
 __all__ = [
     "Batch",
+    "Catalogue",
     "ConvertedSamples",
     "DataSplit",
     "Dataset",
@@ -31,8 +33,11 @@ __all__ = [
     "SampleDataset",
     "Statistics",
     "Subset",
+    "check_catalogue",
     "convert",
     "export",
+    "extend_catalogue",
+    "make_catalogue",
     "mdcath",
     "plan_conversion",
     "split_by_time",

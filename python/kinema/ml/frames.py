@@ -12,15 +12,17 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
+from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
-from kinema.ml.labels import Table, atomic_numbers_of, label_values
+from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import OfProcess, file_pool
 from kinema.ml.samples import Transform, transformed
-from kinema.ml.systems import OpenTrajectories, systems_of
+from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
 from kinema.resources import worker_count
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
+from kinema.trajectory import Trajectory
 
 __all__ = ["LAGGED", "FrameDataset"]
 
@@ -45,13 +47,15 @@ class FrameDataset(Dataset):
 
     Parameters
     ----------
-    trajectories : Trajectory, path, what `kinema.ml.mdcath` lists, or a list of these
-        Views have the frames of the view.
+    trajectories : Trajectory, path, what `kinema.ml.mdcath` lists, or a list of these; Catalogue
+        Views have the frames of the view. Of a catalogue each trajectory is opened when it is first read, unless
+        `select`, labels or `lag` need all of them now.
     select : as `Trajectory.select`
         Applied to each trajectory.
     fields : str or list of str
         "positions", "velocities", "forces"; "atomic_numbers", which is there by itself where systems differ and all
-        say their elements; names of labels: columns of `labels`, else observables of H5MD files, in the files' units.
+        say their elements, but for those of catalogues; names of labels: columns of `labels`, else observables of H5MD
+        files, in the files' units.
     transform : callable, optional
         Takes each batch, changes its arrays, or returns a mapping of others.
     dtype : float32 or float64
@@ -95,19 +99,33 @@ class FrameDataset(Dataset):
         self._vectors = tuple(name for name in names if name in VECTOR_FIELDS)
         wanted = tuple(dict.fromkeys(name for name in names if name not in (*VECTOR_FIELDS, *_STAMPS)))
         label_names = tuple(name for name in wanted if name != "atomic_numbers")
-        opened = systems_of(trajectories, select, self._vectors)
-        self._systems = [system for system, _ in opened]
-        self._frame_bounds = _bounds([len(system.frames) for system in self._systems])
+        self._systems: Sequence[System]
+        opened: list[tuple[System, Trajectory]] = []
+        if isinstance(trajectories, Catalogue) and not (label_names or labels) and select is None and lag is None:
+            self._systems = of_catalogue = CatalogueSystems(trajectories, self._vectors)
+            # of the others it is known when they are first read
+            of_catalogue[0].snapshot.open()
+            lengths, self._counts = of_catalogue.n_frames, of_catalogue.n_atoms
+        else:
+            opened = systems_of(trajectories, select, self._vectors)
+            self._systems = [system for system, _ in opened]
+            lengths = np.array([len(system.frames) for system in self._systems], np.int64)
+            self._counts = np.array([system.n_atoms for system in self._systems], np.int64)
+        self._frame_bounds = _bounds(lengths)
         self._labels, there, self._label_units = label_values(opened, label_names, labels, missing)
-        counts = [system.n_atoms for system in self._systems]
-        self._ragged = len(set(counts)) > 1 if ragged is None else ragged
-        if not self._ragged and len(set(counts)) > 1:
-            raise ArgumentError(f"the trajectories have {min(counts)} to {max(counts)} atoms: leave out ragged=False")
-        self._numbers = atomic_numbers_of(
-            [(system, trajectory) for system, trajectory in opened],
-            required="atomic_numbers" in wanted,
-            wanted="atomic_numbers" in wanted or self._ragged,
-        )
+        few, many = self._counts.min(), self._counts.max()
+        self._ragged = bool(few != many) if ragged is None else ragged
+        if not self._ragged and few != many:
+            raise ArgumentError(f"the trajectories have {few} to {many} atoms: leave out ragged=False")
+        self._numbers: Sequence[NDArray[np.int64]] | None
+        if isinstance(self._systems, CatalogueSystems):
+            self._numbers = CatalogueNumbers(self._systems) if "atomic_numbers" in wanted else None
+        else:
+            self._numbers = atomic_numbers_of(
+                opened,
+                required="atomic_numbers" in wanted,
+                wanted="atomic_numbers" in wanted or self._ragged,
+            )
         self._set_samples([trajectory for _, trajectory in opened], there)
         self._weights = _checked_weights(weights, len(self._systems))
         self._opened: OfProcess[OpenTrajectories] = OfProcess(self._open)
@@ -174,7 +192,7 @@ class FrameDataset(Dataset):
     @property
     def n_atoms(self) -> NDArray[np.int64]:
         """(trajectories,) number of atoms of each."""
-        return np.array([system.n_atoms for system in self._systems], np.int64)
+        return self._counts.copy()
 
     @property
     def atomic_numbers(self) -> tuple[NDArray[np.int64], ...] | None:
@@ -184,7 +202,7 @@ class FrameDataset(Dataset):
     @property
     def paths(self) -> tuple[str, ...]:
         """The files, in the order of the trajectories; one may be there more than once."""
-        return tuple(path for system in self._systems for path in system.snapshot.recipe["paths"])
+        return tuple(path for system in self._systems for path in system.paths)
 
     def facts(self) -> list[str]:
         """What says, beside the content of the files, which samples these are: frames, atoms, pairs and labels."""
@@ -202,16 +220,18 @@ class FrameDataset(Dataset):
     @property
     def times(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(n,) times of the first and the last frame of each sample, in ps, for splits."""
-        times = np.concatenate([system.times for system in self._systems])
+        if isinstance(self._systems, CatalogueSystems):
+            each = [self._systems.times(number) for number in range(len(self._systems))]
+        else:
+            each = [system.times for system in self._systems if system.times is not None]
+        times = np.concatenate(each)
         first = times if self._first is None else times[self._first]
         return first, first if self._second is None else times[self._second]
 
     @property
     def sample_bytes(self) -> int:
         frames = np.diff(self._frame_bounds)
-        atoms = float(
-            np.average([system.n_atoms for system in self._systems], weights=frames if frames.any() else None)
-        )
+        atoms = float(np.average(self._counts, weights=frames if frames.any() else None))
         item = 4 if self._dtype == "float32" else 8
         each = atoms * 3 * item * len(self._vectors) + 9 * 8 + 16
         each += sum(values[:1].nbytes for values in self._labels.values())
@@ -252,9 +272,8 @@ class FrameDataset(Dataset):
     def __repr__(self) -> str:
         pairs = "" if self._lag is None else f"pairs {self._lag:g} ps apart, "
         what = ", ".join((*self._vectors, *self._labels))
-        return (
-            f"<FrameDataset {self.names[0]}: {len(self)} samples of {self.n_trajectories} trajectories, {pairs}{what}>"
-        )
+        number = self.n_trajectories
+        return f"<FrameDataset {self._systems[0].name}: {len(self)} samples of {number} trajectories, {pairs}{what}>"
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -263,7 +282,7 @@ class FrameDataset(Dataset):
         batch = (Batch() if out is None else out).start(numbers)
         frames = self._frames_of(numbers)
         system = np.searchsorted(self._frame_bounds, frames, side="right") - 1
-        counts = np.array([one.n_atoms for one in self._systems], np.int64)[system]
+        counts = self._counts[system]
         ptr = np.zeros(len(frames) + 1, np.int64)
         np.cumsum(counts, out=ptr[1:])
         vectors = {name: batch.scratch(name, (int(ptr[-1]), 3), self._dtype) for name in self._vectors}
@@ -273,7 +292,7 @@ class FrameDataset(Dataset):
             atoms = slice(int(ptr[part.start]), int(ptr[part.stop]))
             for name, values in vectors.items():
                 rows = values[atoms]
-                batch.put(name + suffix, rows if self._ragged else rows.reshape(n, self._systems[0].n_atoms, 3))
+                batch.put(name + suffix, rows if self._ragged else rows.reshape(n, self._counts[0], 3))
             for name, stored in zip(_STAMPS, ("cells", "steps", "times"), strict=True):
                 batch.put(name + suffix, stamps[stored][part])
             for name, labels in self._labels.items():
@@ -291,15 +310,16 @@ class FrameDataset(Dataset):
     ) -> dict[str, NDArray[Any]]:
         touched, which = np.unique(system, return_inverse=True)
         own = frames - self._frame_bounds[system]
-        for number in touched:
-            here = system == number
-            own[here] = self._systems[number].numbers(own[here])
         opened = self._opened.get()
+        used = [opened.of(int(number)) for number in touched]
+        for number, (one, _) in zip(touched, used, strict=True):
+            here = system == number
+            own[here] = one.numbers(own[here])
         return _core.read_frames(
-            [opened.core(int(number)) for number in touched],
+            [core for _, core in used],
             which.astype(np.int64),
             own,
-            atoms=[self._systems[number].atoms for number in touched],
+            atoms=[one.atoms for one, _ in used],
             fields=list(out),
             dtype=self._dtype,
             out=[values.reshape(-1) for values in out.values()],
@@ -313,9 +333,7 @@ class FrameDataset(Dataset):
         if self._numbers is not None:
             parts = [self._numbers[number] for number in system]
             joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-            batch.put(
-                "atomic_numbers", joined if self._ragged else joined.reshape(len(system), self._systems[0].n_atoms)
-            )
+            batch.put("atomic_numbers", joined if self._ragged else joined.reshape(len(system), self._counts[0]))
 
     def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         of_atoms = {*self._vectors, *(name + LAGGED for name in self._vectors), "atomic_numbers", "batch", "ptr"}
@@ -328,10 +346,10 @@ class FrameDataset(Dataset):
         opened = self._opened.get()
         useful = read = decoded = reads = 0
         for number in np.unique(system):
-            one = self._systems[number]
+            one, core = opened.of(int(number))
             own = one.numbers(frames[system == number] - self._frame_bounds[number])
             chosen = FrameSelection(own.astype(np.uint64))
-            found = _core.plan_frames(opened.core(int(number)), chosen, atoms=one.atoms, fields=self._vectors)
+            found = _core.plan_frames(core, chosen, atoms=one.atoms, fields=self._vectors)
             frame_bytes = one.n_atoms * 3 * item * len(self._vectors)
             useful += len(own) * frame_bytes
             read += found[0]
@@ -347,7 +365,7 @@ def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _bounds(lengths: Sequence[int]) -> NDArray[np.int64]:
+def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 

@@ -13,15 +13,17 @@ from kinema.choices import check_choice
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
 from kinema.formats.h5md.schema import SYMBOLS
-from kinema.ml.systems import System
+from kinema.ml.systems import CatalogueSystems, System
 from kinema.notes import emit
 from kinema.trajectory import Trajectory
 
-__all__ = ["Table", "atomic_numbers_of", "join_by_step", "label_values", "read_table"]
+__all__ = ["CatalogueNumbers", "Table", "atomic_numbers_of", "join_by_step", "label_values", "read_table"]
 
 Table: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str]"
 _MISSING = ("error", "drop")
 _LARGEST_TABLE = 4 << 30
+# systems of a catalogue whose atomic numbers are kept
+_MOST_KEPT = 4096
 
 
 def label_values(
@@ -182,3 +184,26 @@ def atomic_numbers_of(
         array = np.array(numbers, np.int64)
         found.append(array if system.atoms is None else array[system.atoms])
     return found
+
+
+class CatalogueNumbers(Sequence[NDArray[np.int64]]):
+    """(atoms,) int64 of each system of a catalogue, read when first needed; ArgumentError where they are not known."""
+
+    def __init__(self, systems: CatalogueSystems) -> None:
+        self._systems = systems
+        self._known: dict[int, NDArray[np.int64]] = {}
+
+    def __len__(self) -> int:
+        return len(self._systems)
+
+    def __getitem__(self, number: Any) -> Any:
+        known = self._known.get(number)
+        if known is None:
+            system = self._systems[int(number)]
+            trajectory = self._systems.catalogue.entry(int(number)).open()
+            found = atomic_numbers_of([(system, trajectory)], required=True, wanted=True)
+            assert found is not None, "numbers that are not known are an error"
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            known = self._known[number] = found[0]
+        return known

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.ml.catalogue.catalogue import Catalogue
+from kinema.ml.catalogue.entry import Entry
 from kinema.ml.processes import file_pool
 from kinema.opening import open as open_trajectory
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
-from kinema.snapshot import TrajectorySnapshot
+from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.trajectory import Trajectory
 
-__all__ = ["OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]
+__all__ = ["CatalogueSystems", "OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]
+
+# trajectories that a data set keeps open, of what a process knows of them; files are open by themselves
+_MOST_OPENED = 8192
 
 
 @runtime_checkable
@@ -33,23 +40,30 @@ class TrajectoryEntry(Protocol):
         """Values that are known of its frames, (frames, ...), by name."""
 
 
+class OpenedWith(Protocol):
+    """What a process opens a trajectory with."""
+
+    def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
+        """The trajectory; no file is read. `pool`: files that are open, shared with others."""
+
+
 @dataclass(frozen=True, eq=False)
 class System:
     """One trajectory of a data set: how processes open it, its frames and atoms."""
 
     name: str
     """For messages: the first file, and the group of particles."""
-    snapshot: TrajectorySnapshot
-    data: NDArray[np.uint8]
-    """Bytes of the snapshot."""
+    paths: tuple[str, ...]
+    """The files, in order."""
+    snapshot: OpenedWith
     frames: FrameSelection
     """Of the whole trajectory."""
     atoms: NDArray[np.uint32] | None
     """None: all."""
     n_atoms: int
     """That are read."""
-    times: NDArray[np.float64]
-    """(frames,) in ps."""
+    times: NDArray[np.float64] | None
+    """(frames,) in ps; None: `CatalogueSystems.times` finds them."""
     entry: TrajectoryEntry | None = None
     group: str = ""
     """Of particles, where one was named."""
@@ -62,26 +76,97 @@ class System:
         return self.frames.numbers()[positions].astype(np.int64)
 
 
+class CatalogueSystems(Sequence[System]):
+    """The systems of a catalogue, each made when it is needed; its tables say how many frames and atoms each has."""
+
+    def __init__(self, catalogue: Catalogue, vectors: tuple[str, ...]) -> None:
+        self.catalogue, self._vectors = catalogue, vectors
+        self.n_frames = catalogue.file.n_frames.astype(np.int64)
+        self.n_atoms = catalogue.file.n_atoms.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.catalogue)
+
+    @overload
+    def __getitem__(self, number: int) -> System: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[System]: ...
+    def __getitem__(self, number: int | slice) -> System | list[System]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        entry = self.catalogue.entry(number)
+        return System(
+            name=_named(entry.paths[0], entry.stated),
+            paths=entry.paths,
+            snapshot=_Checked(entry, self._vectors),
+            frames=FrameSelection(range(entry.n_frames)),
+            atoms=None,
+            n_atoms=entry.n_atoms,
+            times=None,
+            entry=entry,
+            group=entry.stated.get("particles", ""),
+        )
+
+    def times(self, number: int) -> NDArray[np.float64]:
+        """(frames,) of a system in ps."""
+        return np.asarray(self.catalogue.entry(number).open().times, np.float64)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A trajectory of a catalogue; that it has the vectors is known when it is opened."""
+
+    entry: Entry
+    vectors: tuple[str, ...]
+
+    def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
+        core = self.entry.kept.open(pool)
+        missing = [name for name in self.vectors if name not in core.fields]
+        if missing:
+            raise ArgumentError(
+                f"{self.entry.paths[0]}: has no {missing[0]}; it holds {', '.join(core.fields)}",
+                path=self.entry.paths[0],
+            )
+        return core
+
+
 class OpenTrajectories:
-    """The trajectories of a data set as one process has them open, each when it is first needed; no file is scanned."""
+    """The trajectories of a data set as one process has them open, each when it is needed; no file is scanned.
+
+    Of very many those that were used last stay.
+    """
 
     def __init__(self, systems: Sequence[System], pool: _core.FilePool) -> None:
         self._systems, self._pool = systems, pool
-        self._cores: dict[int, _core.Trajectory] = {}
+        self._opened: OrderedDict[int, tuple[System, _core.Trajectory]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def core(self, number: int) -> _core.Trajectory:
         """The trajectory of a system."""
-        core = self._cores.get(number)
-        if core is None:
-            system = self._systems[number]
-            core = self._cores.setdefault(number, system.snapshot.open(system.data, pool=self._pool))
-        return core
+        return self.of(number)[1]
+
+    def of(self, number: int) -> tuple[System, _core.Trajectory]:
+        """A system, and its trajectory."""
+        with self._lock:
+            found = self._opened.get(number)
+            if found is not None:
+                self._opened.move_to_end(number)
+                return found
+        system = self._systems[number]
+        found = system, system.snapshot.open(self._pool)
+        with self._lock:
+            found = self._opened.setdefault(number, found)
+            while len(self._opened) > _MOST_OPENED:
+                self._opened.popitem(last=False)
+        return found
 
 
 def systems_of(trajectories: Any, select: AtomChoice, vectors: tuple[str, ...]) -> list[tuple[System, Trajectory]]:
     """The systems that users name, and their trajectories; ArgumentError for none, and where one lacks a vector."""
     one = isinstance(trajectories, (Trajectory, str, os.PathLike, TrajectoryEntry))
     given = [trajectories] if one else trajectories
+    if isinstance(given, Catalogue):
+        given = [given.entry(number) for number in range(len(given))]
     if isinstance(given, bytes) or not isinstance(given, Sequence) or not given:
         raise ArgumentError(f"trajectories are a list of trajectories or paths, found {type(trajectories).__name__}")
     return [_system(item, select, vectors) for item in given]
@@ -100,22 +185,26 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
     trajectory.scan()
     if vectors:
         trajectory.check_fields(vectors)
-    snapshot, data = TrajectorySnapshot.of(trajectory.core, absolute=True)
+    sent = SentTrajectory(*TrajectorySnapshot.of(trajectory.core, absolute=True))
     if trajectory is not item:
         # of thousands of files that are opened here only as many stay open as the pool has
-        trajectory = trajectory.with_core(snapshot.open(data, pool=file_pool()))
+        trajectory = trajectory.with_core(sent.open(file_pool()))
     frames = trajectory.choose()
     atoms = None if select is None else trajectory.select(select).indices
-    group = trajectory.stated.get("particles", "")
     system = System(
-        name=trajectory.paths[0] + (f" ({group})" if group else ""),
-        snapshot=snapshot,
-        data=data,
+        name=_named(trajectory.paths[0], trajectory.stated),
+        paths=trajectory.paths,
+        snapshot=sent,
         frames=frames,
         atoms=atoms,
         n_atoms=trajectory.n_atoms if atoms is None else len(atoms),
         times=np.asarray(trajectory.times, np.float64),
         entry=entry,
-        group=group,
+        group=trajectory.stated.get("particles", ""),
     )
     return system, trajectory
+
+
+def _named(path: str, stated: Mapping[str, str]) -> str:
+    group = stated.get("particles")
+    return path + (f" ({group})" if group else "")

@@ -284,6 +284,7 @@ impl Trajectory {
         let paths = decoder.other_files().to_vec();
         let handles = self.handles.clone();
         let unverified = self.unverified.get(part).cloned();
+        let catalogue = self.options.catalogue.clone();
         let other = move |file: u32| {
             let number = (file as usize).wrapping_sub(1);
             let path = paths.get(number).ok_or_else(|| {
@@ -291,7 +292,7 @@ impl Trajectory {
             })?;
             let source = handles.get((part, file), path)?;
             if let Some(unverified) = &unverified {
-                unverified.check_other(number, &*source)?;
+                unverified.check_other(number, &*source, catalogue.as_deref())?;
             }
             Ok(source)
         };

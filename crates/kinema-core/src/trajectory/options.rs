@@ -1,5 +1,6 @@
 //! How a trajectory is opened. It opens nothing.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Overlap, StatedTimes, StatedUnits};
@@ -80,6 +81,8 @@ pub struct OpenOptions {
     pub write_index: Option<Arc<WriteFile>>,
     /// Opens the files.
     pub sources: Arc<dyn OpenSource>,
+    /// The catalogue that a snapshot is kept in, for errors.
+    pub catalogue: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for dyn Format {
@@ -102,6 +105,7 @@ impl Default for OpenOptions {
             structure: None,
             write_index: None,
             sources: Arc::new(Files),
+            catalogue: None,
         }
     }
 }

@@ -109,16 +109,45 @@ impl Trajectory {
         let size = source.len()?;
         if let Match::Changed(how) = part.identity.check(source, Some(&part.index)).map_err(place)? {
             let kind = if size < part.size { ErrorKind::Truncated } else { ErrorKind::Corrupt };
-            return Err(place(changed(kind, &how)));
+            return Err(place(changed(kind, &how, self.options.catalogue.as_deref())));
         }
         // another thread may have verified it as well
         let _ = cells.part.set(());
         Ok(())
     }
+
+    /// Verifies all files of a snapshot against their identities now, those that parts take values from as well.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` for one that has changed; those of opening and reading it.
+    pub fn verify(&self) -> Result<()> {
+        let scanned = self.scanned().ok_or_else(not_scanned)?;
+        for (number, part) in scanned.parts.iter().enumerate() {
+            self.source(number)?;
+            let Some(cells) = self.unverified.get(number) else { continue };
+            for (other, path) in part.decoder.other_files().iter().enumerate() {
+                let file = u32::try_from(other + 1).unwrap_or(u32::MAX);
+                cells.check_other(
+                    other,
+                    &*self.handles.get((number, file), path)?,
+                    self.options.catalogue.as_deref(),
+                )?;
+            }
+        }
+        Ok(())
+    }
 }
 
-fn changed(kind: ErrorKind, how: &str) -> Error {
-    let what = format!("the file has changed since it was opened, or is another one on this machine: {how}");
+fn changed(kind: ErrorKind, how: &str, catalogue: Option<&Path>) -> Error {
+    let what = match catalogue {
+        None => format!("the file has changed since it was opened, or is another one on this machine: {how}"),
+        Some(path) => {
+            let path = path.display();
+            format!(
+                "the file has changed since the catalogue {path} was made: {how}; renew its entry with: kinema ml catalogue check {path} --update"
+            )
+        }
+    };
     Error::new(kind, what)
 }
 
@@ -137,7 +166,7 @@ impl Unverified {
     }
 
     /// Verifies a file that a part takes values from by its inode, size and times.
-    pub(super) fn check_other(&self, number: usize, source: &dyn Source) -> Result<()> {
+    pub(super) fn check_other(&self, number: usize, source: &dyn Source, catalogue: Option<&Path>) -> Result<()> {
         let Some((then, cell)) = self.others.get(number).filter(|(_, cell)| cell.get().is_none()) else {
             return Ok(());
         };
@@ -145,10 +174,10 @@ impl Unverified {
             let place = |error: Error| error.at_path(source.path());
             if now.size < then.size {
                 let how = format!("it is shorter, expected {} bytes, found {}", then.size, now.size);
-                return Err(place(changed(ErrorKind::Truncated, &how)));
+                return Err(place(changed(ErrorKind::Truncated, &how, catalogue)));
             }
             if then.is_changed_in_place(&now) {
-                return Err(place(changed(ErrorKind::Corrupt, "it was changed in place")));
+                return Err(place(changed(ErrorKind::Corrupt, "it was changed in place", catalogue)));
             }
         }
         let _ = cell.set(());
@@ -352,11 +381,16 @@ mod tests {
         std::fs::write(&copy, &bytes).unwrap();
         let snapshot = opened(std::slice::from_ref(&copy)).snapshot().unwrap();
         let restored = || Trajectory::from_snapshot(vec![copy.clone()], OpenOptions::default(), &snapshot).unwrap();
-        assert!(restored().source(0).is_ok());
+        assert!(restored().source(0).is_ok() && restored().verify().is_ok());
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&copy, &changed).unwrap();
-        assert_eq!(restored().source(0).err().unwrap().kind(), ErrorKind::Corrupt);
+        let error = restored().verify().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("has changed since it was opened"), "{error}");
+        let kept = OpenOptions { catalogue: Some("all.kinema-catalogue".into()), ..OpenOptions::default() };
+        let error = Trajectory::from_snapshot(vec![copy.clone()], kept, &snapshot).unwrap().verify().unwrap_err();
+        assert!(error.to_string().ends_with("kinema ml catalogue check all.kinema-catalogue --update"), "{error}");
         std::fs::write(&copy, &bytes[..bytes.len() - 1]).unwrap();
         assert_eq!(restored().source(0).err().unwrap().kind(), ErrorKind::Truncated);
         std::fs::remove_file(&copy).unwrap();

@@ -14,6 +14,7 @@ from kinema.formats.h5md.read.other_layouts import (
     no_trajectory,
 )
 from kinema.formats.h5md.read.particles import describe_group
+from kinema.formats.h5md.schema import METADATA
 from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, what_it_is
 
 __all__ = ["describe_file", "groups_of_file"]
@@ -44,10 +45,12 @@ def _described(source: H5mdFile) -> H5mdDescription:
     options = source.options
     if options.dataset is not None:
         return describe_dataset(source, options.dataset)
-    root = find_root(source)
+    # H5MD's root is looked for everywhere: thousands of groups in a file of mdCATH
+    mdcath = options.root is None and METADATA not in source.file and is_mdcath(source.file)
+    root = None if mdcath else find_root(source)
     if root is not None:
         return describe_group(source, root)
-    if is_mdcath(source.file):
+    if mdcath:
         if options.unwrap:
             raise ArgumentError(
                 f"{source.path}: unwrap= is for H5MD files, and this is mdCATH's", path=source.path, format="H5MD"

@@ -71,6 +71,11 @@ def trajectory_group(opened: H5mdFile) -> Any:
     Raises ArgumentError that lists what there is.
     """
     file = opened.file
+    named = (opened.options.particles or "").strip("/")
+    # as `domains` and `replicas` find it, without a walk through all of them
+    whole = named.count("/") == 2 and isinstance(file.get(f"{named}/coords"), h5py.Dataset)
+    if whole and named.partition("/")[0] in domains(file):
+        return file[named]
     names = {
         f"{domain}/{temperature}/{replica}": file[domain][temperature][replica]
         for domain in domains(file)
@@ -132,7 +137,7 @@ def _cell(opened: H5mdFile, group: Any, n_rows: int) -> FieldDescription | None:
         opened.warn(f"{box.name} has no unit: frames have no cell")
         return None
     scaled = np.asarray(box[()], np.float64) * scale_to_kinema(_spelled(unit), "length")
-    return computed_cell(np.broadcast_to(scaled, (n_rows, 3, 3)))
+    return computed_cell(scaled)
 
 
 def _spelled(unit: str) -> str:

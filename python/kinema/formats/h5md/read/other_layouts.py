@@ -160,7 +160,7 @@ def _cells(opened: H5mdFile, unit: str, n_rows: int) -> NDArray[np.float64] | No
 
 
 def computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
-    """A cell whose rows were worked out at opening, as an array that holds its own data."""
+    """A cell that was worked out at opening, (rows, 3, 3) or once (3, 3), as an array that holds its own data."""
     array = StoredDataset(
         name="cell_lengths, cell_angles",
         file=0,
@@ -176,7 +176,7 @@ def computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
         inline=np.ascontiguousarray(cells, "<f8").tobytes(),
     )
     return FieldDescription(
-        pieces=((0, array),), rows=None, fixed=False, scale=1.0, unit="angstrom", reader=None, reason=""
+        pieces=((0, array),), rows=None, fixed=cells.ndim == 2, scale=1.0, unit="angstrom", reader=None, reason=""
     )
 
 

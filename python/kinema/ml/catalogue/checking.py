@@ -1,0 +1,196 @@
+"""`check_catalogue`: which trajectories of a catalogue have changed, or are gone; their entries renewed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from kinema.errors import CorruptFileError, Error, FileAccessError, FileIOError, FileNotFound, TruncatedFileError
+from kinema.ml.catalogue.catalogue import Catalogue
+from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
+from kinema.ml.catalogue.entry import Entry, PackedEntry
+from kinema.ml.catalogue.making import each_in_order, lead, runner_for
+from kinema.printable import counted, printable
+from kinema.progress import ProgressChoice
+from kinema.runners import Runner
+from kinema.writing.output_file import reservations, reserve
+
+__all__ = ["CatalogueCheck", "ChangedEntry", "check_catalogue"]
+
+# entries that a worker looks at in one call
+_AT_ONCE = 256
+# number, kind, message, new entry
+_Found = tuple[int, str, str, PackedEntry | None]
+# of a kind that the text of a report names
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class ChangedEntry:
+    """A trajectory that is not what it was.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"changed", "grown", "gone", "unreadable"}
+        Grown: the catalogue has the frames that it had. Unreadable: its files may not be read, or are no trajectory
+        any more.
+    message : str
+    """
+
+    name: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CatalogueCheck:
+    """The result of `check_catalogue`.
+
+    Attributes
+    ----------
+    path : str
+    trajectories : int
+    problems : tuple of ChangedEntry
+        What is wrong with the catalogue now.
+    renewed : tuple of str
+        Names of entries that were renewed.
+    """
+
+    path: str
+    trajectories: int
+    problems: tuple[ChangedEntry, ...]
+    renewed: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all trajectories are what the catalogue says."""
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report in plain types, for JSON."""
+        return {**asdict(self), "ok": self.ok}
+
+    def __str__(self) -> str:
+        found = counted(len(self.problems), "problem") if self.problems else "no problems"
+        renewed = f", {len(self.renewed):,} renewed" if self.renewed else ""
+        lines = [f"{self.path}: {self.trajectories:,} trajectories, {found}{renewed}"]
+        lines += [f"  {one.kind}: {one.message}" for one in self.problems[:_SHOWN]]
+        if len(self.problems) > _SHOWN:
+            lines.append(f"  {len(self.problems) - _SHOWN:,} more")
+        return "\n".join(map(printable, lines))
+
+
+def check_catalogue(
+    path: str | os.PathLike[str],
+    *,
+    update: bool = False,
+    runner: str | Runner | None = None,
+    workers: int | None = None,
+    progress: ProgressChoice = False,
+) -> CatalogueCheck:
+    """Compares every file of a catalogue with its identity: inode, size and times, and its content where these differ.
+
+    Parameters
+    ----------
+    path : path
+    update : bool
+        Renew the entries of trajectories that have changed; those of files that are gone, or can no longer be opened,
+        stay, and are problems. Another file takes the place of the catalogue.
+    runner, workers, progress : as `kinema.ml.make_catalogue`
+
+    Raises
+    ------
+    As `Catalogue`; ArgumentError where another run writes the catalogue.
+    """
+
+    def checked() -> CatalogueCheck:
+        if not update:
+            return _checked(Catalogue(path), False, runner, workers, progress)
+        with reservations():
+            # another run may be adding to it
+            reserve(path)
+            return _checked(Catalogue(path), True, runner, workers, progress)
+
+    return lead(runner, checked)
+
+
+@dataclass(frozen=True)
+class _Check:
+    """What workers do with a run of entries. Picklable."""
+
+    catalogue: Catalogue
+    update: bool
+
+    unpickled_once = True
+
+    def __call__(self, numbers: range) -> list[_Found]:
+        """Number, kind, message and new entry of those that have changed."""
+        found: list[_Found] = []
+        for number in numbers:
+            try:
+                entry = self.catalogue.entry(number)
+                entry.verify()
+                if entry.grown:
+                    message = f"{entry.grown[0]}: the file has grown since the catalogue was made"
+                    found.append(self._renewed(number, "grown", message))
+            except FileNotFound as error:
+                found.append((number, "gone", str(error), None))
+            except (CorruptFileError, TruncatedFileError) as error:
+                found.append(self._renewed(number, "changed", str(error)))
+            except (FileAccessError, FileIOError) as error:
+                found.append((number, "unreadable", str(error), None))
+        return found
+
+    def _renewed(self, number: int, kind: str, message: str) -> _Found:
+        if not self.update:
+            return number, kind, message, None
+        try:
+            return number, kind, message, _anew(self.catalogue, number)
+        except Error as error:
+            return number, "unreadable", str(error), None
+
+
+def _anew(catalogue: Catalogue, number: int) -> PackedEntry:
+    """The entry of a trajectory as it is now, opened as it was then. Raises as `kinema.open`."""
+    entry = catalogue.entry(number, only_names=True)
+    trajectory = entry.reopen()
+    mdcath = entry.mdcath and replace(entry.mdcath, n_frames=len(trajectory), n_atoms=trajectory.n_atoms)
+    return Entry.pack(entry.name, trajectory, catalogue.folder, mdcath)
+
+
+def _checked(
+    catalogue: Catalogue, update: bool, runner: str | Runner | None, workers: int | None, progress: ProgressChoice
+) -> CatalogueCheck:
+    runs = [range(start, min(start + _AT_ONCE, len(catalogue))) for start in range(0, len(catalogue), _AT_ONCE)]
+    problems: list[ChangedEntry] = []
+    fresh: dict[int, PackedEntry] = {}
+
+    def take(found: list[_Found]) -> None:
+        for number, kind, message, entry in found:
+            if entry is None:
+                problems.append(ChangedEntry(catalogue.name_of(number), kind, message))
+            else:
+                fresh[number] = entry
+
+    chosen, used, _ = runner_for(runner, len(runs), workers)
+    check = _Check(catalogue, update)
+    each_in_order(check, runs, take, runner=chosen, workers=used, progress=progress, what="checking")
+    if fresh:
+        _write(catalogue, fresh)
+    names = tuple(entry.name for entry in fresh.values())
+    return CatalogueCheck(catalogue.path, len(catalogue), tuple(problems), names)
+
+
+def _write(catalogue: Catalogue, fresh: Mapping[int, PackedEntry]) -> None:
+    def fill(writer: CatalogueWriter) -> None:
+        for number in range(len(catalogue)):
+            entry = fresh.get(number)
+            if entry is None:
+                writer.copy(catalogue.file, number)
+            else:
+                writer.add(entry.name, entry.n_frames, entry.n_atoms, entry.data)
+
+    write_catalogue(catalogue.path, fill)

@@ -1,0 +1,101 @@
+"""Design of an experiment on loading: which samples, in which layouts, by which loops, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinema.choices import check_choice
+from kinema.errors import ArgumentError
+
+__all__ = ["AS_THEY_ARE", "LAYOUTS", "PAGE_CACHES", "LoadingDesign", "SampleLayout"]
+
+PAGE_CACHES = ("warm", "drop")
+AS_THEY_ARE = "as they are"
+"""The layout of the user's own files."""
+
+
+@dataclass(frozen=True)
+class SampleLayout:
+    """A way to store samples.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"npz", "files", "hdf5"}
+        Archives of many samples, of one each, HDF5.
+    deflated : bool
+        Of archives.
+    chunk : int or None
+        Samples of a chunk; 0: a batch; None: contiguous.
+    options : mapping
+        Of h5py's `create_dataset`.
+    convert : str
+        Options of `kinema ml convert` that make it, with {chunk} for the samples of a chunk; "" where it makes none.
+    """
+
+    name: str
+    kind: str
+    deflated: bool = False
+    chunk: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    convert: str = ""
+
+
+_GZIP = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+
+LAYOUTS = (
+    SampleLayout("NPZ", "npz"),
+    SampleLayout("NPZ, deflated", "npz", deflated=True),
+    SampleLayout("an NPZ a sample", "files"),
+    SampleLayout("HDF5, contiguous", "hdf5", convert="--layout contiguous"),
+    SampleLayout("HDF5, a sample a chunk", "hdf5", chunk=1, convert="--layout samples:1"),
+    SampleLayout("HDF5, a batch a chunk", "hdf5", chunk=0, convert="--layout samples:{chunk}"),
+    SampleLayout("HDF5, a sample a chunk, gzip", "hdf5", False, 1, _GZIP, "--layout samples:1 --compress gzip:1"),
+    SampleLayout("HDF5, a batch a chunk, gzip", "hdf5", False, 0, _GZIP, "--layout samples:{chunk} --compress gzip:1"),
+)
+
+
+@dataclass(frozen=True)
+class LoadingDesign:
+    """What is compared. ArgumentError for numbers that make no experiment.
+
+    Attributes
+    ----------
+    sources : tuple of str
+        Files of samples, or a folder with a sample a file, as `kinema.ml.SampleDataset` takes them.
+    fields : tuple of str, optional
+        Arrays; by default all of the first file.
+    batch : int
+        Samples of a batch.
+    batches : int, optional
+        At most so many of each loop; by default as many as the time allows.
+    time_limit : float
+        Seconds of each loop, about: the batch that it is in is finished, but for one that is read a sample at a time.
+    size : int
+        Bytes of the samples that are written in each layout, at the most.
+    page_cache : {"warm", "drop"}
+        Whether files are dropped from memory before each loop.
+    seed : int
+        Of the samples that are taken, and of their order.
+    """
+
+    sources: tuple[str, ...]
+    fields: tuple[str, ...] | None = None
+    batch: int = 256
+    batches: int | None = None
+    time_limit: float = 3.0
+    size: int = 256 << 20
+    page_cache: str = "drop"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("page_cache", self.page_cache, PAGE_CACHES)
+        if not self.sources:
+            raise ArgumentError("no samples are named; give their files, or a folder with a sample a file")
+        for name, value in (("batch", self.batch), ("batches", self.batches or 1), ("size", self.size)):
+            if value < 1:
+                raise ArgumentError(f"{name} must be at least 1, found {value}")
+        if not 0 < self.time_limit < float("inf"):
+            raise ArgumentError(f"time_limit must be above 0 s, found {self.time_limit:g}")

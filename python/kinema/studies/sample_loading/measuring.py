@@ -1,0 +1,102 @@
+"""`measured`: how many samples a second a loop gives, whose first batch is compared with the samples bit for bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.errors import CorruptFileError
+from kinema.studies.sample_loading.design import LoadingDesign
+from kinema.studies.sample_loading.layouts import Samples
+from kinema.studies.sample_loading.loops import Loop, Taken
+
+__all__ = ["LoopRow", "measured"]
+
+
+@dataclass(frozen=True)
+class LoopRow:
+    """One loop.
+
+    Attributes
+    ----------
+    layout, program, order : str
+    samples : int
+        That it has given.
+    seconds : float
+    cpu : float
+        Seconds of all threads.
+    first : float
+        Seconds of the first batch, of `seconds`.
+    opening : float
+        Seconds before these, in which files were opened.
+    """
+
+    layout: str
+    program: str
+    order: str
+    samples: int
+    seconds: float
+    cpu: float
+    first: float
+    opening: float
+
+    @property
+    def rate(self) -> float:
+        """Samples a second."""
+        return self.samples / self.seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return {**asdict(self), "samples_per_second": self.rate}
+
+
+def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, forget: Callable[[], None]) -> LoopRow:
+    """Runs a loop for the time, or the batches, of the design, or once over all samples where files were dropped from
+    memory; `forget` is called before.
+
+    Raises CorruptFileError where a value is not that of the sample.
+    """
+    checked: Iterator[Taken] = loop.start()
+    try:
+        _compare(layout, loop, samples, next(checked))
+    finally:
+        _end(checked)
+    forget()
+    # what was dropped from memory is in it again when each sample was read once
+    most = len(samples) if design.page_cache == "drop" else None
+    began = time.perf_counter()
+    batches: Iterator[Taken] = loop.start()
+    opening = time.perf_counter() - began
+    # opening small files has read them whole
+    forget()
+    opened, cpu = time.perf_counter(), time.process_time()
+    n = number = 0
+    first = 0.0
+    try:
+        for ids, _ in batches:
+            now = time.perf_counter() - opened
+            n, number, first = n + len(ids), number + 1, first or now
+            if now > design.time_limit or number == design.batches or (most and n + design.batch > most):
+                break
+        seconds, used = time.perf_counter() - opened, time.process_time() - cpu
+    finally:
+        _end(batches)
+    return LoopRow(layout, loop.program, loop.order, n, seconds, used, first, opening)
+
+
+def _end(batches: Any) -> None:
+    # a generator: its files are closed, its threads end
+    batches.close()
+
+
+def _compare(layout: str, loop: Loop, samples: Samples, taken: Taken) -> None:
+    ids, values = taken
+    for name, array in samples.arrays.items():
+        if np.ascontiguousarray(values[name]).tobytes() != array[ids].tobytes():
+            raise CorruptFileError(
+                f"{layout}: {loop.program}: array {name} of a batch has other values than its samples"
+            )

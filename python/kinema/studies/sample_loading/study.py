@@ -1,0 +1,203 @@
+"""A whole study of loading: the samples in each layout in scratch, the loops, then report, results and picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kinema.ml import Dataset, SampleDataset, Subset
+from kinema.profile import plotting
+from kinema.profile.machine import file_systems, machine_facts
+from kinema.studies import files
+from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
+from kinema.studies.sample_loading.findings import Recommendation, recommended
+from kinema.studies.sample_loading.layouts import Samples, check_room, take_samples, write_layout
+from kinema.studies.sample_loading.loops import Loop, loop_of_kinema, loops_of
+from kinema.studies.sample_loading.measuring import LoopRow, measured
+from kinema.studies.sample_loading.plotting import draw_loading
+from kinema.studies.sample_loading.report import report_text
+from kinema.writing.output_file import temporary_folder, write_whole
+
+__all__ = ["LoadingStudy", "run_study"]
+
+_PICTURE, _REPORT, _RESULTS = "loading.png", "report.md", "results.json"
+_BLOCK = 1 << 20
+_TRIES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class LoadingStudy:
+    """A study that is done.
+
+    Attributes
+    ----------
+    design : LoadingDesign
+    samples : Samples
+    rows : tuple of LoopRow
+    stored : mapping
+        Bytes of the files of each layout.
+    limit : float
+        Samples a second of a plain read of the same bytes.
+    recommendation : Recommendation
+    machine : mapping
+    file_system : str
+        Of scratch.
+    notes : tuple of str
+    """
+
+    design: LoadingDesign
+    samples: Samples
+    rows: tuple[LoopRow, ...]
+    stored: Mapping[str, int]
+    limit: float
+    recommendation: Recommendation
+    machine: Mapping[str, Any]
+    file_system: str
+    notes: tuple[str, ...] = ()
+    file_names: tuple[str, ...] = (_REPORT, _RESULTS, _PICTURE)
+
+    @property
+    def text(self) -> str:
+        """The report."""
+        return report_text(self, _PICTURE)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What results.json has."""
+        samples = self.samples
+        return {
+            "design": asdict(self.design),
+            "samples": {
+                "number": len(samples),
+                "of": samples.of,
+                "bytes": samples.sample_bytes,
+                "arrays": {name: [str(one.dtype), list(one.shape[1:])] for name, one in samples.arrays.items()},
+            },
+            "machine": dict(self.machine),
+            "file_system": self.file_system,
+            "plain_read": self.limit,
+            "rows": [row.as_dict() for row in self.rows],
+            "stored": dict(self.stored),
+            "recommendation": asdict(self.recommendation),
+            "notes": list(self.notes),
+        }
+
+
+def run_study(
+    design: LoadingDesign,
+    folder: str | os.PathLike[str],
+    notify: Callable[[str], None],
+    *,
+    scratch: str | os.PathLike[str] | None = None,
+) -> LoadingStudy:
+    """Carries out an experiment and reports it in a folder. `notify` gets a line for each step.
+
+    The samples are written in each layout to a folder of their own in `scratch` ($TMPDIR), which is removed after any
+    end. Raises as `kinema.ml.SampleDataset`; ArgumentError where there are too few samples, or no room for them.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    data = _opened(design)
+    samples = take_samples(data, design)
+    room = Path(tempfile.gettempdir() if scratch is None else scratch)
+    check_room(samples, room)
+    notify(f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts")
+    with temporary_folder(room / "kinema-loading", alone=False) as made:
+        rows, stored, limit = _measure(design, data, samples, Path(made), notify)
+        system = ", ".join(file_systems([made]))
+    best = recommended(design, rows, stored, samples, limit)
+    study = LoadingStudy(
+        design, samples, tuple(rows), stored, limit, best, machine_facts(), system, tuple(_notes(samples, design))
+    )
+    figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
+    plotting.write(figure, place / _PICTURE)
+    write_whole(place / _REPORT, lambda file: file.write(study.text.encode()))
+    found = json.dumps(study.as_dict(), allow_nan=False, indent=1)
+    write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
+    return study
+
+
+def _opened(design: LoadingDesign) -> SampleDataset:
+    source: Any = design.sources[0] if len(design.sources) == 1 else list(design.sources)
+    return SampleDataset(source, None if design.fields is None else list(design.fields))
+
+
+def _measure(
+    design: LoadingDesign, data: SampleDataset, samples: Samples, folder: Path, notify: Callable[[str], None]
+) -> tuple[list[LoopRow], dict[str, int], float]:
+    """The loops of all layouts, bytes of their files, and samples a second of a plain read. Each layout is removed
+    after its loops."""
+    rows: list[LoopRow] = []
+    stored = {AS_THEY_ARE: _size(data.paths)}
+    limit = 0.0
+
+    def run(name: str, paths: Sequence[str], loops: Sequence[Loop]) -> None:
+        for loop in loops:
+            row = measured(name, loop, samples, design, lambda: _forget(design, paths))
+            rows.append(row)
+            notify(f"{name}: {loop.program}, {loop.order}: {row.rate:,.0f} samples/s")
+
+    def own() -> Dataset:
+        return Subset(_opened(design), samples.ids)
+
+    run(AS_THEY_ARE, data.paths, [loop_of_kinema(own, "random", design.batch, design.seed)])
+    for number, layout in enumerate(LAYOUTS):
+        with temporary_folder(folder / f"{number}", alone=False) as place:
+            paths = write_layout(layout, samples, Path(place) / "files", design.batch)
+            listed = [str(one) for path in paths for one in (sorted(path.iterdir()) if path.is_dir() else [path])]
+            stored[layout.name] = _size(listed)
+            options = {"batch": design.batch, "seed": design.seed, "longest": design.time_limit}
+            run(layout.name, listed, list(loops_of(layout, paths, samples.bounds, list(samples.arrays), **options)))
+            if layout.kind == "hdf5" and layout.chunk is None:
+                limit = _plain_read(design, listed, len(samples))
+    return rows, stored, limit
+
+
+def _plain_read(design: LoadingDesign, paths: Sequence[str], samples: int) -> float:
+    """Samples a second of reading files from their front, the best of several tries."""
+    buffer, best = bytearray(_BLOCK), 0.0
+    for _ in range(_TRIES):
+        _forget(design, paths)
+        began = time.perf_counter()
+        for path in paths:
+            with open(path, "rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
+        best = max(best, samples / (time.perf_counter() - began))
+    return best
+
+
+def _forget(design: LoadingDesign, paths: Sequence[str]) -> None:
+    if design.page_cache == "drop":
+        files.forget(paths)
+
+
+def _size(paths: Sequence[str]) -> int:
+    return sum(os.path.getsize(path) for path in paths)
+
+
+def _notes(samples: Samples, design: LoadingDesign) -> list[str]:
+    if len(samples) < samples.of and design.page_cache == "warm":
+        return [
+            "the samples that were compared fit into memory, where files are read many times as fast as from a disk: "
+            "of a data set that does not, --page-cache drop says more"
+        ]
+    return []
+
+
+def _titles(study: LoadingStudy) -> tuple[str, str]:
+    samples, design = study.samples, study.design
+    size = samples.sample_bytes
+    weight = f"{size / 1024:,.1f} KiB" if size >= 1024 else f"{size} bytes"
+    cache = "from the disk" if design.page_cache == "drop" else "from memory"
+    system = study.file_system.partition(" on ")[0]
+    return (
+        f"Loading training samples: batches of {design.batch}",
+        f"{len(samples):,} samples of {weight}, {cache}{f' ({system})' if system else ''}, "
+        f"{study.machine['allowed_cores']} cores; Kinema {study.machine['kinema']}",
+    )
