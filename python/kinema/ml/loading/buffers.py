@@ -11,19 +11,19 @@ from kinema.ml.dataset import Allocate, Batch
 
 __all__ = ["Buffers", "rows_of"]
 
-# batches whose memory is kept: the one that the training loop has, and the one before it
-_KEPT = 2
+# batches whose memory is kept at most: of more the memory is small, and quickly had anew
+_MOST_KEPT = 256
 
 
 class Buffers:
-    """Batches to be read into.
+    """Batches to be read into: `kept` of them, which are those that are read, ready or in use at a time.
 
     A batch that a loop, a tensor or a view still refers to is never overwritten: what is kept for longer costs memory.
     """
 
-    def __init__(self, allocate: Allocate | None = None) -> None:
+    def __init__(self, kept: int, allocate: Allocate | None = None) -> None:
         self._allocate = allocate
-        self._kept: deque[Batch] = deque(maxlen=_KEPT)
+        self._kept: deque[Batch] = deque(maxlen=min(kept, _MOST_KEPT))
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
