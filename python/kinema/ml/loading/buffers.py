@@ -29,9 +29,10 @@ class Buffers:
     def take(self) -> Batch:
         """A batch whose memory is free, or a new one."""
         with self._lock:
-            for batch in self._kept:
+            for place, batch in enumerate(self._kept):
                 if not batch.is_referred_to():
-                    self._kept.remove(batch)
+                    # not by `remove`: batches without arrays are equal to each other
+                    del self._kept[place]
                     return batch
         return Batch(self._allocate)
 
