@@ -15,7 +15,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core, errors
-from kinema.ml import Batch, FrameDataset, MdcathTrajectory, mdcath
+from kinema.ml import Batch, FrameDataset
 from kinema.ml.pairs import equal_runs
 from kinema.ml.processes import file_pool, replace_pool
 from kinema.notes import collected
@@ -312,67 +312,3 @@ def test_no_chunk_is_read_twice_for_a_batch(tmp_path: Path, pool: _core.FilePool
         assert one != other or begin + length <= after
     whole = np.concatenate([kn.open(path).read(), kn.open(tmp_path / "b.h5md").read()])
     np.testing.assert_array_equal(batch["positions"], whole[ids])
-
-
-class TestMdcath:
-    @pytest.fixture
-    def folder(self, tmp_path: Path) -> Path:
-        random = np.random.default_rng(0)
-        for domain, n_atoms in (("1abcA00", 7), ("2xyzB01", 11)):
-            with h5py.File(tmp_path / f"mdcath_dataset_{domain}.h5", "w") as file:
-                group = file.create_group(domain)
-                group.attrs["numProteinAtoms"] = n_atoms
-                group["z"] = np.resize([6, 1, 8, 7], n_atoms)
-                group["resid"] = np.arange(n_atoms) // 3
-                for temperature in (320, 450):
-                    for replica in (0, 1):
-                        one = group.create_group(f"{temperature}/{replica}")
-                        n_frames = 5 + replica
-                        coords = random.uniform(0, 50, (n_frames, n_atoms, 3)).astype(np.float32)
-                        one.create_dataset("coords", data=coords).attrs["unit"] = "Angstrom"
-                        forces = one.create_dataset("forces", data=random.normal(0, 9, coords.shape).astype(np.float32))
-                        forces.attrs["unit"] = "kcal/mol/Angstrom"
-                        one.create_dataset("box", data=np.eye(3) * 5.5).attrs["unit"] = "nm"
-                        one.create_dataset("rmsd", data=random.random(n_frames)).attrs["unit"] = "nm"
-                        one["dssp"] = np.full((n_frames, 3), b"H")
-                        one.attrs["numFrames"] = n_frames
-        return tmp_path
-
-    def test_a_trajectory_of_a_file(self, folder: Path) -> None:
-        path = folder / "mdcath_dataset_1abcA00.h5"
-        traj = kn.open(path, particles="1abcA00/450/1", dt=1000)
-        assert (traj.n_frames, traj.n_atoms, traj.times[3]) == (6, 7, 3000)
-        with h5py.File(path) as file:
-            group = file["1abcA00/450/1"]
-            np.testing.assert_array_equal(traj.read(), group["coords"][()])
-            np.testing.assert_allclose(traj.read(fields="forces"), group["forces"][()] * np.float32(4.184), rtol=1e-6)
-        np.testing.assert_array_equal(traj[2].cell, np.eye(3) * 55)
-        assert traj.atoms.elements.tolist() == ["C", "H", "O", "N", "C", "H", "O"]
-        assert kn.open(path, particles="450/1").n_frames == 6
-        with pytest.raises(errors.ArgumentError, match=r"several trajectories .* choose one with particles="):
-            kn.open(path)
-        with pytest.raises(errors.ArgumentError, match="no trajectory '1abcA00/451/1'"):
-            kn.open(path, particles="1abcA00/451/1")
-
-    def test_a_folder_as_a_data_set(self, folder: Path) -> None:
-        listed = mdcath(folder, temperature=450)
-        assert [one.particles for one in listed] == [
-            "1abcA00/450/0",
-            "1abcA00/450/1",
-            "2xyzB01/450/0",
-            "2xyzB01/450/1",
-        ]
-        assert len(mdcath(folder)) == 8 and len(mdcath(folder, [320, 450], replica=1)) == 4
-        assert isinstance(listed[0], MdcathTrajectory) and listed[0].label_names == ("rmsd",)
-        frames = FrameDataset(listed, fields=["positions", "forces", "rmsd", "temperature"])
-        assert len(frames) == 22 and frames.is_ragged
-        batch = frames.read([12, 0])
-        with h5py.File(listed[2].path) as file:
-            other = file["2xyzB01/450/0"]
-            np.testing.assert_array_equal(batch["positions"][:11], other["coords"][1])
-            assert batch["rmsd"][0] == other["rmsd"][1]
-        assert batch["temperature"].tolist() == [450, 450]
-        assert batch["atomic_numbers"][:4].tolist() == [6, 1, 8, 7]
-        assert len(FrameDataset(listed, lag=2000)) == 22 - 2 * 4
-        with pytest.raises(errors.ArgumentError, match="no trajectories of mdCATH, of temperature 300"):
-            mdcath(folder, temperature=300)

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
-from kinema.ml import Order
+from kinema.ml import Batch, Order
+from kinema.ml.loading.buffers import Buffers
 from kinema.testing.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -223,6 +224,39 @@ def test_buffers_are_used_again_but_never_one_that_is_held() -> None:
     kept = [(batch.ids.copy(), batch["x"][1:, 7]) for batch in loader_of(dataset, 4, memory=6 * 4 * 4096 * 8)]
     for ids, column in kept:
         np.testing.assert_array_equal(column, ids[1:] + 3.5)
+
+
+def test_a_buffer_is_taken_by_one_reader() -> None:
+    buffers = Buffers(4)
+    loans = []
+    for number in range(3):
+        batch = Batch().start(np.array([number]))
+        batch.room("x", (1, 3), np.float64)[:] = number
+        loans.append(buffers.give(batch))
+        del batch
+    # the first is in use, the others are free
+    first = loans[0]
+    loans.clear()
+    taken = [buffers.take() for _ in range(3)]
+    assert len({id(one) for one in taken}) == 3
+    rooms = [one.room("x", (1, 3), np.float64) for one in taken]
+    assert len({room.ctypes.data for room in (first["x"], *rooms)}) == 4
+    assert first["x"].tolist() == [[0, 0, 0]]
+
+
+def test_all_buffers_go_round() -> None:
+    asked: list[int] = []
+    buffers = Buffers(5, lambda size: asked.append(size) or np.empty(size, np.uint8))  # type: ignore[func-returns-value]
+    ready: list[Batch] = []
+    for number in range(40):
+        batch = buffers.take().start(np.array([number]))
+        batch.room("x", (1, 8), np.float64)[:] = number
+        ready.append(buffers.give(batch))
+        del batch
+        if len(ready) == 4:
+            # the loop has one, three are ready
+            assert ready.pop(0)["x"][0, 0] == number - 3
+    assert len(asked) == 4
 
 
 def test_dtype_and_times() -> None:

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kinema import _core, errors
-from kinema.ml import Batch, SampleDataset, Subset
+from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
 
 N, FEATURES = 300, 37
@@ -202,6 +202,26 @@ def test_samples_of_chunks_without_filters_are_read_alone(tmp_path: Path) -> Non
         file.create_dataset("y", data=array, chunks=(32, 60), compression="gzip")
     both = SampleDataset(samples.paths[0])
     assert both.chunk_samples == 32 and SampleDataset(samples.paths[0], "x").chunk_samples == 1
+
+
+@pytest.mark.parametrize(
+    ("memory", "reads"), [("10 MB", 32), ("1 MB", 200)], ids=["windows that fit", "windows that do not"]
+)
+def test_windows_over_chunks_without_filters(tmp_path: Path, pool: _core.FilePool, memory: str, reads: int) -> None:
+    # 32 KB a sample: too far from each other to be read with what is between them
+    array = values(256, 4096)
+    samples = SampleDataset(hdf5(chunks=(16, 4096))(tmp_path, array))
+    order = Order(256, 3, window=64, lanes=1, chunk=8)
+    loader = Loader(samples, 8, order=order, memory=memory, next_epoch=False, workers=1, tensors=False)
+    samples.read([0])
+    pool.take_reads()
+    for batch in loader:
+        np.testing.assert_array_equal(batch["x"], array[batch.ids])
+    extents = pool.take_reads()
+    # each byte once in an epoch, whatever the window; eight neighbours by one read where memory holds whole windows
+    assert sum(length for _, _, length in extents) == array.nbytes
+    assert len(extents) <= reads if reads == 32 else len(extents) >= reads
+    assert ("would read 8 neighbours together" in loader.explain()) == (reads != 32)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

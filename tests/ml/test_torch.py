@@ -160,6 +160,55 @@ def test_device_and_dtype(path: Path) -> None:
     assert meta["x"].device.type == "meta" and meta["x"].shape == (16, WIDTH) and len(meta.ids) == 16
 
 
+def test_pinned_memory_for_a_device_of_cuda(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU: what the loader asks of torch, with a device that copies when the event says so."""
+    pinned: list[Any] = []
+    copies: list[tuple[Any, Any]] = []
+    complete = [False]
+    empty = torch.empty
+
+    def of_empty(*shape: Any, **options: Any) -> Any:
+        wanted = options.pop("pin_memory", False)
+        made = empty(*shape, **options)
+        if wanted:
+            pinned.append(made)
+        return made
+
+    def to(tensor: Any, device: Any, non_blocking: bool = False) -> Any:
+        assert device == torch.device("cuda", 1) and non_blocking
+        copies.append((tensor, tensor.clone()))
+        return copies[-1][1]
+
+    class Event:
+        def record(self, stream: Any) -> None:
+            assert stream == "the stream of cuda:1"
+
+        def query(self) -> bool:
+            return complete[0]
+
+    monkeypatch.setattr(torch, "empty", of_empty)
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
+    dataset = SampleDataset(path)
+    loader = Loader(dataset, 4, device="cuda:1", memory=6 * 4 * dataset.sample_bytes)
+    assert sum(len(batch.ids) for batch in loader) == N and len(copies) == 26
+    places = [(one.data_ptr(), one.data_ptr() + one.numel()) for one in pinned]
+    for tensor, as_it_was in copies:
+        assert any(begin <= tensor.data_ptr() < end for begin, end in places)
+        # none was read into while its copy was not complete
+        assert torch.equal(tensor, as_it_was)
+    allocated = len(pinned)
+    assert allocated >= 26
+    complete[0] = True
+    copies.clear()
+    for _ in range(2):
+        for batch in loader:
+            del batch
+            copies.clear()
+    assert len(pinned) < allocated + 26
+
+
 @pytest.mark.processes
 def test_loader_beside_workers_that_are_forked(path: Path) -> None:
     ours = iter(Loader(SampleDataset(path), 2, memory="1 KiB"))

@@ -7,13 +7,13 @@ use std::io::IoSliceMut;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::pool::{Pool, Progress};
-use crate::source::{Extent, FilePool, Gather, MAX_GAP, Source, gathered};
+use crate::source::{Extent, FilePool, Gather, MAX_GAP, ReadList, Source, gathered};
 use crate::trajectory::Threads;
 
 /// Rows that one call to the system reads at most, and the bytes of a call.
@@ -81,6 +81,8 @@ pub struct Rows {
     pub(super) starts: Vec<u64>,
     row_bytes: usize,
     threads: Threads,
+    /// Whether reads had to wait for the storage of late.
+    waits: Arc<AtomicBool>,
 }
 
 /// Rows of one file for one worker, ascending, and where they go; a row may be there more than once.
@@ -115,7 +117,7 @@ impl Rows {
             starts.push(starts.last().copied().unwrap_or(0) + file.rows);
         }
         let files = files.into_iter().map(|file| (pool.source(&file.path), file)).map(|(source, file)| (file, source));
-        Ok(Self { files: files.collect(), starts, row_bytes, threads: Threads::default() })
+        Ok(Self { files: files.collect(), starts, row_bytes, threads: Threads::default(), waits: Arc::default() })
     }
 
     /// Number of rows.
@@ -153,7 +155,7 @@ impl Rows {
         });
         let pool = Pool::new(tasks.collect::<Vec<_>>(), progress);
         let results = pool.run(&self.threads, workers, |_| {
-            let mut worker = Worker::default();
+            let mut worker = Worker { waits: self.waits.clone(), ..Worker::default() };
             while let Some(task) = pool.next()? {
                 let rows = task.rows.len() as u64;
                 let (file, source) = &self.files[task.file];
@@ -224,12 +226,10 @@ impl Rows {
     }
 
     fn share_chunk(&self, file: usize, a: u64, b: u64) -> bool {
+        let begin = self.starts[file];
         match &self.files[file].0.storage {
             RowStorage::Strided { .. } => false,
-            RowStorage::Array(array) => {
-                let [a, b] = [a, b].map(|id| array.chunk_row(id - self.starts[file]));
-                a == b && array.filtered()
-            }
+            RowStorage::Array(array) => array.filtered() && array.chunk_row(a - begin) == array.chunk_row(b - begin),
         }
     }
 }
@@ -319,6 +319,7 @@ fn runs(extents: &[Extent]) -> Vec<Range<usize>> {
 /// Buffers of one worker, and what it has done.
 #[derive(Default)]
 pub(super) struct Worker {
+    waits: Arc<AtomicBool>,
     gather: Gather,
     chunk: Vec<u8>,
     scratch: FilterScratch,
@@ -363,14 +364,20 @@ impl Worker {
         let extent = |piece: &Piece<'_>| Extent { offset: piece.offset, len: piece.place.len() as u64 };
         let extents: Vec<Extent> = pieces.iter().map(extent).collect();
         let mut pieces = pieces.into_iter();
-        for run in runs(&extents) {
-            let (first, last) = (extents[run.start], extents[run.end - 1]);
-            self.done.read += last.end() - first.offset;
-            self.done.decoded += last.end() - first.offset;
+        let runs = runs(&extents);
+        let joined = |run: &Range<usize>| Extent {
+            len: extents[run.end - 1].end() - extents[run.start].offset,
+            ..extents[run.start]
+        };
+        let whole: Vec<Extent> = runs.iter().map(joined).collect();
+        let mut list = ReadList::new(source, &whole, &self.waits);
+        for (run, Extent { offset, len }) in runs.into_iter().zip(&whole) {
+            self.done.read += len;
+            self.done.decoded += len;
             self.done.reads += 1;
             if run.len() == 1 {
                 if let Some(piece) = pieces.next() {
-                    source.read_exact_at(piece.offset, piece.place)?;
+                    list.read(1, |source| source.read_exact_at(piece.offset, piece.place))?;
                 }
                 continue;
             }
@@ -389,7 +396,7 @@ impl Worker {
                 }
                 buffers.push(IoSliceMut::new(piece.place));
             }
-            source.read_scattered_at(first.offset, &mut buffers)?;
+            list.read(1, |source| source.read_scattered_at(*offset, &mut buffers))?;
         }
         Ok(())
     }
@@ -413,10 +420,12 @@ impl Worker {
             first = end;
         }
         wanted.sort_by_key(|(_, extent, _)| extent.offset);
+        let extents: Vec<Extent> = wanted.iter().map(|(_, extent, _)| *extent).collect();
+        let mut list = ReadList::new(source, &extents, &self.waits);
         let mut rest = wanted.as_slice();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(read_at_once(rest.iter().map(|(_, extent, _)| *extent)));
-            self.gather.read(source, now.iter().map(|(_, extent, _)| *extent))?;
+            list.read(now.len(), |source| self.gather.read(source, now.iter().map(|(_, extent, _)| *extent)))?;
             self.done.read += self.gather.bytes_read;
             self.done.reads += self.gather.reads;
             for (i, (chunk, _, range)) in now.iter().enumerate() {
@@ -469,8 +478,7 @@ fn as_stored<'a>(array: &Array, rows: &[u64], places: &'a mut [&mut [u8]]) -> Ve
         parts.sort_unstable_by_key(|&(at, ..)| at);
         let (mut rest, mut begin) = (&mut **place, 0);
         for &(at, len, offset) in &parts {
-            let (_, from) = rest.split_at_mut(at - begin);
-            let (place, behind) = from.split_at_mut(len);
+            let (place, behind) = rest.split_at_mut(at - begin).1.split_at_mut(len);
             (rest, begin) = (behind, at + len);
             if let Some(offset) = offset {
                 pieces.push(Piece { offset, place });

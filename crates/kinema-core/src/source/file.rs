@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{FileStatus, Source, ends_early};
+use super::{Extent, FileStatus, Source, ends_early};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An open regular file.
@@ -133,6 +133,16 @@ impl Source for FileSource {
 
     fn status(&self) -> Result<Option<FileStatus>> {
         self.metadata().map(|found| Some(FileStatus::of(&found)))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_need(&self, extent: Extent) {
+        let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) else {
+            return;
+        };
+        // a hint: what it cannot do, the read does
+        // SAFETY: the descriptor is open, and the call takes integers only
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED) };
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

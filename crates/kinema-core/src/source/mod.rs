@@ -2,6 +2,7 @@
 //!
 //! There is no cursor, so one handle serves all threads. Frames are unknown here.
 
+mod ahead;
 mod file;
 mod memory;
 mod multi;
@@ -10,6 +11,7 @@ mod pool;
 mod recording;
 mod status;
 
+pub use ahead::ReadList;
 pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
@@ -105,6 +107,9 @@ pub trait Source: Send + Sync {
         }
         Ok(())
     }
+
+    /// Has the system begin to read an extent that will be read, where it can: it changes nothing but the time of that.
+    fn will_need(&self, _extent: Extent) {}
 
     /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
     ///

@@ -154,6 +154,13 @@ impl Source for PooledSource {
         self.get()?.check(extent)
     }
 
+    fn will_need(&self, extent: Extent) {
+        // an error comes again with the read
+        if let Ok(source) = self.get() {
+            source.will_need(extent);
+        }
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.get()?.read_exact_at(offset, buffer)
     }

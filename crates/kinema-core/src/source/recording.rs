@@ -69,6 +69,10 @@ impl<S: Source> Source for RecordingSource<S> {
         self.inner.status()
     }
 
+    fn will_need(&self, extent: Extent) {
+        self.inner.will_need(extent);
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.log.push(self.inner.path(), Extent { offset, len: buffer.len() as u64 });
         self.inner.read_exact_at(offset, buffer)

@@ -11,27 +11,28 @@ from kinema.ml.dataset import Allocate, Batch
 
 __all__ = ["Buffers", "rows_of"]
 
-# batches whose memory is kept: the one that the training loop has, and the one before it
-_KEPT = 2
+# batches whose memory is kept at most: of more the memory is small, and quickly had anew
+_MOST_KEPT = 256
 
 
 class Buffers:
-    """Batches to be read into.
+    """Batches to be read into: `kept` of them, which are those that are read, ready or in use at a time.
 
     A batch that a loop, a tensor or a view still refers to is never overwritten: what is kept for longer costs memory.
     """
 
-    def __init__(self, allocate: Allocate | None = None) -> None:
+    def __init__(self, kept: int, allocate: Allocate | None = None) -> None:
         self._allocate = allocate
-        self._kept: deque[Batch] = deque(maxlen=_KEPT)
+        self._kept: deque[Batch] = deque(maxlen=min(kept, _MOST_KEPT))
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
         """A batch whose memory is free, or a new one."""
         with self._lock:
-            for batch in self._kept:
+            for place, batch in enumerate(self._kept):
                 if not batch.is_referred_to():
-                    self._kept.remove(batch)
+                    # not by `remove`: batches without arrays are equal to each other
+                    del self._kept[place]
                     return batch
         return Batch(self._allocate)
 

@@ -46,14 +46,16 @@ class GatheredBatches:
 class BatchReader:
     """How the threads of a loop read: into which buffers, as which types, with errors that name the samples."""
 
-    def __init__(self, dataset: Dataset, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any) -> None:
+    def __init__(
+        self, dataset: Dataset, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any, kept: int
+    ) -> None:
         self._dataset, self._workers, self._dtype = dataset, workers, dtype
         self._to_torch = None
         if tensors:
             from kinema.ml.torch import Delivery
 
             self._to_torch = Delivery(device)
-        self._buffers = Buffers(None if self._to_torch is None else self._to_torch.allocate)
+        self._buffers = Buffers(kept, None if self._to_torch is None else self._to_torch.allocate)
 
     def read(self, gather: Gather) -> GatheredBatches:
         """The batches of a gather, one behind the other."""

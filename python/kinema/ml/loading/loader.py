@@ -266,9 +266,17 @@ class Loader:
 
     @property
     def _batches_of_a_gather(self) -> int:
-        if not self.order.is_windowed or self.dataset.chunk_samples == 1 or not self.dataset.rows_stand_alone:
+        if not self.order.is_windowed or not self.dataset.rows_stand_alone:
             return 1
-        return max(1, self._memory // (_BATCHES_AT_LEAST * self._batch_bytes))
+        most = max(1, self._memory // (_BATCHES_AT_LEAST * self._batch_bytes))
+        # of samples that can be read alone less than a window is scattered rows, as a batch is
+        scattered = self.dataset.chunk_samples == 1 and most * self.batch_size < self._window_of_rank
+        return 1 if scattered else most
+
+    @property
+    def _window_of_rank(self) -> int:
+        """Samples of this rank in a window."""
+        return self.order.window_samples // self.ranks
 
     def __iter__(self) -> Iterator[Any]:
         previous = None if self._current is None else self._current()
@@ -358,13 +366,13 @@ class Loader:
             f"rank {self.rank} of {self.ranks}: {len(self)} batches of {self.batch_size} samples, "
             f"{self._batch_bytes} bytes each; {gather} batches a read, at most {self._memory} bytes ahead",
         ]
-        window = self.order.window_samples // self.ranks
-        if self.order.is_windowed and gather * self.batch_size < window and self.dataset.chunk_samples > 1:
+        window = self._window_of_rank
+        if self.order.is_windowed and gather * self.batch_size < window and self.dataset.rows_stand_alone:
             need = _BATCHES_AT_LEAST * window * max(1, self.dataset.sample_bytes)
-            lines.append(
-                f"a window of this rank is {window} samples, more than a read: chunks are decoded again for each read; "
-                f"memory={need} would decode each once"
-            )
+            what, better = "chunks are decoded again for each read", "would decode each once"
+            if self.dataset.chunk_samples == 1:
+                what, better = "its samples are read one by one", f"would read {self.order.chunk} neighbours together"
+            lines.append(f"a window of this rank is {window} samples, more than a read: {what}; memory={need} {better}")
         return "\n".join([*lines, self.dataset.explain(self.batch_size)])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -401,13 +409,15 @@ class _Batches:
 
     def _started(self, begin: int) -> _Reads:
         loader = self._loader
-        reader = BatchReader(loader.dataset, loader._workers, loader._dtype, loader._tensors, loader._device)
+        gather = loader._batches_of_a_gather * loader._batch_bytes
+        kept = loader._memory // gather
+        reader = BatchReader(loader.dataset, loader._workers, loader._dtype, loader._tensors, loader._device, kept)
         following = loader._gathers(self._epoch + 1) if loader._next_epoch else ()
         ahead = Readahead(
             reader.read,
             chain(loader._gathers(self._epoch, begin), following),
             # what is free to be read into, and no part of any batch
-            limit=loader._memory - loader._batches_of_a_gather * loader._batch_bytes,
+            limit=loader._memory - gather,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
         )
