@@ -19,6 +19,9 @@ from kinema.ml.stored_samples import Deflated, SampleFile
 
 __all__ = ["DeflatedMembers", "inflated"]
 
+# bytes that zlib is given at a time: what it does not take it copies, so these give less than a piece as a rule
+_STORED = 256 << 10
+# and gives at most
 _PIECE = 1 << 20
 
 
@@ -100,7 +103,7 @@ def inflated(member: SampleFile) -> Iterator[bytes]:
         file.seek(place.start)
         left = place.stored
         while not inflate.eof:
-            stored = inflate.unconsumed_tail or file.read(min(_PIECE, left))
+            stored = inflate.unconsumed_tail or file.read(min(_STORED, left))
             left -= 0 if inflate.unconsumed_tail else len(stored)
             try:
                 piece = inflate.decompress(stored, _PIECE)

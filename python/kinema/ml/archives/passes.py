@@ -76,17 +76,18 @@ class WritePass:
         def work(rows: SourceRows, stopped: Stopped) -> None:
             begun = time.perf_counter()
             first = int(self._sources.bounds[rows.file])
-            spent = 0.0
+            spent, piece = 0.0, None
             for run in self._sources.runs(*rows, self._plan.block_bytes, buffers):
                 if stopped():
                     return
                 start, made = self._converted(rows.name, first, run)
                 if len(made):
-                    written = self._of_rows(rows.name, start, made)
+                    piece = self._continued(piece, rows.name, start, made)
                     before = time.perf_counter()
                     archive.write(rows.name, start, made)
                     spent += time.perf_counter() - before
-                    self._count(written)
+                    self._count(made.nbytes)
+            self._keep(piece)
             with self._lock:
                 self.writing += spent
                 self.reading += time.perf_counter() - begun - spent
@@ -98,20 +99,26 @@ class WritePass:
         self.n_bytes = self.restored * sum(self._widths.values())
         in_order = self._in_order()
         shapes = {one.name: (one.storage.dtype, one.storage.shape[1:]) for one in self._plan.fields}
+        pieces: dict[str, WrittenRows | None] = {}
         with closing(prefetched(lambda _: next(in_order, None), itertools.count())) as steps:
             for step in steps:
                 if step is None:
                     break
-                written, made = step
-                dtype, shape = shapes[written.name]
+                name, start, made = step
+                dtype, shape = shapes[name]
+                pieces[name] = self._continued(pieces.get(name), name, start, made)
                 before = time.perf_counter()
-                archive.extend(written.name, made.view(dtype).reshape(-1, *shape))
+                # what zlib gives may begin at any byte
+                values = np.require(made.view(dtype), requirements="A")
+                archive.extend(name, values.reshape(-1, *shape))
                 self.writing += time.perf_counter() - before
-                self._count(written)
+                self._count(made.nbytes)
                 tick()
+        for piece in pieces.values():
+            self._keep(piece)
 
-    def _in_order(self) -> Iterator[tuple[WrittenRows, NDArray[np.uint8]]]:
-        """All samples behind the restored ones, file by file; arrays of a file by turns."""
+    def _in_order(self) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
+        """Array, first sample and bytes of what is behind the restored samples, file by file; arrays by turns."""
         sources = self._sources
         for file in range(sources.n_files):
             first = int(sources.bounds[file])
@@ -129,7 +136,7 @@ class WritePass:
                 start, made = self._converted(name, first, run)
                 self.reading += time.perf_counter() - begun
                 if len(made):
-                    yield self._of_rows(name, start, made), made
+                    yield name, start, made
 
     def _runs_of(self, tasks: list[SourceRows]) -> Iterator[Run]:
         for rows in tasks:
@@ -141,14 +148,26 @@ class WritePass:
         skipped = min(max(0, self.restored - start), len(run.rows))
         return start + skipped, self._sources.conversions[name](run.rows[skipped:])
 
-    def _of_rows(self, name: str, start: int, made: NDArray[np.uint8]) -> WrittenRows:
-        return WrittenRows(name, start, start + len(made), zlib.crc32(made.data) if self._checksums else 0)
+    def _continued(
+        self, piece: WrittenRows | None, name: str, start: int, made: NDArray[np.uint8]
+    ) -> WrittenRows | None:
+        """A piece with the rows behind it, or a new one; None where no checksums are kept."""
+        if not self._checksums:
+            return None
+        if piece is not None and (piece.stop - piece.start) * self._widths[name] >= self._plan.block_bytes:
+            self._keep(piece)
+            piece = None
+        begin, before = (start, 0) if piece is None else (piece.start, piece.checksum)
+        return WrittenRows(name, begin, start + len(made), zlib.crc32(made.data, before))
 
-    def _count(self, written: WrittenRows) -> None:
+    def _keep(self, piece: WrittenRows | None) -> None:
+        if piece is not None:
+            with self._lock:
+                self.written.append(piece)
+
+    def _count(self, n_bytes: int) -> None:
         with self._lock:
-            if self._checksums:
-                self.written.append(written)
-            self.n_bytes += (written.stop - written.start) * self._widths[written.name]
+            self.n_bytes += n_bytes
 
     def _tasks(self) -> Iterator[SourceRows]:
         """All that is to be read, file by file: streams whole, else in pieces of one run."""

@@ -137,7 +137,7 @@ class Sources:
     def runs(
         self, name: str, number: int, start: int, stop: int, n_bytes: int, room: Room, *, check: bool = True
     ) -> Iterator[Run]:
-        """Rows `start` to `stop` in runs of `run_length`; of a stream `start` is 0.
+        """Rows `start` to `stop` in runs of `run_length`; of a stream `start` is 0, and runs are as they come.
 
         A run may be overwritten by the next one, if `room` gives the same memory again. Raises as
         `SampleDataset.read`; CorruptFileError for the checksum of a member of which all rows were read by now: those
@@ -145,7 +145,7 @@ class Sources:
         """
         one, length = self.file(name, number), self.run_length(name, number, n_bytes)
         if isinstance(one.place, Deflated):
-            yield from _inflated_runs(one, stop, length, room)
+            yield from _inflated_runs(one, stop, room)
             return
         reader, checksum = self._in_place[name, number], self._checksums.get((name, number)) if check else None
         at = start
@@ -182,24 +182,32 @@ class RowsInPlace:
         return out.reshape(n, one.row_bytes)
 
 
-def _inflated_runs(one: SampleFile, stop: int, length: int, room: Room) -> Iterator[Run]:
-    """The rows of a deflated member from the first on; decompressed to its end, where its checksum is compared."""
-    place = one.place
+def _inflated_runs(one: SampleFile, stop: int, room: Room) -> Iterator[Run]:
+    """The rows of a deflated member from the first on, where zlib has put them; those that lie in two of its pieces are
+    copied. The member is decompressed to its end, where its checksum is compared."""
+    place, row_bytes = one.place, one.row_bytes
     assert isinstance(place, Deflated)
-    before, left = place.header, stop * one.row_bytes
-    buffer, filled, first = room(min(length * one.row_bytes, left)), 0, 0
+    before, left, first = place.header, stop * row_bytes, 0
+    begun, filled = room(row_bytes), 0
     for piece in inflated(one):
         values = np.frombuffer(piece, np.uint8)
         skipped = min(before, len(values))
         before -= skipped
-        values = values[skipped:]
-        while len(values) and left:
-            n = min(len(values), len(buffer) - filled, left)
-            buffer[filled : filled + n] = values[:n]
-            values, filled, left = values[n:], filled + n, left - n
-            if filled == len(buffer) or not left:
-                rows = buffer[:filled].reshape(-1, one.row_bytes)
-                yield Run(first, rows)
-                first += len(rows)
-                if left:
-                    buffer, filled = room(min(length * one.row_bytes, left)), 0
+        values = values[skipped : skipped + left]
+        left -= len(values)
+        if filled:
+            n = min(len(values), row_bytes - filled)
+            begun[filled : filled + n] = values[:n]
+            values, filled = values[n:], filled + n
+            if filled < row_bytes:
+                continue
+            yield Run(first, begun.reshape(1, row_bytes))
+            first, filled = first + 1, 0
+        whole = len(values) // row_bytes
+        if whole:
+            yield Run(first, values[: whole * row_bytes].reshape(whole, row_bytes))
+            first += whole
+        filled = len(values) - whole * row_bytes
+        if filled:
+            begun = room(row_bytes)
+            begun[:filled] = values[whole * row_bytes :]
