@@ -26,7 +26,7 @@ _WRITEBACK_BYTES = 1 << 20
 Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
 
 
-class _Writeback:
+class _WritebackThread:
     """Has the storage work while the next bytes are made, so that `sync` waits less; it closes the descriptor.
 
     A thread asks for it: the system lets it wait where the storage is behind.
@@ -95,7 +95,7 @@ class FilePlacer:
             self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise from_os("cannot write the file", error, path=name) from None
-        self._is_open, self._writeback = True, _Writeback(self._handle)
+        self._is_open, self._writeback = True, _WritebackThread(self._handle)
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`; short writes and interrupted calls are gone on with."""
@@ -166,10 +166,10 @@ class MpiPlacer:
         finally:
             info.Free()
         self._is_open = True
-        self._writeback: _Writeback | None = None
+        self._writeback: _WritebackThread | None = None
         with suppress(OSError):
             # MPI-IO has no call for this; where the file has no such name `sync` does all of it
-            self._writeback = _Writeback(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+            self._writeback = _WritebackThread(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`."""
