@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -19,10 +20,35 @@ if TYPE_CHECKING:
 
 __all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of"]
 
-# smaller writes (headers, counts) are left to the kernel
-_WRITEBACK_BYTES = 64 << 10
+# smaller writes (headers, counts, small frames) are left to the kernel
+_WRITEBACK_BYTES = 1 << 20
 
 Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
+
+
+class _WritebackThread:
+    """Has the storage work while the next bytes are made, so that `sync` waits less; it closes the descriptor.
+
+    A thread asks for it: the system lets it wait where the storage is behind.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._thread: ThreadPoolExecutor | None = None
+
+    def start(self, offset: int, n_bytes: int) -> None:
+        """These bytes were written."""
+        if n_bytes < _WRITEBACK_BYTES:
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "kinema-writeback")
+        self._thread.submit(_core.start_writeback, self._handle, offset, n_bytes)
+
+    def close(self) -> None:
+        """Leaves out what has not begun: `sync` does that."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+        os.close(self._handle)
 
 
 class Placer(Protocol):
@@ -69,7 +95,7 @@ class FilePlacer:
             self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise from_os("cannot write the file", error, path=name) from None
-        self._is_open = True
+        self._is_open, self._writeback = True, _WritebackThread(self._handle)
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`; short writes and interrupted calls are gone on with."""
@@ -81,7 +107,7 @@ class FilePlacer:
             except OSError as error:
                 raise _at_byte(error, offset, self.name) from None
             view, offset = view[written:], offset + written
-        _start_writeback(self._handle, begin, n_bytes)
+        self._writeback.start(begin, n_bytes)
 
     def begin_sync(self) -> None:
         """Has the kernel write what was written so far to the storage, while more is made."""
@@ -98,7 +124,7 @@ class FilePlacer:
         """As `Placer.close`."""
         if self._is_open:
             self._is_open = False
-            os.close(self._handle)
+            self._writeback.close()
 
 
 def info_of(hints: Mapping[str, str]) -> MPI.Info:
@@ -143,10 +169,11 @@ class MpiPlacer:
             raise _of_mpi(error, name) from None
         finally:
             info.Free()
-        self._is_open, self._handle = True, -1
+        self._is_open = True
+        self._writeback: _WritebackThread | None = None
         with suppress(OSError):
             # MPI-IO has no call for this; where the file has no such name `sync` does all of it
-            self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            self._writeback = _WritebackThread(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
 
     def write_at(self, offset: int, data: Data) -> None:
         """As `Placer.write_at`."""
@@ -166,7 +193,8 @@ class MpiPlacer:
                 path=self.name,
                 offset=offset,
             )
-        _start_writeback(self._handle, offset, len(view))
+        if self._writeback is not None:
+            self._writeback.start(offset, len(view))
 
     def sync(self) -> None:
         """As `Placer.sync`; collective."""
@@ -183,8 +211,8 @@ class MpiPlacer:
 
         if self._is_open:
             self._is_open = False
-            if self._handle >= 0:
-                os.close(self._handle)
+            if self._writeback is not None:
+                self._writeback.close()
             try:
                 self._file.Close()
             except MPI.Exception as error:
@@ -194,12 +222,6 @@ class MpiPlacer:
 def bytes_of(data: Data) -> memoryview:
     """The same without a shape."""
     return (data.data if isinstance(data, np.ndarray) else memoryview(data)).cast("B")
-
-
-def _start_writeback(handle: int, offset: int, n_bytes: int) -> None:
-    """Has the storage work while the next bytes are made, so that `sync` waits less."""
-    if handle >= 0 and n_bytes >= _WRITEBACK_BYTES:
-        _core.start_writeback(handle, offset, n_bytes)
 
 
 def _at_byte(error: OSError, offset: int, name: str) -> Error:
