@@ -37,27 +37,38 @@ def draw(rows: list[dict[str, Any]], path: Path, machine: str) -> None:
     above, below = figure.subplots(2, 1, sharex=True)
     (step,) = {row["step"] for row in alone if row["step"]}
     works = EPOCH / BATCH * step
-    waits = {_key(row): EPOCH * row["waited"] / row["samples"] for row in alone if row["step"]}
-    alone_io = {_key(row): EPOCH * row["waited"] / row["samples"] for row in alone if not row["step"]}
+    waits = {_key(row): _waited_of_epoch(row) for row in alone if row["step"]}
+    alone_io = {_key(row): _waited_of_epoch(row) for row in alone if not row["step"]}
     epochs = {key: works + waited for key, waited in waits.items()}
     places = _bars(above, layouts, epochs, 1.0, epochs)
     _bars(below, layouts, alone_io, 0.35, epochs)
     _bars(below, layouts, waits, 1.0, epochs, labels=False)
     above.set_ylabel(f"epoch, s\n(with {step} s a batch)")
-    below.set_ylabel(f"I/O of the epoch, s\npale: alone; solid: not hidden by {step} s a batch")
+    below.set_ylabel(f"its I/O, s (pale: alone,\nsolid: not hidden by {step} s a batch)")
     for ax in (above, below):
         ax.axhline(works, color="#222222", linestyle=":", linewidth=1.2)
     above.set_ylim(works / 2)
-    above.text(1.0, works * 0.95, "computing alone ", ha="right", va="top", fontsize=8, transform=_right(above))
-    names = [name.replace(", ", ",\n").replace(" c", "\nc").replace("NPZ ", "NPZ\n") for name in layouts]
+    above.text(0.002, works * 0.95, "computing alone", ha="left", va="top", fontsize=8, transform=_right(above))
+    names = [
+        name.replace(", ", ",\n").replace(" chunks of", "\nchunks\nof").replace("NPZ ", "NPZ\n") for name in layouts
+    ]
     names = [name.replace("a sample a file", "a sample\na file") for name in names]
     below.set_xticks(places, names)
-    below.tick_params(axis="x", length=0)
+    for ax in (above, below):
+        ax.tick_params(axis="x", length=0)
     there = {_key(row)[1] for row in alone}
     handles = [above.bar(0, 0, color=colour, label=label) for kind, (label, colour) in BARS.items() if kind in there]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     figure.suptitle(f"An epoch of {EPOCH:,} samples of 8,691 float64 in batches of {BATCH}\n{machine}", fontsize=11)
     figure.savefig(path, dpi=130)
+
+
+def _waited_of_epoch(row: dict[str, Any]) -> float:
+    """Seconds: the first batch once, the others as often as an epoch has them."""
+    others = row["samples"] - BATCH
+    if others <= 0:
+        return float(EPOCH * row["waited"] / row["samples"])
+    return float(row["waited_first"] + (row["waited"] - row["waited_first"]) * (EPOCH - BATCH) / others)
 
 
 def _right(ax: Any) -> Any:

@@ -61,6 +61,8 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
     if row["program"] == "Kinema":
         made: Any = partial(of_kinema, paths, row["order"], rank, ranks)
     else:
+        import kinema.ml.torch  # noqa: F401 - takes seconds, which are no part of the loop
+
         made = partial(torch_batches, paths, workers, ahead, rank, ranks)
     gate.wait()
     out.put(measured(made, step, *limits, workers == 0, layout=CONTIGUOUS, **row))
