@@ -14,7 +14,7 @@ from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.hdf5.filters import Compression, filters_of
 from kinema.formats.hdf5.storage import Layout, Storage, create_dataset
 
-__all__ = ["ArrayLayout", "advice", "field_layouts"]
+__all__ = ["ArrayLayout", "advice", "chunk_samples", "field_layouts"]
 
 # chunks of samples where nobody says how many: large enough for a request, small enough for samples in random order
 _CHUNK_BYTES = 64 << 10
@@ -73,11 +73,7 @@ def field_layouts(
     `layout=None` is "contiguous", or "samples" where chunks are compressed or have checksums. ArgumentError for other
     names; UnsupportedFormatError for types that HDF5's chunks, or HDF5, do not have.
     """
-    filtered = compression.name is not None or compression.checksum
-    chosen = layout if layout is not None else "samples" if filtered else "contiguous"
-    asked = _chunk_samples(chosen)
-    # refuses contiguous with compression
-    Layout("contiguous" if asked is None else "frames", compression)
+    asked = chunk_samples(layout, compression)
     widest = max(_row_bytes(shape, dtype) for shape, dtype in fields.values())
     return tuple(
         _of_field(name, shape, dtype, n, asked, compression, is_widest=_row_bytes(shape, dtype) == widest)
@@ -85,14 +81,18 @@ def field_layouts(
     )
 
 
-def _chunk_samples(layout: str | Sequence[int]) -> int | None:
-    """None: contiguous; 0: as many as are good."""
-    if layout == "contiguous":
+def chunk_samples(layout: str | Sequence[int] | None, compression: Compression) -> int | None:
+    """Samples in a chunk; None: contiguous; 0: as many as are good. As `field_layouts`."""
+    filtered = compression.name is not None or compression.checksum
+    chosen = layout if layout is not None else "samples" if filtered else "contiguous"
+    if chosen == "contiguous":
+        # refuses compression
+        Layout("contiguous", compression)
         return None
-    if layout == "samples":
+    if chosen == "samples":
         return 0
-    if isinstance(layout, str):
-        word, colon, number = layout.partition(":")
+    if isinstance(chosen, str):
+        word, colon, number = chosen.partition(":")
         if word == "samples" and colon and number.isdecimal() and 1 <= int(number[:30]) < 1 << 62:
             return int(number)
     raise ArgumentError(f"layout is {_WORDS}, found {layout!r}")

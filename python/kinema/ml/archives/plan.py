@@ -18,7 +18,7 @@ from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.hdf5.filters import Compression
-from kinema.ml.archives.layout import ArrayLayout, advice, field_layouts
+from kinema.ml.archives.layout import ArrayLayout, advice, chunk_samples, field_layouts
 from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sources import Sources
 from kinema.ml.samples import SampleDataset
@@ -74,6 +74,8 @@ class ConversionPlan:
         file_is_sample: bool | None,
     ) -> ConversionPlan:
         """Reads headers alone. Raises as `kinema.ml.convert`."""
+        # before any file is opened
+        chunk_samples(layout, compression)
         dataset = SampleDataset(paths, fields, file_is_sample=file_is_sample)
         if not len(dataset):
             raise ArgumentError(f"{dataset.paths[0]}: has no samples", path=dataset.paths[0])
