@@ -174,6 +174,12 @@ def test_arrays_of_shards_are_those_of_batches(tmp_path: Path, kind: str, compre
     for name, arrays in found.items():
         assert arrays[0].dtype == expected[name].dtype
         assert np.array_equal(np.concatenate(arrays), expected[name])
+    if kind == "npy":
+        with pytest.raises(errors.ArgumentError, match=r"give the files of one array"):
+            SampleDataset(tmp_path / "out")
+    else:
+        shards = SampleDataset(tmp_path / "out")
+        assert np.array_equal(shards.read([8, 0])["positions"], expected["positions"][[8, 0]]) and len(shards) == 9
     if kind == "npz":
         with zipfile.ZipFile(tmp_path / "out/samples-00000.npz") as archive:
             kinds = {one.compress_type for one in archive.infolist()}

@@ -20,6 +20,7 @@ from kinema.ml.export.source import ExportSource, Run
 from kinema.ml.frames import FrameDataset
 from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
+from kinema.ml.stored_samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
 from kinema.notes import returns_notes
 from kinema.opening import open as open_trajectory
@@ -35,7 +36,6 @@ from kinema.writing.output_file import OutputFile, whole_folder
 
 __all__ = ["Exported", "export"]
 
-LIST_OF_FILES = "export.json"
 _VERSION = 1
 _STAMPS = ("cell", "step", "time")
 
