@@ -239,6 +239,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
             {"labels": {"step": [0, 10, 20], "energy": [1, 2, 3.0]}, "label_units": {"energy": "nm"}},
             "no unit of energy",
         ),
+        ({"output": "folder", "shard_size": "many"}, "shard_size is a number of bytes"),
         ({"part": "train"}, "go together"),
         ({"memory": 100}, "expected 1[0-9]+ bytes or more"),
         ({"output": "a.trr"}, "found .trr|exists|is the file"),
