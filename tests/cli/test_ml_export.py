@@ -43,10 +43,6 @@ def test_export_of_real_forces(tmp_path: Path, run_kinema: RunKinema) -> None:
     cut = run_kinema("ml", "export", "a.trr", "--output-format", "npy", "-o", "out", cwd=tmp_path)
     assert cut.returncode == 0 and "TRR frame 2" in cut.stderr and "left out" in cut.stderr
     assert len(np.load(tmp_path / "out/positions-00000.npy")) == 2
-    whole = run_kinema(
-        "ml", "export", "a.trr", "--output-format", "npy", "-o", "out2", "--on-truncated", "error", cwd=tmp_path
-    )
-    assert whole.returncode == 2 and not (tmp_path / "out2").exists()
 
 
 def test_labels_splits_and_statistics(tmp_path: Path, run_kinema: RunKinema) -> None:
@@ -72,8 +68,6 @@ def test_labels_splits_and_statistics(tmp_path: Path, run_kinema: RunKinema) -> 
     assert found.species["forces"]["any"].mean.tolist() == [float(np.mean(split["train"])) - 9.5] * 3
     wrong = run_kinema("ml", "statistics", "test.h5", "-o", "t.json", "--part", "train", cwd=tmp_path)
     assert wrong.returncode == 2 and "--part is of a split" in wrong.stderr
-    wrong = run_kinema("ml", "export", *words[:4], "--output-format", "lmdb", "-o", "x", cwd=tmp_path)
-    assert wrong.returncode == 2 and "use samples-h5" in wrong.stderr
 
 
 @pytest.mark.processes

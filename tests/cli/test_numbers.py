@@ -28,11 +28,14 @@ NEEDED = {
     "demo": [],
     "scaling": ["-f", "a.dcd", "--repeats", "1"],
     "ml convert": ["a.npz", "-o", "out.h5"],
+    "ml export": ["a.dcd", "--output-format", "npy", "-o", "out"],
+    "ml statistics": ["a.dcd", "-o", "s.json"],
     "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
 }
 # texts that are, or hold, numbers
 TEXTS = {
     "--memory": "{}TiB",
+    "--shard-size": "{}TiB",
     "--workers": "1,{}",
     "--workload": "{}",
     "--oversubscribe": "{}",

@@ -46,7 +46,8 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "metavar": f"<{'|'.join(values)}>"}
 
 
-def _memory(text: str) -> str:
+def byte_count(text: str) -> str:
+    """The text, which names a number of bytes; typer.BadParameter for others."""
     from kinema.errors import ArgumentError
     from kinema.resources import parse_memory
 
@@ -271,7 +272,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         "--memory",
-        parser=_memory,
+        parser=byte_count,
         metavar="TEXT",
         help='Working memory: "256 MiB".',
         show_default=False,

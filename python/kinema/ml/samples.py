@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,16 +13,18 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import file_names
+from kinema.files import file_names, read_regular
 from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
-from kinema.ml.stored_samples import ENDINGS, Deflated, SampleFile, samples_of
+from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, Deflated, SampleFile, samples_of
 from kinema.progress import Report
 from kinema.resources import parse_memory, worker_count
 
 __all__ = ["SampleDataset", "Transform", "transformed"]
+
+_LARGEST_LIST = 1 << 28
 
 Transform = Callable[[Batch], Mapping[str, Any] | None]
 
@@ -38,7 +41,7 @@ class SampleDataset(Dataset):
     Parameters
     ----------
     source : path, list of paths, or a folder
-        A folder has a sample a file, in the order of their names.
+        A folder has a sample a file, in the order of their names; one that `kinema.ml.export` has made, its shards.
     fields : str or list of str, optional
         Arrays: names of data sets or members. By default all at the root of the first file. The array of a `.npy` file
         is "samples".
@@ -321,11 +324,30 @@ def _paths_of(source: Any) -> tuple[list[str], bool]:
     """The files in order, and whether a folder was given."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = Path(os.fsdecode(source))
+        if (folder / LIST_OF_FILES).is_file():
+            return _exported(folder), False
         names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(ENDINGS) and entry.is_file())
         if not names:
             raise ArgumentError(f"{folder}: has no files of samples ({', '.join(ENDINGS)})", path=str(folder))
         return [str(folder / name) for name in names], True
     return file_names(source), False
+
+
+def _exported(folder: Path) -> list[str]:
+    """The shards that `kinema.ml.export` has made in a folder, in the order of the samples."""
+    listed = folder / LIST_OF_FILES
+    try:
+        shards = json.loads(read_regular(str(listed), "list of files", _LARGEST_LIST))["shards"]
+        names = [shard.get("file") for shard in shards]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"{listed}: no list of exported files: {error}", path=str(listed)) from None
+    if not all(isinstance(name, str) and name.endswith(ENDINGS) for name in names):
+        raise ArgumentError(
+            f"{folder}: was exported to other files than archives of all arrays; of npy give the files of one array, "
+            "such as positions-00000.npy, with file_is_sample=False",
+            path=str(folder),
+        )
+    return [str(folder / name) for name in names]
 
 
 def _check_alike(first: list[SampleFile], file: list[SampleFile]) -> None:

@@ -22,6 +22,8 @@ _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
 _LOCAL_BYTES = 30
 _LARGEST_HEADER = 1 << 20
+# of the shards in a folder that was exported
+LIST_OF_FILES = "export.json"
 # by which a file is recognised in a folder
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".h5py")
 # of an archive that Kinema has written: origin of the samples, provenance

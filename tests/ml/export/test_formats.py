@@ -174,6 +174,12 @@ def test_arrays_of_shards_are_those_of_batches(tmp_path: Path, kind: str, compre
     for name, arrays in found.items():
         assert arrays[0].dtype == expected[name].dtype
         assert np.array_equal(np.concatenate(arrays), expected[name])
+    if kind == "npy":
+        with pytest.raises(errors.ArgumentError, match=r"give the files of one array"):
+            SampleDataset(tmp_path / "out")
+    else:
+        shards = SampleDataset(tmp_path / "out")
+        assert np.array_equal(shards.read([8, 0])["positions"], expected["positions"][[8, 0]]) and len(shards) == 9
     if kind == "npz":
         with zipfile.ZipFile(tmp_path / "out/samples-00000.npz") as archive:
             kinds = {one.compress_type for one in archive.infolist()}
@@ -233,6 +239,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
             {"labels": {"step": [0, 10, 20], "energy": [1, 2, 3.0]}, "label_units": {"energy": "nm"}},
             "no unit of energy",
         ),
+        ({"output": "folder", "shard_size": "many"}, "shard_size is a number of bytes"),
         ({"part": "train"}, "go together"),
         ({"memory": 100}, "expected 1[0-9]+ bytes or more"),
         ({"output": "a.trr"}, "found .trr|exists|is the file"),

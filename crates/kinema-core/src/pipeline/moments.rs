@@ -303,23 +303,23 @@ pub fn of_groups<R: Copy + Into<f64>>(values: &[[R; 3]], groups: &[u8], n_groups
     }
     let mut all: Vec<Moments> = (0..n_groups).map(|_| Moments::new(3)).collect();
     for (value, &group) in values.iter().zip(groups) {
-        let value = value.map(Into::into);
+        let value: [f64; 3] = value.map(Into::into);
         let one = &mut all[usize::from(group)];
         one.count += 1;
-        for i in 0..3 {
-            one.mean[i] += value[i];
-            one.least[i] = lesser(value[i], one.least[i]);
-            one.largest[i] = larger(value[i], one.largest[i]);
+        for (i, &number) in value.iter().enumerate() {
+            one.mean[i] += number;
+            one.least[i] = lesser(number, one.least[i]);
+            one.largest[i] = larger(number, one.largest[i]);
         }
     }
     for one in all.iter_mut().filter(|one| one.count > 0) {
         one.mean.iter_mut().for_each(|sum| *sum /= one.count as f64);
     }
     for (value, &group) in values.iter().zip(groups) {
-        let value = value.map(Into::into);
+        let value: [f64; 3] = value.map(Into::into);
         let one = &mut all[usize::from(group)];
-        for i in 0..3 {
-            let delta = value[i] - one.mean[i];
+        for (i, &number) in value.iter().enumerate() {
+            let delta = number - one.mean[i];
             one.squares[i] += delta * delta;
         }
     }

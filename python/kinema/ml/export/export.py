@@ -20,6 +20,7 @@ from kinema.ml.export.source import ExportSource, Run
 from kinema.ml.frames import FrameDataset
 from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
+from kinema.ml.stored_samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
 from kinema.notes import returns_notes
 from kinema.opening import open as open_trajectory
@@ -35,7 +36,6 @@ from kinema.writing.output_file import OutputFile, whole_folder
 
 __all__ = ["Exported", "export"]
 
-LIST_OF_FILES = "export.json"
 _VERSION = 1
 _STAMPS = ("cell", "step", "time")
 
@@ -216,7 +216,7 @@ class _WholeExport:
 
     def to_folder(self, name: str, shard_size: int | str | None) -> tuple[tuple[str, ...], int]:
         """Makes a folder of shards."""
-        runs = self.format.runs(self.source, parse_memory("1 GiB" if shard_size is None else shard_size))
+        runs = self.format.runs(self.source, _shard_bytes("1 GiB" if shard_size is None else shard_size))
         threads = self.runner.local_threads(self.workers)
         # threads of this process read and encode one shard together
         in_this_process = self.runner.name == "threads"
@@ -308,6 +308,13 @@ def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) ->
         wanted = f"a name that ends with {made.suffix}, or a folder" if made.suffix else "a folder"
         raise ArgumentError(f"{name}: {made.name} takes {wanted}, found {suffix}", path=name)
     return single
+
+
+def _shard_bytes(size: int | str) -> int:
+    try:
+        return parse_memory(size)
+    except ArgumentError as error:
+        raise ArgumentError(f"shard_size {str(error).removeprefix('memory ')}") from None
 
 
 def _check_output(name: str, made: ExportFormat, *, single: bool, overwrite: bool) -> None:

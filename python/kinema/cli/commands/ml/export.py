@@ -120,7 +120,11 @@ def export(
     shard_size: Annotated[
         str | None,
         typer.Option(
-            "--shard-size", help="Bytes of a file of a folder, about: 256 MiB; 1 GiB by default.", show_default=False
+            "--shard-size",
+            parser=options.byte_count,
+            metavar="TEXT",
+            help='Bytes of a file of a folder, about: "256 MiB"; 1 GiB by default.',
+            show_default=False,
         ),
     ] = None,
     compress: Annotated[bool, typer.Option("--compress", help="npz: deflated members.")] = False,
