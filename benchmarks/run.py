@@ -41,6 +41,7 @@ from convert import convert
 from files import make_files
 from kinema import _core
 from kinema.demo import run_json
+from ml_convert import ml_convert
 from netcdf import netcdf
 from pipeline import pipeline
 from runners import runners
@@ -333,6 +334,7 @@ def main() -> None:
     convert(bench)
     netcdf(bench)
     serial_io(bench)
+    ml_convert(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
     picture.draw(bench.rows, options.folder / "formats.png", picture.machine_in_words(facts))

@@ -5,6 +5,7 @@ It is not imported by `import kinema`. Arrays are NumPy's; torch is used where i
 
 from __future__ import annotations
 
+from kinema.ml.archives.convert import ConvertedSamples, convert, plan_conversion
 from kinema.ml.catalogue import Catalogue, check_catalogue, extend_catalogue, make_catalogue
 from kinema.ml.dataset import Batch, Dataset, Reading, Subset
 from kinema.ml.frames import FrameDataset
@@ -17,6 +18,7 @@ from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
 __all__ = [
     "Batch",
     "Catalogue",
+    "ConvertedSamples",
     "DataSplit",
     "Dataset",
     "FrameDataset",
@@ -27,9 +29,11 @@ __all__ = [
     "SampleDataset",
     "Subset",
     "check_catalogue",
+    "convert",
     "extend_catalogue",
     "make_catalogue",
     "mdcath",
+    "plan_conversion",
     "split_by_time",
     "split_by_trajectory",
 ]

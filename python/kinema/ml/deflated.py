@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,11 @@ from kinema.errors import CorruptFileError
 from kinema.files import open_regular
 from kinema.ml.stored_samples import Deflated, SampleFile
 
-__all__ = ["DeflatedMembers"]
+__all__ = ["DeflatedMembers", "inflated"]
 
+# bytes that zlib is given at a time: what it does not take it copies, so these give less than a piece as a rule
+_STORED = 256 << 10
+# and gives at most
 _PIECE = 1 << 20
 
 
@@ -67,39 +71,54 @@ class DeflatedMembers:
         assert isinstance(place, Deflated)
         order = np.argsort(rows, kind="stable")
         wanted, places = rows[order], places[order]
-        inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-        done = checksum = 0  # decompressed bytes so far, the header included
+        done = 0  # decompressed bytes so far, the header included
         rest = np.zeros(0, np.uint8)
-        with open_regular(member.path, "samples") as file:
-            file.seek(place.start)
-            left = place.stored
-            while not inflate.eof:
-                stored = inflate.unconsumed_tail or file.read(min(_PIECE, left))
-                left -= 0 if inflate.unconsumed_tail else len(stored)
-                try:
-                    piece = inflate.decompress(stored, _PIECE)
-                except zlib.error as error:
-                    raise _damaged(member, place, str(error)) from None
-                if not piece and not stored:
-                    raise _damaged(member, place, "it ends early")
-                checksum = zlib.crc32(piece, checksum)
-                first = done - len(rest)
-                done += len(piece)
-                rest = np.concatenate([rest, np.frombuffer(piece, np.uint8)])
-                # whole rows of what is there
-                begin = max(0, -(-(first - place.header) // row_bytes))
-                end = min(member.rows, max(0, (done - place.header) // row_bytes))
-                if end > begin:
-                    low, high = np.searchsorted(wanted, [begin, end])
-                    skipped = place.header + begin * row_bytes - first
-                    there = rest[skipped : skipped + (end - begin) * row_bytes].reshape(end - begin, row_bytes)
-                    out[places[low:high]] = there[wanted[low:high] - begin]
-                    rest = rest[skipped + (end - begin) * row_bytes :]
+        for piece in inflated(member):
+            first = done - len(rest)
+            done += len(piece)
+            rest = np.concatenate([rest, np.frombuffer(piece, np.uint8)])
+            # whole rows of what is there
+            begin = max(0, -(-(first - place.header) // row_bytes))
+            end = min(member.rows, max(0, (done - place.header) // row_bytes))
+            if end > begin:
+                low, high = np.searchsorted(wanted, [begin, end])
+                skipped = place.header + begin * row_bytes - first
+                there = rest[skipped : skipped + (end - begin) * row_bytes].reshape(end - begin, row_bytes)
+                out[places[low:high]] = there[wanted[low:high] - begin]
+                rest = rest[skipped + (end - begin) * row_bytes :]
         self.decompressed += 1
-        if done < place.header + member.rows * row_bytes:
-            raise _damaged(member, place, f"it has {done} bytes, {place.header + member.rows * row_bytes} are needed")
-        if checksum != place.checksum:
-            raise _damaged(member, place, f"checksum, expected {place.checksum:08x}, found {checksum:08x}")
+
+
+def inflated(member: SampleFile) -> Iterator[bytes]:
+    """The bytes of a deflated member, its header included, in pieces; the GIL is released while each is decompressed.
+
+    Raises CorruptFileError with path and byte for what cannot be decompressed, and at the end for a member that has
+    fewer bytes than its samples, or another checksum.
+    """
+    place = member.place
+    assert isinstance(place, Deflated)
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    done = checksum = 0
+    with open_regular(member.path, "samples") as file:
+        file.seek(place.start)
+        left = place.stored
+        while not inflate.eof:
+            stored = inflate.unconsumed_tail or file.read(min(_STORED, left))
+            left -= 0 if inflate.unconsumed_tail else len(stored)
+            try:
+                piece = inflate.decompress(stored, _PIECE)
+            except zlib.error as error:
+                raise _damaged(member, place, str(error)) from None
+            if not piece and not stored:
+                raise _damaged(member, place, "it ends early")
+            checksum = zlib.crc32(piece, checksum)
+            done += len(piece)
+            yield piece
+    needed = place.header + member.rows * member.row_bytes
+    if done < needed:
+        raise _damaged(member, place, f"it has {done} bytes, {needed} are needed")
+    if checksum != place.checksum:
+        raise _damaged(member, place, f"checksum, expected {place.checksum:08x}, found {checksum:08x}")
 
 
 def _damaged(member: SampleFile, place: Deflated, why: str) -> CorruptFileError:

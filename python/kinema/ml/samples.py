@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names
+from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
@@ -82,6 +83,7 @@ class SampleDataset(Dataset):
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
         self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
+        self._origins: dict[int, SampleOrigin] = {}
 
     def __len__(self) -> int:
         return int(self._bounds[-1])
@@ -95,6 +97,30 @@ class SampleDataset(Dataset):
     def paths(self) -> tuple[str, ...]:
         """The files, in the order of the samples."""
         return tuple(self._paths)
+
+    def stored(self, field: str) -> tuple[SampleFile, ...]:
+        """How an array lies in each file, in their order; KeyError for one that is not there."""
+        return tuple(self._files[field])
+
+    def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
+        """Where samples come from: the file of each, and its row there, (len(ids),).
+
+        Of an archive that `kinema.ml.convert` has made these are the files that it was made of, else the file itself.
+        Raises as `read`, and CorruptFileError for a table of origins that is damaged.
+        """
+        numbers = sample_numbers(ids, len(self))
+        which = np.searchsorted(self._bounds, numbers, side="right") - 1
+        files: list[str] = [""] * len(numbers)
+        rows = np.zeros(len(numbers), np.int64)
+        for file in np.unique(which):
+            if file not in self._origins:
+                n_rows = int(self._bounds[file + 1] - self._bounds[file])
+                self._origins[file] = origin_of(self._paths[file], n_rows)
+            places = np.flatnonzero(which == file)
+            found, rows[places] = self._origins[file].of(numbers[places] - self._bounds[file])
+            for place, name in zip(places, found, strict=True):
+                files[place] = name
+        return files, rows
 
     def shape(self, field: str) -> tuple[int, ...]:
         """Shape of a sample of an array; KeyError for one that is not there."""

@@ -16,7 +16,7 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileE
 from kinema.files import is_hdf5, open_regular
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 
-__all__ = ["Deflated", "SampleFile", "samples_of"]
+__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "samples_of"]
 
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
@@ -24,6 +24,8 @@ _LOCAL_BYTES = 30
 _LARGEST_HEADER = 1 << 20
 # by which a file is recognised in a folder
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".h5py")
+# of an archive that Kinema has written: origin of the samples, provenance
+OWN_GROUP = "kinema"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,18 @@ class Deflated:
 
 
 @dataclass(frozen=True)
+class StoredMember:
+    """A member of an archive that is stored as it is: its header, and the samples behind it."""
+
+    start: int
+    """Byte of the file at which it begins."""
+    size: int
+    """Bytes."""
+    checksum: int
+    """CRC-32 of these bytes."""
+
+
+@dataclass(frozen=True)
 class SampleFile:
     """The samples of one array of one file."""
 
@@ -54,6 +68,13 @@ class SampleFile:
     """In the byte order of the file."""
     place: tuple[int, int] | StoredDataset | Deflated
     """(Offset of the first sample, bytes between samples); chunks, seen as (rows, units, components); a member."""
+    member: StoredMember | None = None
+    """That the samples are in, where it has a checksum. `SampleDataset.read` does not look at it."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a sample, as stored."""
+        return _bytes(self.shape, self.dtype)
 
     @property
     def chunk_rows(self) -> int:
@@ -228,7 +249,8 @@ def _of_member(path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfi
     if info.flag_bits & 1:
         raise UnsupportedFormatError(f"{path}: byte {at}: member {info.filename} is encrypted", path=path, offset=at)
     if info.compress_type == zipfile.ZIP_STORED:
-        return _of_npy(path, file, start, info.compress_size, name)
+        member = StoredMember(start, info.compress_size, info.CRC)
+        return replace(_of_npy(path, file, start, info.compress_size, name), member=member)
     if info.compress_type != zipfile.ZIP_DEFLATED:
         raise UnsupportedFormatError(
             f"{path}: byte {at}: member {info.filename} is compressed by method {info.compress_type}, expected stored "
@@ -295,7 +317,8 @@ def _arrays(path: str, file: Any) -> list[str]:
     if not names:
 
         def visit(name: str, node: Any) -> None:
-            if usable(node):
+            # what `kinema.ml.convert` says of the samples is in a group of that name
+            if usable(node) and not name.startswith(f"{OWN_GROUP}/"):
                 names.append(name)
 
         file.visititems(visit)

@@ -14,7 +14,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,12 @@ from kinema.progress import Report
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
-from kinema.writing.base import Writer
 from kinema.writing.output_checks import check_not_input
 from kinema.writing.output_file import OutputFile, is_temporary_of, publish, write_index
 
 __all__ = [
     "BlockFile",
+    "Growing",
     "RecordFile",
     "block_file",
     "is_published",
@@ -373,18 +373,37 @@ class _ResumableRecords(_ResumableFile, RecordFile):
         return _State(frames, n_bytes, self._inode)
 
 
+class Growing(Protocol):
+    """What brings frames, or samples, into a file from its front on: a Writer, or what makes a sample archive."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
+
+    @property
+    def n_frames(self) -> int:
+        """Taken so far, those that were there included."""
+
+    @property
+    def n_flushed(self) -> int:
+        """Those of them that are in the file for good."""
+
+    def flush(self) -> None:
+        """Brings what was taken into the file."""
+
+
 class BlockFile(_ResumableFile):
     """A file with a checkpoint whose frames a Writer commits: it is a file that grows, from its first frames on."""
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:
         super().__init__(name, manager)
         # the Writer while it is open
-        self._writer: Writer | None = None
+        self._writer: Growing | None = None
         self._n_committed = self.n_restored
 
     def write(
         self,
-        opened: Callable[[OutputPart], Writer],
+        opened: Callable[[OutputPart], Growing],
         fill: Callable[[Any, Callable[[], None]], None],
         *,
         progress: Callable[[int], object],
@@ -408,7 +427,7 @@ class BlockFile(_ResumableFile):
 
     def _write(
         self,
-        opened: Callable[[OutputPart], Writer],
+        opened: Callable[[OutputPart], Growing],
         fill: Callable[[Any, Callable[[], None]], None],
         progress: Callable[[int], object],
     ) -> None:

@@ -40,6 +40,17 @@ struct PooledSource {
     entry: Arc<Entry>,
 }
 
+impl Entry {
+    /// Whether its name is not that of another file now, or of one that was cut, for certain: what was opened before is
+    /// for those who have a source of it already.
+    fn is_of_its_path(&self) -> bool {
+        match (self.first.get(), FileStatus::of_path(&self.path)) {
+            (Some(Some(first)), Ok(now)) => now.inode == first.inode && now.size >= first.size,
+            _ => true,
+        }
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -63,12 +74,13 @@ impl FilePool {
 
     fn pooled(&self, path: &Path) -> PooledSource {
         let mut known = locked(&self.0.known);
-        let entry = known.get(path).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let (source, first, used) = Default::default();
-            let entry = Arc::new(Entry { path: path.to_path_buf(), source, first, used });
-            known.insert(path.to_path_buf(), Arc::downgrade(&entry));
-            entry
-        });
+        let entry =
+            known.get(path).and_then(Weak::upgrade).filter(|entry| entry.is_of_its_path()).unwrap_or_else(|| {
+                let (source, first, used) = Default::default();
+                let entry = Arc::new(Entry { path: path.to_path_buf(), source, first, used });
+                known.insert(path.to_path_buf(), Arc::downgrade(&entry));
+                entry
+            });
         PooledSource { pool: self.0.clone(), entry }
     }
 }
@@ -202,5 +214,28 @@ mod tests {
         let error = sources[0].read_exact_at(0, &mut byte).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains("was replaced or cut"), "{error}");
+    }
+
+    #[test]
+    fn a_new_source_is_of_the_file_that_has_the_name_now() {
+        let paths = files("renamed", 1);
+        let pool = FilePool::new(8, Arc::new(crate::source::Files));
+        let before = pool.source(&paths[0]);
+        let mut byte = [0];
+        before.read_exact_at(0, &mut byte).unwrap();
+        let other = paths[0].with_extension("new");
+        std::fs::write(&other, b"ABCDEFGH").unwrap();
+        std::fs::rename(&other, &paths[0]).unwrap();
+        let after = pool.source(&paths[0]);
+        after.read_exact_at(0, &mut byte).unwrap();
+        assert_eq!(&byte, b"A");
+        // the one that was there before reads the file that it has open
+        before.read_exact_at(0, &mut byte).unwrap();
+        assert_eq!(&byte, b"a");
+        assert_eq!(pool.n_open(), 2);
+        // a file without a name is still what it was
+        std::fs::remove_file(&paths[0]).unwrap();
+        pool.source(&paths[0]).read_exact_at(1, &mut byte).unwrap();
+        assert_eq!(&byte, b"B");
     }
 }

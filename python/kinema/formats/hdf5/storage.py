@@ -235,6 +235,9 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
     elif storage.chunks is not None:
         plist.set_chunk(storage.chunks)
         set_filters(plist, storage.filters)
+        if storage.early and not storage.filters and not storage.dtype.hasobject:
+            # others write all values into space that is there: HDF5 would write zeros before
+            plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     elif not storage.dtype.hasobject:  # HDF5 must fill what holds references to the heap
         plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     if storage.early:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import Error, FileIOError, from_os
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class FilePlacer:
             except OSError as error:
                 raise _at_byte(error, offset, self.name) from None
             view, offset = view[written:], offset + written
+
+    def begin_sync(self) -> None:
+        """Has the kernel write what was written so far to the storage, while more is made."""
+        _core.start_writeback(self._handle)
 
     def sync(self) -> None:
         """As `Placer.sync`."""

@@ -1,0 +1,132 @@
+"""`kinema ml convert`: samples of many files as one archive. The work is `kinema.ml.convert`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinema.cli import options, storage_options
+from kinema.cli.analysis_options import takes_groups
+from kinema.cli.command_line import Command
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Which arrays are stored, and how."""
+
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--layout",
+            parser=storage_options.layout,
+            metavar="TEXT",
+            help="contiguous, samples (about 64 KiB of samples in a chunk) or samples:N (N in a chunk); contiguous by "
+            "default, samples with --compress.",
+            show_default=False,
+        ),
+    ] = None
+    compress: Annotated[
+        str,
+        typer.Option("--compress", help=f"{', '.join(storage_options.COMPRESSIONS)}."),
+    ] = "none"
+    shuffle: storage_options.Shuffle = None
+    checksum: storage_options.Checksum = False
+    fields: Annotated[
+        str | None,
+        typer.Option("--fields", help="Arrays, with commas between; by default all of the first file."),
+    ] = None
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="TYPE",
+            help="Type of all arrays, float32; or of some: x=float32,y=int8. By default as in the files.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As arguments of `kinema.ml.convert`."""
+        from kinema.cli.word_lists import list_of_words
+
+        compression, level = storage_options.compression(self.compress)
+        return {
+            "layout": self.layout,
+            "compression": compression,
+            "level": level,
+            "shuffle": self.shuffle,
+            "checksum": self.checksum,
+            "fields": None if self.fields is None else list_of_words(self.fields),
+            "dtype": None if self.dtype is None else _types(self.dtype),
+        }
+
+
+@takes_groups
+def convert(
+    context: typer.Context,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SAMPLES",
+            help="Files of samples (.npz, .npy, HDF5), in their order, or a folder with a sample a file.",
+            show_default=False,
+        ),
+    ],
+    stored: Stored,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Archive to make, .h5.", show_default=False)
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what would be done and what a training loop reads; write nothing.")
+    ] = False,
+    workers: options.Workers = None,
+    memory: options.Memory = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Read back what was written, and compare.")
+    ] = True,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_interval: options.CheckpointInterval = None,
+    force: options.Force = False,
+) -> None:
+    """Write the samples of many files into one HDF5 archive, and where each of them comes from."""
+    import kinema.ml
+    from kinema.cli.analysis_options import checkpoint_of
+    from kinema.errors import ArgumentError
+
+    command: Command = context.obj
+    saved = checkpoint_of(checkpoint, checkpoint_interval)
+    paths: Any = sources[0] if len(sources) == 1 else sources
+    given = {**stored.arguments, "workers": workers, "memory": memory}
+    if explain:
+        plan = kinema.ml.plan_conversion(paths, **given)
+        command.print_result(lambda: {"plan": str(plan).splitlines()}, lambda: plan)
+        return
+    if output is None:
+        raise ArgumentError("no archive is named; give -o FILE.h5, or --explain to write nothing")
+    done = kinema.ml.convert(
+        paths,
+        output,
+        **given,
+        overwrite=force,
+        verify=verify,
+        checkpoint=saved,
+        progress=False if command.quiet else None,
+    )
+    command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
+
+
+def _types(text: str) -> str | dict[str, str]:
+    """ "float32", or {"x": "float32"} of "x=float32"."""
+    from kinema.errors import ArgumentError
+
+    if "=" not in text:
+        return text
+    found: dict[str, str] = {}
+    for word in text.split(","):
+        name, equals, kind = (part.strip() for part in word.partition("="))
+        if not (name and equals and kind) or name in found:
+            raise ArgumentError(f"--dtype takes a type, or ARRAY=TYPE with commas between, each once, found {text!r}")
+        found[name] = kind
+    return found

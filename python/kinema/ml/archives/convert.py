@@ -1,0 +1,337 @@
+"""`kinema.ml.convert`: samples of many files (`.npz`, `.npy`, HDF5) as one HDF5 archive for training."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kinema.errors import ArgumentError, CorruptFileError
+from kinema.execution.checkpoint.file import Checkpoint, CheckpointChoice
+from kinema.formats.hdf5.filters import Compression
+from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart
+from kinema.ml.archives.passes import ReadBack, WritePass
+from kinema.ml.archives.plan import ConversionPlan, DtypeChoice
+from kinema.ml.archives.writers import GrowingArchive, PlacedArchive, make_part, write_structure
+from kinema.notes import emit, returns_notes
+from kinema.printable import counted, printable
+from kinema.progress import ProgressChoice, Report, reporting
+from kinema.writing.output_checks import check_not_input, check_target
+from kinema.writing.resumable import block_file, is_published
+
+__all__ = ["ConvertedSamples", "convert", "plan_conversion"]
+
+SUFFIXES = (".h5", ".hdf5")
+
+
+@dataclass(frozen=True)
+class ConvertedSamples:
+    """What `convert` has made.
+
+    Attributes
+    ----------
+    path : str
+    n_samples, n_files : int
+        Samples, and the files that they were read of.
+    fields : tuple of str
+        The arrays.
+    layout : tuple of str
+        Of each array: shape, type, contiguous or samples in a chunk.
+    size : int
+        Bytes of the archive.
+    seconds : float
+        Wall time from the first byte to the last, with the file synced; reading it back is no part of it.
+    gib_per_second : float
+        Of samples, before compression.
+    workers : int
+    timings : mapping of str to float
+        Seconds of all workers: "read" (with inflating and types), "write" (with compressing); of this process:
+        "compare".
+    verified : bool
+        Whether all samples were read back and compared.
+    n_restored : int
+        Samples that an earlier call had written, by the checkpoint.
+    notes : tuple of str
+        What a user of the archive should know (`kinema.notes`).
+    """
+
+    path: str
+    n_samples: int
+    n_files: int
+    fields: tuple[str, ...]
+    layout: tuple[str, ...]
+    size: int
+    n_bytes: int
+    """Of the samples, before compression."""
+    seconds: float
+    workers: int
+    timings: Mapping[str, float]
+    verified: bool
+    n_restored: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gib_per_second(self) -> float:
+        return self.n_bytes / self.seconds / 2**30 if self.seconds > 0 else 0.0
+
+    def __str__(self) -> str:
+        restored = f"{counted(self.n_restored, 'sample')} were there already; " if self.n_restored else ""
+        compared = "read back and compared" if self.verified else "not read back"
+        return "\n".join(
+            [
+                f"{printable(self.path)}: {counted(self.n_samples, 'sample')} of {counted(self.n_files, 'file')}, "
+                f"{self.size:,} bytes in {self.seconds:.2f} s, {self.gib_per_second:.2f} GiB/s on "
+                f"{counted(self.workers, 'worker')}; {restored}{compared}",
+                *(f"  {printable(one)}" for one in self.layout),
+            ]
+        )
+
+
+def plan_conversion(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    layout: str | Sequence[int] | None = None,
+    compression: str | tuple[int, Sequence[int]] | None = None,
+    level: int | None = None,
+    shuffle: bool | None = None,
+    checksum: bool = False,
+    fields: str | Sequence[str] | None = None,
+    dtype: DtypeChoice = None,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    file_is_sample: bool | None = None,
+) -> ConversionPlan:
+    """What `convert` with these arguments would do: `print` of it says layout, memory and what a training loop reads.
+
+    Headers of the sources are read; nothing is written. Raises as `convert`.
+    """
+    return ConversionPlan.of(
+        sources,
+        layout=layout,
+        compression=Compression(compression, level, shuffle, checksum),
+        fields=fields,
+        dtype=dtype,
+        workers=workers,
+        memory=memory,
+        file_is_sample=file_is_sample,
+    )
+
+
+@returns_notes
+def convert(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    layout: str | Sequence[int] | None = None,
+    compression: str | tuple[int, Sequence[int]] | None = None,
+    level: int | None = None,
+    shuffle: bool | None = None,
+    checksum: bool = False,
+    fields: str | Sequence[str] | None = None,
+    dtype: DtypeChoice = None,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    file_is_sample: bool | None = None,
+    overwrite: bool = False,
+    verify: bool = True,
+    checkpoint: CheckpointChoice = None,
+    checkpoint_interval: float | None = None,
+    progress: ProgressChoice = False,
+) -> ConvertedSamples:
+    """Writes the samples of files, one behind the other, as data sets of one HDF5 file.
+
+        kinema.ml.convert(["a.npz", "b.npz"], "train.h5")
+
+    The file appears whole or not at all. Numbers keep every bit, but for `dtype=`, and are in this machine's byte
+    order. `SampleDataset("train.h5").origin(ids)` says which file and row a sample comes from.
+
+    Parameters
+    ----------
+    sources : path, list of paths, or a folder
+        As of `SampleDataset`: `.npz` (stored and deflated), `.npy`, HDF5; a folder has a sample a file.
+    output : path
+        `.h5` or `.hdf5`.
+    layout : str, optional
+        "contiguous" (default), "samples" (about 64 KiB of samples in a chunk; default where chunks are compressed) or
+        "samples:N" (N samples in a chunk; about 64 KiB of smaller arrays beside the widest, where N are below 4 KiB).
+    compression, level, shuffle, checksum
+        As `kinema.Writer`.
+    fields : str or list of str, optional
+        Arrays; by default all of the first file.
+    dtype : NumPy type, or mapping of types by array; optional
+        Values are rounded where it has fewer digits, which is noted with the largest change; one that it cannot hold is
+        an error.
+    workers : int, optional
+        Threads; as many as this process may use by default.
+    memory : int or str, optional
+        Limit of working memory, "256 MiB".
+    file_is_sample : bool, optional
+        Whether each file is one sample; by default for folders.
+    overwrite : bool
+        Replace a file that is there.
+    verify : bool
+        Read everything back before the file gets its name. CRC-32 of pieces that were computed when they were written
+        are compared; what an earlier call has written, by a checkpoint, is compared with the sources byte by byte.
+    checkpoint : path or Checkpoint, optional
+        A file that says how far the work is: after any end the same call goes on behind the samples that are written,
+        to the same values. It is removed when the archive is whole.
+    checkpoint_interval : float, optional
+        Seconds between two saves; 30 by default.
+    progress : bool, None or function
+
+    Raises
+    ------
+    ArgumentError
+        For arrays that are not there or of different lengths, files that do not fit together, an output that exists or
+        is an input; for the checkpoint of another call, with what differs.
+    UnsupportedFormatError
+        For pickled objects, which are never unpickled, and for types that HDF5 does not have.
+    MemoryLimitError, TruncatedFileError, CorruptFileError, FileIOError, ...
+        With path and byte. What `output` was stays, and no other file is left but what a checkpoint names.
+    """
+    name, saved = os.fspath(output), Checkpoint.of(checkpoint, checkpoint_interval)
+    _check_output(name, overwrite=overwrite, checkpoint=saved)
+    plan = plan_conversion(
+        sources, layout=layout, compression=compression, level=level, shuffle=shuffle, checksum=checksum,
+        fields=fields, dtype=dtype, workers=workers, memory=memory, file_is_sample=file_is_sample,
+    )  # fmt: skip
+    paths = plan.sources.dataset.paths
+    check_not_input(name, *paths)
+    if saved is not None:
+        if os.path.abspath(name) == os.path.abspath(saved.name):
+            raise ArgumentError(f"{name}: the output and checkpoint are two files; give two names", path=name)
+        check_not_input(saved.name, *paths)
+    total = plan.n_bytes * (2 if verify else 1)
+    with reporting(progress, f"converting {os.path.basename(name)}", total, "bytes") as report:
+        work = _OneConversion(plan, name, verify, report, total)
+        size = work.at_once(overwrite) if saved is None else work.resumably(saved)
+    notes = _rounding_notes(plan)
+    emit(notes)
+    return ConvertedSamples(
+        path=name,
+        n_samples=plan.n_samples,
+        n_files=plan.sources.n_files,
+        fields=plan.sources.fields,
+        layout=tuple(str(one) for one in plan.fields),
+        size=size,
+        n_bytes=plan.n_bytes,
+        seconds=work.seconds,
+        workers=plan.workers,
+        timings={"read": work.writing.reading, "write": work.writing.writing, "compare": work.comparing},
+        verified=verify,
+        n_restored=work.n_restored,
+        notes=notes,
+    )
+
+
+def _check_output(name: str, *, overwrite: bool, checkpoint: Checkpoint | None) -> None:
+    """Raises what keeps `convert` from writing there, before anything is read."""
+    if not name.lower().endswith(SUFFIXES):
+        raise ArgumentError(
+            f"{name}: archives are HDF5 files; give the output a name that ends in {' or '.join(SUFFIXES)}", path=name
+        )
+    check_target(name, overwrite=overwrite or is_published(name, checkpoint))
+
+
+def _rounding_notes(plan: ConversionPlan) -> tuple[str, ...]:
+    found = []
+    for field, one in plan.sources.conversions.items():
+        if one.rounds and one.largest_change:
+            found.append(f"{field} is stored as {one.dtype}: no value was moved by more than {one.largest_change:.3g}")
+    return tuple(found)
+
+
+class _OneConversion:
+    """One call of `convert`, after its arguments were checked."""
+
+    def __init__(self, plan: ConversionPlan, name: str, verify: bool, report: Report | None, total: int) -> None:
+        self.plan, self.name, self.verify = plan, name, verify
+        self.writing = WritePass(plan, checksums=verify)
+        self.n_restored = 0
+        self.seconds = self.comparing = 0.0
+        self._report, self._total = report, total
+        self._compared = 0
+
+    def at_once(self, overwrite: bool) -> int:
+        """Makes the archive in one call; nothing of it stays where that raises. Returns its bytes."""
+        plan = self.plan
+        begun = time.perf_counter()
+        with _new_file(self.name, overwrite) as new:
+            write_structure(new.h5, plan.fields, plan.origin, plan.provenance(), self.name)
+            if plan.is_placed:
+                new.keep(protect=False)
+                with PlacedArchive(new.temporary, self.name, plan.sources.fields) as placed:
+                    self.writing.place(placed, self._advance)
+            else:
+                with GrowingArchive(new, plan.fields, plan.workers) as growing:
+                    self.writing.extend(growing, self._advance)
+            self.seconds = time.perf_counter() - begun
+            self._compare(new.temporary)
+            new.publish()
+        return os.path.getsize(self.name)
+
+    def resumably(self, checkpoint: Checkpoint) -> int:
+        """The same, or goes on with what an earlier call has left of it."""
+        plan = self.plan
+
+        def opened(part: OutputPart) -> PlacedArchive | GrowingArchive:
+            make_part(part, plan.fields, plan.origin, plan.provenance())
+            if plan.is_placed:
+                return PlacedArchive(part.temporary, self.name, plan.sources.fields, output.n_restored)
+            return GrowingArchive(GrowingFile(part.temporary), plan.fields, plan.workers)
+
+        def fill(archive: Any, taken: Callable[[], None]) -> None:
+            def tick() -> None:
+                taken()
+                self._advance()
+
+            self.writing.restored = archive.n_frames
+            (self.writing.place if plan.is_placed else self.writing.extend)(archive, tick)
+
+        begun = time.perf_counter()
+        with block_file(self.name, checkpoint, lambda saved: plan.items(self.name, saved)) as output:
+            output.write(opened, fill, progress=lambda _: None)
+            self.n_restored = self.writing.restored = output.n_restored
+            self.seconds = time.perf_counter() - begun
+            try:
+                self._compare(output.temporary)
+            except CorruptFileError as error:
+                if error.path == self.name:
+                    output.reject()
+                raise
+        return os.path.getsize(self.name)
+
+    def _compare(self, temporary: str) -> None:
+        if not self.verify:
+            return
+        begun = time.perf_counter()
+        back = ReadBack(self.plan, self.writing, temporary, self.name)
+
+        def advance() -> None:
+            self._compared = back.n_bytes
+            self._advance()
+
+        back.compare(advance)
+        self.comparing = time.perf_counter() - begun
+
+    def _advance(self) -> None:
+        if self._report is not None:
+            self._report(min(self.writing.n_bytes + self._compared, self._total), self._total)
+
+
+@contextmanager
+def _new_file(name: str, overwrite: bool) -> Iterator[NewFile]:
+    """A new file that the block publishes; nothing of it stays where the block raises."""
+    new = NewFile(name, overwrite=overwrite)
+    try:
+        yield new
+    except BaseException:
+        new.discard()
+        new.end()
+        # what `keep` has closed
+        with suppress(FileNotFoundError):
+            os.unlink(new.temporary)
+        raise

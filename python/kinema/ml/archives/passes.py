@@ -1,0 +1,256 @@
+"""The two passes of a conversion: samples from the sources into the archive, and what is in it compared with them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import CorruptFileError
+from kinema.ml.archives.plan import ConversionPlan
+from kinema.ml.archives.sources import RowsInPlace, Run
+from kinema.ml.archives.tasks import ThreadBuffers, carry_out
+from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
+from kinema.ml.stored_samples import samples_of
+from kinema.prefetch import prefetched
+
+__all__ = ["ReadBack", "WritePass"]
+
+Stopped = Callable[[], bool]
+
+
+class SourceRows(NamedTuple):
+    """SourceRows `start` to `stop` of an array of a file."""
+
+    name: str
+    file: int
+    start: int
+    stop: int
+
+
+class WrittenRows(NamedTuple):
+    """Samples `start` to `stop` of an array of the archive, with the CRC-32 of their bytes."""
+
+    name: str
+    start: int
+    stop: int
+    checksum: int
+
+
+class WritePass:
+    """Samples from the sources into the archive.
+
+    Attributes
+    ----------
+    restored : int
+        Samples that are there already: they are read again only where a checksum of a whole member needs them.
+    written : list of WrittenRows
+    n_bytes : int
+        Bytes of samples of the archive that are done.
+    reading, writing : float
+        Seconds of all workers.
+    """
+
+    def __init__(self, plan: ConversionPlan, *, checksums: bool) -> None:
+        """`checksums`: whether those of what is written are kept."""
+        self._plan, self._sources, self._checksums = plan, plan.sources, checksums
+        self._widths = {one.name: one.row_bytes for one in plan.fields}
+        self._lock = threading.Lock()
+        self.restored = 0
+        self.written: list[WrittenRows] = []
+        self.n_bytes = 0
+        self.reading = self.writing = 0.0
+
+    def place(self, archive: PlacedArchive, tick: Callable[[], object]) -> None:
+        """All samples behind the restored ones into their places, by all workers. `tick`: see `carry_out`."""
+        buffers = ThreadBuffers()
+        self.n_bytes = self.restored * sum(self._widths.values())
+
+        def work(rows: SourceRows, stopped: Stopped) -> None:
+            begun = time.perf_counter()
+            first = int(self._sources.bounds[rows.file])
+            spent, piece = 0.0, None
+            for run in self._sources.runs(*rows, self._plan.block_bytes, buffers):
+                if stopped():
+                    return
+                start, made = self._converted(rows.name, first, run)
+                if len(made):
+                    piece = self._continued(piece, rows.name, start, made)
+                    before = time.perf_counter()
+                    archive.write(rows.name, start, made)
+                    spent += time.perf_counter() - before
+                    self._count(made.nbytes)
+            self._keep(piece)
+            with self._lock:
+                self.writing += spent
+                self.reading += time.perf_counter() - begun - spent
+
+        carry_out(self._tasks(), work, self._plan.workers, tick)
+
+    def extend(self, archive: GrowingArchive, tick: Callable[[], object]) -> None:
+        """All samples behind the restored ones in their order, read by a thread; chunks are encoded by all workers."""
+        self.n_bytes = self.restored * sum(self._widths.values())
+        in_order = self._in_order()
+        shapes = {one.name: (one.storage.dtype, one.storage.shape[1:]) for one in self._plan.fields}
+        pieces: dict[str, WrittenRows | None] = {}
+        with closing(prefetched(lambda _: next(in_order, None), itertools.count())) as steps:
+            for step in steps:
+                if step is None:
+                    break
+                name, start, made = step
+                dtype, shape = shapes[name]
+                pieces[name] = self._continued(pieces.get(name), name, start, made)
+                before = time.perf_counter()
+                # what zlib gives may begin at any byte
+                values = np.require(made.view(dtype), requirements="A")
+                archive.extend(name, values.reshape(-1, *shape))
+                self.writing += time.perf_counter() - before
+                self._count(made.nbytes)
+                tick()
+        for piece in pieces.values():
+            self._keep(piece)
+
+    def _in_order(self) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
+        """Array, first sample and bytes of what is behind the restored samples, file by file; arrays by turns."""
+        sources = self._sources
+        for file in range(sources.n_files):
+            first = int(sources.bounds[file])
+            tasks = [found for name in sources.fields for found in self._tasks_of(name, file)]
+            runs = {name: self._runs_of([task for task in tasks if task.name == name]) for name in sources.fields}
+            done = dict.fromkeys(runs, 0)
+            while runs:
+                name = min(runs, key=lambda one: done[one])
+                begun = time.perf_counter()
+                run = next(runs[name], None)
+                if run is None:
+                    del runs[name]
+                    continue
+                done[name] = run.first + len(run.rows)
+                start, made = self._converted(name, first, run)
+                self.reading += time.perf_counter() - begun
+                if len(made):
+                    yield name, start, made
+
+    def _runs_of(self, tasks: list[SourceRows]) -> Iterator[Run]:
+        for rows in tasks:
+            yield from self._sources.runs(*rows, self._plan.block_bytes, _new_room)
+
+    def _converted(self, name: str, first: int, run: Run) -> tuple[int, NDArray[np.uint8]]:
+        """The rows of a run that are not restored, as the archive has them, and the number of the first sample."""
+        start = first + run.first
+        skipped = min(max(0, self.restored - start), len(run.rows))
+        return start + skipped, self._sources.conversions[name](run.rows[skipped:])
+
+    def _continued(
+        self, piece: WrittenRows | None, name: str, start: int, made: NDArray[np.uint8]
+    ) -> WrittenRows | None:
+        """A piece with the rows behind it, or a new one; None where no checksums are kept."""
+        if not self._checksums:
+            return None
+        if piece is not None and (piece.stop - piece.start) * self._widths[name] >= self._plan.block_bytes:
+            self._keep(piece)
+            piece = None
+        begin, before = (start, 0) if piece is None else (piece.start, piece.checksum)
+        return WrittenRows(name, begin, start + len(made), zlib.crc32(made.data, before))
+
+    def _keep(self, piece: WrittenRows | None) -> None:
+        if piece is not None:
+            with self._lock:
+                self.written.append(piece)
+
+    def _count(self, n_bytes: int) -> None:
+        with self._lock:
+            self.n_bytes += n_bytes
+
+    def _tasks(self) -> Iterator[SourceRows]:
+        """All that is to be read, file by file: streams whole, else in pieces of one run."""
+        for file in range(self._sources.n_files):
+            for name in self._sources.fields:
+                yield from self._tasks_of(name, file)
+
+    def _tasks_of(self, name: str, file: int) -> Iterator[SourceRows]:
+        sources, one = self._sources, self._sources.file(name, file)
+        missing = max(0, self.restored - int(sources.bounds[file]))
+        if missing >= one.rows:
+            return
+        if sources.is_stream(name, file):
+            yield SourceRows(name, file, 0, one.rows)
+            return
+        begin = 0 if sources.is_checked(name, file) else missing
+        length = sources.run_length(name, file, self._plan.block_bytes)
+        while begin < one.rows:
+            end = min(one.rows, begin - begin % length + length)
+            yield SourceRows(name, file, begin, end)
+            begin = end
+
+
+class ReadBack:
+    """What is in the archive, beside what was to be written: by checksums, and beside the sources where an earlier call
+    has written it.
+
+    Attributes
+    ----------
+    n_bytes : int
+        Compared so far.
+    """
+
+    def __init__(self, plan: ConversionPlan, written: WritePass, path: str, name: str) -> None:
+        self._plan, self._written, self._name = plan, written, name
+        self._found = {one.name: RowsInPlace(one) for one in samples_of(path, plan.sources.fields, whole=False)}
+        self._widths = {one.name: one.row_bytes for one in plan.fields}
+        self._there, self._given = ThreadBuffers(), ThreadBuffers()
+        self._lock = threading.Lock()
+        self.n_bytes = 0
+
+    def compare(self, tick: Callable[[], object]) -> None:
+        """Compares all samples, by all workers. CorruptFileError where they differ, which names the archive."""
+        pieces: Iterator[SourceRows | WrittenRows] = itertools.chain(self._restored(), self._written.written)
+        carry_out(pieces, self._compare, self._plan.workers, tick)
+
+    def _restored(self) -> Iterator[SourceRows]:
+        sources = self._plan.sources
+        for file in range(sources.n_files):
+            there = self._written.restored - int(sources.bounds[file])
+            for name in sources.fields:
+                stop = min(there, sources.file(name, file).rows)
+                if stop > 0:
+                    yield SourceRows(name, file, 0, stop)
+
+    def _compare(self, piece: SourceRows | WrittenRows, stopped: Stopped) -> None:
+        if isinstance(piece, WrittenRows):
+            found = self._read(piece.name, piece.start, piece.stop)
+            if zlib.crc32(found.data) != piece.checksum:
+                raise self._differs(piece.name, piece.start, piece.stop)
+            return
+        sources = self._plan.sources
+        first = int(sources.bounds[piece.file])
+        for run in sources.runs(*piece, self._plan.block_bytes, self._given, check=False):
+            if stopped():
+                return
+            start, expected = first + run.first, sources.conversions[piece.name](run.rows)
+            if not np.array_equal(self._read(piece.name, start, start + len(expected)), expected):
+                raise self._differs(piece.name, start, start + len(expected))
+
+    def _read(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        found = self._found[name].read(start, stop, self._there)
+        with self._lock:
+            self.n_bytes += (stop - start) * self._widths[name]
+        return found
+
+    def _differs(self, name: str, start: int, stop: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"{self._name}: {name} does not hold what was written, samples {start} to {stop - 1}; the disk or the "
+            "memory of this machine may be faulty",
+            path=self._name,
+        )
+
+
+def _new_room(n_bytes: int) -> NDArray[np.uint8]:
+    return np.empty(n_bytes, np.uint8)

@@ -1,0 +1,196 @@
+"""The archive while it is written: space that is there from the beginning, or data sets of filtered chunks that grow.
+
+Both are gone on with by the checkpoint of a conversion: see `kinema.writing.resumable.BlockFile`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import Error, UnsupportedFormatError
+from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
+from kinema.formats.hdf5.storage import Storage, create_dataset, write_dataset
+from kinema.ml.archives.layout import ArrayLayout
+from kinema.ml.archives.origin import SampleOrigin
+from kinema.ml.archives.tasks import WholeRows
+from kinema.ml.stored_samples import OWN_GROUP, SampleFile, samples_of
+from kinema.writing.parallel.placers import FilePlacer
+from kinema.writing.provenance import Provenance
+
+__all__ = ["GrowingArchive", "PlacedArchive", "make_part", "write_structure"]
+
+# bytes of a file after which the kernel is to begin
+_WRITEBACK_BYTES = 32 << 20
+
+
+def write_structure(
+    h5: Any, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance, path: str
+) -> dict[str, Any]:
+    """Makes data sets without values, where samples come from and the provenance; gives the data sets."""
+    made = {}
+    with hdf5_errors(path):
+        own = h5.create_group(OWN_GROUP)
+        write_dataset(own, "provenance", np.array(provenance.json().encode()))
+        origin.write(h5)
+        for one in fields:
+            storage = one.storage
+            if storage.filters:
+                storage = Storage((0, *storage.shape[1:]), storage.dtype, storage.chunks, storage.filters)
+            folder, _, name = one.name.rpartition("/")
+            try:
+                made[one.name] = create_dataset(h5.require_group(folder) if folder else h5, name, storage)
+            except (TypeError, ValueError) as error:
+                raise UnsupportedFormatError(f"{path}: HDF5 cannot hold {one}: {error}", path=path) from None
+    return made
+
+
+class _Archive:
+    """What both share: a context that closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(whole=error is None)
+
+    def close(self, *, whole: bool) -> None:
+        """Closes the file; `whole`: all samples were taken."""
+        raise NotImplementedError
+
+
+class PlacedArchive(_Archive):
+    """Samples that are put into their places by any thread, in any order.
+
+    Parameters
+    ----------
+    path : str
+        The file with the structure, closed.
+    name : str
+        What messages call it.
+    fields : names of the arrays
+    first : int
+        Samples before this one are there.
+    """
+
+    def __init__(self, path: str, name: str, fields: Sequence[str], first: int = 0) -> None:
+        self._files: Mapping[str, SampleFile] = {one.name: one for one in samples_of(path, fields, whole=False)}
+        self._placer = FilePlacer(path, name)
+        self._done = WholeRows(first, fields)
+        self._unsynced, self._lock = 0, threading.Lock()
+        self.n_flushed = first
+
+    @property
+    def n_frames(self) -> int:
+        """Samples at the front that are whole."""
+        return self._done.front
+
+    def flush(self) -> None:
+        """What `n_frames` counts is in the file."""
+        self.n_flushed = self.n_frames
+
+    def write(self, name: str, first: int, rows: NDArray[np.uint8]) -> None:
+        """Puts rows of an array, (n, bytes of a sample), into their places."""
+        one = self._files[name]
+        if isinstance(one.place, tuple):
+            self._placer.write_at(one.place[0] + first * one.row_bytes, rows.reshape(-1))
+        else:
+            place: Any = one.place
+            length, at, stop = place.chunks[0], first, first + len(rows)
+            while at < stop:
+                end = min(stop, at - at % length + length)
+                address = int(place.addresses[at // length]) + at % length * one.row_bytes
+                self._placer.write_at(address, rows[at - first : end - first].reshape(-1))
+                at = end
+        self._done.add(name, first, first + len(rows))
+        with self._lock:
+            self._unsynced += rows.nbytes
+            due = self._unsynced >= _WRITEBACK_BYTES
+            self._unsynced = 0 if due else self._unsynced
+        if due:
+            self._placer.begin_sync()
+
+    def close(self, *, whole: bool) -> None:
+        """As `_Archive.close`: synced where it is whole."""
+        self.flush()
+        try:
+            if whole:
+                self._placer.sync()
+        finally:
+            self._placer.close()
+
+
+class GrowingArchive(_Archive):
+    """Samples that are taken in their order, and encoded in chunks by threads in Rust."""
+
+    def __init__(self, file: NewFile | GrowingFile, fields: Sequence[ArrayLayout], workers: int) -> None:
+        """`file` has its structure."""
+        self._file = file
+        with hdf5_errors(file.path):
+            datasets = {one.name: file.h5[one.name] for one in fields}
+            rows = min(len(dataset) for dataset in datasets.values())
+            self._series = {name: Series(dataset, rows=rows, workers=workers) for name, dataset in datasets.items()}
+        self.n_flushed = rows
+        # whether nothing was stopped in the middle, by an error or Ctrl-C
+        self._is_between = True
+
+    @property
+    def n_frames(self) -> int:
+        """Samples taken."""
+        return min(series.rows for series in self._series.values())
+
+    def extend(self, name: str, values: NDArray[Any]) -> None:
+        """Takes the next samples of an array."""
+        self._is_between = False
+        with hdf5_errors(self._file.path):
+            self._series[name].extend(values)
+        self._is_between = True
+
+    def flush(self) -> None:
+        """Commits what was taken, where the file grows."""
+        if isinstance(self._file, GrowingFile):
+            with hdf5_errors(self._file.path):
+                for series in self._series.values():
+                    series.flush()
+                self._file.commit()
+            self.n_flushed = self.n_frames
+
+    def close(self, *, whole: bool) -> None:
+        """As `_Archive.close`. A file that grows keeps what was taken."""
+        if not whole:
+            with suppress(Error):
+                if self._is_between:
+                    self.flush()
+            self._file.discard()
+            return
+        with hdf5_errors(self._file.path):
+            for series in self._series.values():
+                series.finish()
+        if isinstance(self._file, GrowingFile):
+            self._file.finish()
+        else:
+            self._file.keep(protect=False)
+        self.n_flushed = self.n_frames
+
+
+def make_part(part: OutputPart, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance) -> None:
+    """Makes the structure in the temporary file of a conversion with a checkpoint; nothing where it has one."""
+    if os.path.getsize(part.temporary):
+        return
+    file = OutputPartFile(part)
+    try:
+        write_structure(file.h5, fields, origin, provenance, part.path)
+        file.finish()
+    except BaseException:
+        file.discard()
+        raise
