@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import typer
 
@@ -31,6 +32,9 @@ NEEDED = {
     "ml export": ["a.dcd", "--output-format", "npy", "-o", "out"],
     "ml statistics": ["a.dcd", "-o", "s.json"],
     "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
+    "ml convert": ["a.npy", "-o", "out.h5"],
+    "ml catalogue": ["make", "a.dcd", "-o", "out.kinema-catalogue"],
+    "ml bench": ["a.npy"],
 }
 # texts that are, or hold, numbers
 TEXTS = {
@@ -41,6 +45,8 @@ TEXTS = {
     "--oversubscribe": "{}",
     "--ranks": "1,{}",
     "--layout": "{}x3x3",
+    # of samples
+    "ml convert --layout": "samples:{}",
 }
 WITH = {"--checkpoint-interval": ["--checkpoint", "run.ckpt"], "--ref-frame": []}
 BAD = {"whole": [str(10**21), str(-(10**21)), "1" * 5000, "1e3", "nan"], "decimal": ["nan", "inf", "-inf", "1e400"]}
@@ -55,7 +61,7 @@ def _options() -> list[tuple[str, str, str, str]]:
         commands |= {name: command} if members is None else {f"{name} {one}": members[one] for one in members}
     for name, command in commands.items():
         for option in command.params:
-            text = TEXTS.get(option.opts[-1], "{}")
+            text = TEXTS.get(f"{name} {option.opts[-1]}", TEXTS.get(option.opts[-1], "{}"))
             if option.metavar in ("INTEGER", "NUMBER"):
                 kind = {"INTEGER": "whole", "NUMBER": "decimal"}[option.metavar]
                 found.append((name, option.opts[-1], "{}", kind))
@@ -79,6 +85,7 @@ def test_a_number_beyond_its_range(
     monkeypatch.chdir(tmp_path)
     write_dcd("a.dcd", random_walk(5, 4))
     write_h5md("a.h5md", synthetic(5, 4))
+    np.save("a.npy", np.zeros((5, 4)))
     before = sorted(path.name for path in tmp_path.iterdir())
     for bad in BAD[kind]:
         words = [*command.split(), *NEEDED[command], *WITH.get(option, []), f"{option}={text.format(bad)}"]
