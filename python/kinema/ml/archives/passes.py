@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError
 from kinema.ml.archives.plan import ConversionPlan
-from kinema.ml.archives.sources import RowsInPlace, Run
+from kinema.ml.archives.sources import ReadRows, RowsInPlace
 from kinema.ml.archives.tasks import ThreadBuffers, carry_out
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
 from kinema.ml.stored_samples import samples_of
@@ -35,7 +35,7 @@ class SourceRows(NamedTuple):
     stop: int
 
 
-class WrittenRows(NamedTuple):
+class WrittenSamples(NamedTuple):
     """Samples `start` to `stop` of an array of the archive, with the CRC-32 of their bytes."""
 
     name: str
@@ -51,7 +51,7 @@ class WritePass:
     ----------
     restored : int
         Samples that are there already: they are read again only where a checksum of a whole member needs them.
-    written : list of WrittenRows
+    written : list of WrittenSamples
     n_bytes : int
         Bytes of samples of the archive that are done.
     reading, writing : float
@@ -64,7 +64,7 @@ class WritePass:
         self._widths = {one.name: one.row_bytes for one in plan.fields}
         self._lock = threading.Lock()
         self.restored = 0
-        self.written: list[WrittenRows] = []
+        self.written: list[WrittenSamples] = []
         self.n_bytes = 0
         self.reading = self.writing = 0.0
 
@@ -99,7 +99,7 @@ class WritePass:
         self.n_bytes = self.restored * sum(self._widths.values())
         in_order = self._in_order()
         shapes = {one.name: (one.storage.dtype, one.storage.shape[1:]) for one in self._plan.fields}
-        pieces: dict[str, WrittenRows | None] = {}
+        pieces: dict[str, WrittenSamples | None] = {}
         with closing(prefetched(lambda _: next(in_order, None), itertools.count())) as steps:
             for step in steps:
                 if step is None:
@@ -138,19 +138,19 @@ class WritePass:
                 if len(made):
                     yield name, start, made
 
-    def _runs_of(self, tasks: list[SourceRows]) -> Iterator[Run]:
+    def _runs_of(self, tasks: list[SourceRows]) -> Iterator[ReadRows]:
         for rows in tasks:
             yield from self._sources.runs(*rows, self._plan.block_bytes, _new_room)
 
-    def _converted(self, name: str, first: int, run: Run) -> tuple[int, NDArray[np.uint8]]:
+    def _converted(self, name: str, first: int, run: ReadRows) -> tuple[int, NDArray[np.uint8]]:
         """The rows of a run that are not restored, as the archive has them, and the number of the first sample."""
         start = first + run.first
         skipped = min(max(0, self.restored - start), len(run.rows))
         return start + skipped, self._sources.conversions[name](run.rows[skipped:])
 
     def _continued(
-        self, piece: WrittenRows | None, name: str, start: int, made: NDArray[np.uint8]
-    ) -> WrittenRows | None:
+        self, piece: WrittenSamples | None, name: str, start: int, made: NDArray[np.uint8]
+    ) -> WrittenSamples | None:
         """A piece with the rows behind it, or a new one; None where no checksums are kept."""
         if not self._checksums:
             return None
@@ -158,9 +158,9 @@ class WritePass:
             self._keep(piece)
             piece = None
         begin, before = (start, 0) if piece is None else (piece.start, piece.checksum)
-        return WrittenRows(name, begin, start + len(made), zlib.crc32(made.data, before))
+        return WrittenSamples(name, begin, start + len(made), zlib.crc32(made.data, before))
 
-    def _keep(self, piece: WrittenRows | None) -> None:
+    def _keep(self, piece: WrittenSamples | None) -> None:
         if piece is not None:
             with self._lock:
                 self.written.append(piece)
@@ -211,7 +211,7 @@ class ReadBack:
 
     def compare(self, tick: Callable[[], object]) -> None:
         """Compares all samples, by all workers. CorruptFileError where they differ, which names the archive."""
-        pieces: Iterator[SourceRows | WrittenRows] = itertools.chain(self._restored(), self._written.written)
+        pieces: Iterator[SourceRows | WrittenSamples] = itertools.chain(self._restored(), self._written.written)
         carry_out(pieces, self._compare, self._plan.workers, tick)
 
     def _restored(self) -> Iterator[SourceRows]:
@@ -223,8 +223,8 @@ class ReadBack:
                 if stop > 0:
                     yield SourceRows(name, file, 0, stop)
 
-    def _compare(self, piece: SourceRows | WrittenRows, stopped: Stopped) -> None:
-        if isinstance(piece, WrittenRows):
+    def _compare(self, piece: SourceRows | WrittenSamples, stopped: Stopped) -> None:
+        if isinstance(piece, WrittenSamples):
             found = self._read(piece.name, piece.start, piece.stop)
             if zlib.crc32(found.data) != piece.checksum:
                 raise self._differs(piece.name, piece.start, piece.stop)

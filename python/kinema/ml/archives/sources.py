@@ -18,7 +18,7 @@ from kinema.ml.processes import file_pool
 from kinema.ml.samples import SampleDataset
 from kinema.ml.stored_samples import Deflated, SampleFile
 
-__all__ = ["Conversion", "Room", "RowsInPlace", "Run", "Sources"]
+__all__ = ["Conversion", "ReadRows", "Room", "RowsInPlace", "Sources"]
 
 # gives an array of so many bytes, uninitialised
 Room = Callable[[int], NDArray[np.uint8]]
@@ -75,7 +75,7 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReadRows:
     """Consecutive rows of one array of one file, as bytes (rows, bytes of a sample) of the source."""
 
     first: int
@@ -136,7 +136,7 @@ class Sources:
 
     def runs(
         self, name: str, number: int, start: int, stop: int, n_bytes: int, room: Room, *, check: bool = True
-    ) -> Iterator[Run]:
+    ) -> Iterator[ReadRows]:
         """Rows `start` to `stop` in runs of `run_length`; of a stream `start` is 0, and runs are as they come.
 
         A run may be overwritten by the next one, if `room` gives the same memory again. Raises as
@@ -151,7 +151,7 @@ class Sources:
         at = start
         while at < stop:
             end = min(stop, at - at % length + length)
-            run = Run(at, reader.read(at, end, room))
+            run = ReadRows(at, reader.read(at, end, room))
             if checksum is not None:
                 checksum.add(at, end - at, zlib.crc32(run.rows.data))
             yield run
@@ -182,7 +182,7 @@ class RowsInPlace:
         return out.reshape(n, one.row_bytes)
 
 
-def _inflated_runs(one: SampleFile, stop: int, room: Room) -> Iterator[Run]:
+def _inflated_runs(one: SampleFile, stop: int, room: Room) -> Iterator[ReadRows]:
     """The rows of a deflated member from the first on, where zlib has put them; those that lie in two of its pieces are
     copied. The member is decompressed to its end, where its checksum is compared."""
     place, row_bytes = one.place, one.row_bytes
@@ -201,11 +201,11 @@ def _inflated_runs(one: SampleFile, stop: int, room: Room) -> Iterator[Run]:
             values, filled = values[n:], filled + n
             if filled < row_bytes:
                 continue
-            yield Run(first, begun.reshape(1, row_bytes))
+            yield ReadRows(first, begun.reshape(1, row_bytes))
             first, filled = first + 1, 0
         whole = len(values) // row_bytes
         if whole:
-            yield Run(first, values[: whole * row_bytes].reshape(whole, row_bytes))
+            yield ReadRows(first, values[: whole * row_bytes].reshape(whole, row_bytes))
             first += whole
         filled = len(values) - whole * row_bytes
         if filled:

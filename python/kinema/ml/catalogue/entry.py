@@ -27,7 +27,7 @@ from kinema.errors import (
 )
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
-from kinema.formats.external import EXTERNAL
+from kinema.formats.external_frames import EXTERNAL
 from kinema.formats.h5md.read.atoms import H5mdAtoms
 from kinema.ml.catalogue.descriptions import can_be_kept, pack_description, unpack_description
 from kinema.ml.catalogue.packing import Packer, Unpacker
