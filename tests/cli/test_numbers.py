@@ -32,7 +32,6 @@ NEEDED = {
     "ml export": ["a.dcd", "--output-format", "npy", "-o", "out"],
     "ml statistics": ["a.dcd", "-o", "s.json"],
     "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
-    "ml convert": ["a.npy", "-o", "out.h5"],
     "ml catalogue": ["make", "a.dcd", "-o", "out.kinema-catalogue"],
     "ml bench": ["a.npy"],
 }
