@@ -134,7 +134,19 @@ def test_what_makes_no_experiment_is_refused(files: list[str], tmp_path: Path) -
 def test_the_command_writes_report_results_and_picture(files: list[str], tmp_path: Path) -> None:
     scratch, out = tmp_path / "scratch", tmp_path / "out"
     scratch.mkdir()
-    words = ["--batch", "16", "--time-limit", "0.01", "--scratch", str(scratch), "-o", str(out), "--json"]
+    words = [
+        "--batch",
+        "16",
+        "--time-limit",
+        "0.01",
+        "--page-cache",
+        "warm",
+        "--scratch",
+        str(scratch),
+        "-o",
+        str(out),
+        "--json",
+    ]
     child = start_child([sys.executable, "-m", "kinema", "ml", "bench", *files, *words])
     said, wrong = child.communicate(timeout=150)
     assert child.returncode == 0, wrong
