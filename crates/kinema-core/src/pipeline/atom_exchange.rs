@@ -276,10 +276,10 @@ pub fn scatter<T: Copy>(ids: &[u32], first: u32, values: &[[T; 3]], out: &mut [[
 mod tests {
     use super::*;
 
-    fn sorted<I: Copy + TryInto<u64> + std::fmt::Display>(
-        ids: &[I],
-        bounds: &[u64],
-    ) -> Result<(Vec<u64>, Vec<u32>, Option<Vec<u32>>)> {
+    /// Numbers in each range, sorted numbers, and their order unless they were sorted.
+    type Sorted = (Vec<u64>, Vec<u32>, Option<Vec<u32>>);
+
+    fn sorted<I: Copy + TryInto<u64> + std::fmt::Display>(ids: &[I], bounds: &[u64]) -> Result<Sorted> {
         let (mut sorted, mut order) = (vec![0; ids.len()], vec![0; ids.len()]);
         let found = partition(ids, bounds, &mut sorted, &mut order)?;
         Ok((found.counts, sorted, Some(order).filter(|_| !found.is_sorted)))
