@@ -27,7 +27,7 @@ Stopped = Callable[[], bool]
 
 
 class SourceRows(NamedTuple):
-    """SourceRows `start` to `stop` of an array of a file."""
+    """Rows `start` to `stop` of an array of a file."""
 
     name: str
     file: int
