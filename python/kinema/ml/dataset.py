@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema.errors import ArgumentError, OutOfRangeError
 
-__all__ = ["Batch", "Dataset", "Reading", "Subset", "sample_numbers"]
+__all__ = ["Batch", "Dataset", "DatasetOverAnother", "Reading", "Subset", "sample_numbers"]
 
 Allocate = Callable[[int], NDArray[np.uint8]]
 
@@ -245,7 +245,46 @@ class Dataset(ABC):
         )
 
 
-class Subset(Dataset):
+class DatasetOverAnother(Dataset):
+    """A data set whose samples are those of another one; what is not said otherwise is that one's.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    """
+
+    dataset: Dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def plan(self, ids: ArrayLike) -> Reading:
+        return self.dataset.plan(ids)
+
+    @property
+    def sample_bytes(self) -> int:
+        return self.dataset.sample_bytes
+
+    @property
+    def chunk_samples(self) -> int:
+        return self.dataset.chunk_samples
+
+    @property
+    def rows_stand_alone(self) -> bool:
+        return self.dataset.rows_stand_alone
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        return self.dataset.bounds
+
+    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        return self.dataset._single(name, array)
+
+    def _better_layout(self) -> str:
+        return self.dataset._better_layout()
+
+
+class Subset(DatasetOverAnother):
     """Some samples of a data set, as those of a split: sample `i` is sample `ids[i]` of it.
 
     Parameters
@@ -271,29 +310,11 @@ class Subset(Dataset):
         return self.dataset.plan(self.ids[sample_numbers(ids, len(self))])
 
     @property
-    def sample_bytes(self) -> int:
-        return self.dataset.sample_bytes
-
-    @property
-    def chunk_samples(self) -> int:
-        return self.dataset.chunk_samples
-
-    @property
-    def rows_stand_alone(self) -> bool:
-        return self.dataset.rows_stand_alone
-
-    @property
     def bounds(self) -> NDArray[np.int64]:
         """Where the file changes from a sample to the next."""
         file = np.searchsorted(self.dataset.bounds, self.ids, side="right")
         changes = np.flatnonzero(np.diff(file)) + 1
         return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
-
-    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        return self.dataset._single(name, array)
-
-    def _better_layout(self) -> str:
-        return self.dataset._better_layout()
 
 
 def sample_numbers(ids: ArrayLike, n: int) -> NDArray[np.int64]:

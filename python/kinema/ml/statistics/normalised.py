@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kinema.errors import ArgumentError
-from kinema.ml.dataset import Batch, Dataset, Reading
+from kinema.ml.dataset import Batch, Dataset, DatasetOverAnother
 from kinema.ml.statistics.fingerprint import fingerprint
 from kinema.ml.statistics.statistics import Statistics
 
 __all__ = ["Normalised"]
 
 
-class Normalised(Dataset):
+class Normalised(DatasetOverAnother):
     """A data set with arrays normalised by statistics; `Loader(normalise=)` makes it.
 
     Parameters
@@ -34,9 +32,6 @@ class Normalised(Dataset):
             )
         self.dataset, self.statistics = dataset, statistics
 
-    def __len__(self) -> int:
-        return len(self.dataset)
-
     def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
         batch = self.dataset.read(ids, out=out, workers=workers)
         for name, array in self.statistics.normalise(batch).items():
@@ -45,28 +40,3 @@ class Normalised(Dataset):
             np.copyto(room, array)
             batch.put(name, room)
         return batch
-
-    def plan(self, ids: ArrayLike) -> Reading:
-        return self.dataset.plan(ids)
-
-    @property
-    def sample_bytes(self) -> int:
-        return self.dataset.sample_bytes
-
-    @property
-    def chunk_samples(self) -> int:
-        return self.dataset.chunk_samples
-
-    @property
-    def rows_stand_alone(self) -> bool:
-        return self.dataset.rows_stand_alone
-
-    @property
-    def bounds(self) -> NDArray[np.int64]:
-        return self.dataset.bounds
-
-    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        return self.dataset._single(name, array)
-
-    def _better_layout(self) -> str:
-        return self.dataset._better_layout()
