@@ -62,33 +62,8 @@ def run():
 KILLER = (
     RUN
     + """
-import random, signal, time
-seed, n_kills, longest = int(sys.argv[5]), int(sys.argv[6]), float(sys.argv[7])
-moments = random.Random(seed)
-kills = finished = 0
-devnull = os.open(os.devnull, os.O_WRONLY)
-while kills < n_kills or not finished:
-    child = os.fork()
-    if child == 0:
-        os.dup2(devnull, 1)
-        code = 1
-        try:
-            run()
-            code = 0
-        finally:
-            os._exit(code)
-    if kills < n_kills:
-        time.sleep(moments.uniform(0.0, longest))
-        os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        kills += 1
-        continue
-    assert os.WEXITSTATUS(status) == 0
-    finished += 1
-    print("finished", flush=True)
-    sys.stdin.readline()
-print("kills", kills)
+from kinema.testing.children import kill_at_random
+kill_at_random(run, int(sys.argv[5]), int(sys.argv[6]), float(sys.argv[7]))
 """
 )
 

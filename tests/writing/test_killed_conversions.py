@@ -42,37 +42,8 @@ said = []
 KILLER = (
     RUN
     + """
-import random, signal, time, traceback
-seed, n_kills, longest = int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
-moments = random.Random(seed)
-kills = finished = 0
-while kills < n_kills or not finished:
-    child = os.fork()
-    if child == 0:
-        said.append(None)
-        code = 1
-        try:
-            run()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    try:
-        if kills < n_kills:
-            time.sleep(moments.uniform(0.0, longest))
-    finally:
-        if kills < n_kills:
-            os.kill(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        kills += 1
-        continue
-    assert os.WEXITSTATUS(status) == 0
-    finished += 1
-    print("finished", flush=True)
-    sys.stdin.readline()
-print("kills", kills)
+from kinema.testing.children import kill_at_random
+kill_at_random(run, int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
 """
 )
 

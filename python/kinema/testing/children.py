@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-__all__ = ["all_ended", "end_children", "restore_sigint", "start_child"]
+__all__ = ["all_ended", "end_children", "kill_at_random", "restore_sigint", "start_child"]
 
 # far above what any test needs: a child of tests that were killed themselves ends by these alone
 _CPU_SECONDS = 600
@@ -68,6 +71,45 @@ def end_children() -> None:
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def kill_at_random(run: Callable[[], object], seed: int, n_kills: int, longest: float) -> None:
+    """Calls `run` in child processes, and kills `n_kills` of them at random moments within `longest` seconds.
+
+    For a program that a test starts: it forks after its imports, so that a call costs a few ms, and has no thread then.
+    Whenever a call has come to its end it prints "finished" and waits for a line, in which time the test looks at what
+    was made; after the last kill one call comes to its end undisturbed. Then it prints how many were killed.
+    """
+    moments = random.Random(seed)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    kills = finished = 0
+    while kills < n_kills or not finished:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.dup2(nowhere, 1)
+                run()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        try:
+            if kills < n_kills:
+                time.sleep(moments.uniform(0.0, longest))
+        finally:
+            if kills < n_kills:
+                os.kill(child, signal.SIGKILL)
+            status = os.waitpid(child, 0)[1]
+        if os.WIFSIGNALED(status):
+            kills += 1
+            continue
+        assert os.WEXITSTATUS(status) == 0
+        finished += 1
+        print("finished", flush=True)
+        sys.stdin.readline()
+    print("kills", kills)
 
 
 def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:

@@ -26,46 +26,20 @@ KINDS = {"contiguous": {}, "chunks": {"layout": "samples:33"}, "compressed": {"c
 
 # argv: folder, seed, kills, longest, options. Forks after its imports, and prints how many calls were killed.
 KILLER = """
-import os, random, signal, sys, time, traceback
+import os, sys
 import kinema.ml
 from kinema.ml.archives import plan
+from kinema.testing.children import kill_at_random
 plan._BLOCK_BYTES = 100_000  # many places to be killed at
 plan._LEAST_BLOCK = 10_000
 folder, seed, n_kills, longest, options = sys.argv[1], *map(eval, sys.argv[2:6])
 os.chdir(folder)
-moments = random.Random(seed)
 
 def run():
     kinema.ml.convert([f"{i}.npz" for i in range(6)], "out.h5", checkpoint="run.ckpt", checkpoint_interval=0, workers=2,
                       overwrite=True, **options)
 
-kills = finished = 0
-while kills < n_kills or not finished:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            run()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    try:
-        if kills < n_kills:
-            time.sleep(moments.uniform(0.0, longest))
-    finally:
-        if kills < n_kills:
-            os.kill(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        kills += 1
-        continue
-    assert os.WEXITSTATUS(status) == 0
-    finished += 1
-    print("finished", flush=True)
-    sys.stdin.readline()
-print("kills", kills)
+kill_at_random(run, seed, n_kills, longest)
 """
 
 
