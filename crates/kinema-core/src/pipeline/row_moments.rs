@@ -147,3 +147,36 @@ fn in_long_runs(rows: &[u64], row_bytes: usize) -> bool {
     let runs = 1 + rows.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
     runs == 1 || rows.len() * row_bytes / runs >= ALONE_BYTES
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_runs_are_merged_alike_in_whatever_order_they_come() {
+        for n in 1..=11usize {
+            let of_run = |run: usize| {
+                let mut one = Accumulator::new(NumberType::F64, 2);
+                let values = (0..2 * (run + 3)).map(|i| 1e3 + ((i * 31 + run * 7) % 101) as f64 * 0.3);
+                one.add(&values.flat_map(f64::to_ne_bytes).collect::<Vec<u8>>());
+                one.finish()
+            };
+            let merged = |order: Vec<usize>| {
+                let tree = MomentTree { n_runs: n, waiting: Mutex::default() };
+                order.into_iter().for_each(|run| tree.insert(run, of_run(run)));
+                assert_eq!(tree.waiting.lock().unwrap().len(), 1);
+                tree.root().unwrap()
+            };
+            let found = merged((0..n).collect());
+            let mut one_by_one = Moments::new(2);
+            (0..n).for_each(|run| one_by_one.merge(&of_run(run)));
+            assert_eq!(found.count, one_by_one.count);
+            for (a, b) in found.squares.iter().zip(&one_by_one.squares) {
+                assert!((a - b).abs() <= 1e-12 * b.max(1.0));
+            }
+            assert_eq!(found, merged((0..n).rev().collect()));
+            // the odd ones, then the even ones
+            assert_eq!(found, merged((1..n).step_by(2).chain((0..n).step_by(2)).collect()));
+        }
+    }
+}
