@@ -68,6 +68,8 @@ def test_labels_splits_and_statistics(tmp_path: Path, run_kinema: RunKinema) -> 
     assert found.species["forces"]["any"].mean.tolist() == [float(np.mean(split["train"])) - 9.5] * 3
     wrong = run_kinema("ml", "statistics", "test.h5", "-o", "t.json", "--part", "train", cwd=tmp_path)
     assert wrong.returncode == 2 and "--part is of a split" in wrong.stderr
+    wrong = run_kinema("ml", "export", "test.h5", "--output-format", "npy", "-o", "t", cwd=tmp_path)
+    assert wrong.returncode == 2 and "test.h5: an archive of samples" in wrong.stderr
 
 
 @pytest.mark.processes

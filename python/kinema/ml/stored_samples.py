@@ -89,7 +89,7 @@ class SampleFile:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 with data sets alone: no trajectory."""
+    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 of ours or with data sets alone: no trajectory."""
     name = os.fspath(path)
     if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
         return True
@@ -99,7 +99,8 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
     with open_hdf5(name) as file, reading(name):
         # NetCDF-4 says its conventions
-        return "h5md" not in file and "Conventions" not in file.attrs and _has_arrays_alone(file)
+        is_other = "h5md" in file or "Conventions" in file.attrs
+        return not is_other and (f"{OWN_GROUP}/origin" in file or _has_arrays_alone(file))
 
 
 def _has_arrays_alone(file: Any) -> bool:

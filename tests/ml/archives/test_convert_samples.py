@@ -25,6 +25,7 @@ from kinema.ml import SampleDataset, convert, plan_conversion
 from kinema.ml.archives import passes
 from kinema.ml.archives.checksums import combined
 from kinema.ml.archives.writers import PlacedArchive
+from kinema.ml.stored_samples import is_archive
 
 DTYPES = ("<f8", ">f8", "<f4", "<f2", "<i8", ">i2", "|u1", "|b1", "<c16", [("a", "<f4"), ("b", "<i2")])
 
@@ -91,6 +92,7 @@ def test_every_type_keeps_every_bit(dtype: Any, tmp_path: Path) -> None:
     done = convert(paths, tmp_path / "out.h5")
     assert (done.n_samples, done.n_files, done.verified, done.notes) == (50, 4, True, ())
     assert_by_origin(tmp_path / "out.h5", paths)
+    assert is_archive(tmp_path / "out.h5")
     plain = np.dtype(dtype).kind in "iuf"
     for options in ({"layout": "samples:3"}, {"compression": "zstd"}):
         if plain:

@@ -20,6 +20,7 @@ from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
+from kinema.ml.loading.shares import RankShare
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 from kinema.resources import default_memory, parse_memory, worker_count
@@ -138,7 +139,6 @@ class Loader:
     ) -> None:
         self.dataset = dataset if normalise is None else Normalised(dataset, normalise)
         self.batch_size = at_least_one("batch_size", batch_size)
-        self.drop_last = bool(drop_last)
         self.rank, self.ranks = rank_of(rank, ranks)
         self._tensors = find_spec("torch") is not None if tensors is None else bool(tensors)
         if device is not None and not self._tensors:
@@ -146,9 +146,13 @@ class Loader:
         self._device, self._dtype = device, None if dtype is None else np.dtype(dtype)
         self._workers, self._readers = worker_count(workers), at_least_one("readers", readers)
         self._next_epoch = bool(next_epoch)
+        self._share = RankShare(
+            len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
+        )
         self.order = self._made_order(order, seed, window, lanes)
         self.order.check_ranks(self.ranks)
-        self.pad = self._checked_pad(pad)
+        if pad is None:
+            self._share.check_last()
         self._memory = self._checked_memory(memory)
         self.times = LoaderTimes()
         # place in the epoch at which the next loop begins, where a state says so
@@ -178,17 +182,8 @@ class Loader:
         if chunk == 1:
             # each can be read alone: so many that a read takes longer than to find its place
             chunk = max(2, _CHUNK_BYTES // max(1, self.dataset.sample_bytes))
-        window = _WINDOW * self._of_all_ranks if window is None else window
+        window = _WINDOW * self._share.of_all_ranks if window is None else window
         return Order(n, seed, window=window, lanes=lanes, chunk=chunk, bounds=self.dataset.bounds)
-
-    def _checked_pad(self, pad: bool | None) -> bool:
-        last = len(self.dataset) % self._of_all_ranks
-        if pad is None and not self.drop_last and last % self.ranks:
-            raise ArgumentError(
-                f"the last batch has {last} samples for {self.ranks} ranks: pad=True repeats "
-                f"{-last % self.ranks} samples, pad=False gives unequal batches, drop_last=True leaves {last} out"
-            )
-        return bool(pad)
 
     def _checked_memory(self, memory: int | str | None) -> int:
         batch = self._batch_bytes
@@ -205,10 +200,6 @@ class Loader:
         return limit
 
     @property
-    def _of_all_ranks(self) -> int:
-        return self.batch_size * self.ranks
-
-    @property
     def _batch_bytes(self) -> int:
         return min(self.batch_size, max(1, len(self.dataset))) * max(1, self.dataset.sample_bytes)
 
@@ -216,22 +207,17 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches of an epoch, of this rank."""
-        whole, last = divmod(len(self.dataset), self._of_all_ranks)
-        return whole + (not self.drop_last and last > (0 if self.pad else self.rank))
+        return len(self._share)
 
     def batch_ids(self, number: int) -> NDArray[np.int64]:
         """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
         if not 0 <= number < len(self):
             raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
-        return self._ids_at(number * self._of_all_ranks)
+        return self._ids_at(number * self._share.of_all_ranks)
 
     def _ids_at(self, place: int) -> NDArray[np.int64]:
         """Samples of this rank in the batch of all ranks that begins at a place."""
-        n, stop = len(self.dataset), min(place + self._of_all_ranks, len(self.dataset))
-        if self.pad:
-            stop += -(stop - place) % self.ranks
-        own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
-        return self.order.at(own % n)
+        return self.order.at(self._share.places(place))
 
     def _gathers(self, epoch: int, begin: int = 0) -> Iterator[tuple[Gather, int]]:
         """What is read of an epoch from a place on, with the bytes that it will have."""
@@ -239,9 +225,7 @@ class Loader:
         return _at_epoch(self, epoch)._gathers_from(begin)
 
     def _gathers_from(self, begin: int) -> Iterator[tuple[Gather, int]]:
-        n, step = len(self.dataset), self._of_all_ranks
-        most = self._batches_of_a_gather
-        end = n - (n - begin) % step if self.drop_last else n
+        most, step, end = self._batches_of_a_gather, self._share.of_all_ranks, self._share.end(begin)
         place = begin
         while place < end:
             first, window = place, self.order.window_of(place)
@@ -254,15 +238,6 @@ class Loader:
             if ids:
                 gather = Gather(self.order.epoch, first, tuple(ids))
                 yield gather, gather.samples * max(1, self.dataset.sample_bytes)
-
-    def _has_more(self, place: int) -> bool:
-        """Whether this rank has a batch from a place on."""
-        left = len(self.dataset) - place
-        return (
-            left >= self._of_all_ranks
-            if self.drop_last
-            else left > (0 if self.pad else (self.rank - place) % self.ranks)
-        )
 
     @property
     def _batches_of_a_gather(self) -> int:
@@ -282,7 +257,7 @@ class Loader:
         previous = None if self._current is None else self._current()
         if previous is not None:
             previous.close()
-        if self._resume is None and self._place and not self._has_more(self._place):
+        if self._resume is None and self._place and not self._share.has_more(self._place):
             # a loop that asked for no batch behind the last one has not had the epoch changed
             self.set_epoch(self.order.epoch + 1)
         begin, self._resume = self._resume or 0, None
@@ -442,7 +417,7 @@ class _Batches:
             busy = reads.ahead.busy
             times.busy += busy - reads.counted
             reads.counted = busy
-        self._next_place = min(self._next_place + self._loader._of_all_ranks, len(self._loader.dataset))
+        self._next_place = min(self._next_place + self._loader._share.of_all_ranks, len(self._loader.dataset))
         if self._is_current:
             self._loader._place = self._next_place
         times.batches += 1
@@ -452,7 +427,7 @@ class _Batches:
         return reads.reader.given(batch)
 
     def _has_more(self) -> bool:
-        return bool(self._rows) or self._loader._has_more(self._next_place)
+        return bool(self._rows) or self._loader._share.has_more(self._next_place)
 
     def _following(self, ahead: Readahead[Gather, GatheredBatches]) -> Batch:
         """The next batch, of what is there or of the next read."""

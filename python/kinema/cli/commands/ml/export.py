@@ -135,7 +135,9 @@ def export(
     import kinema as kn
     import kinema.ml
     from kinema.cli.analysis_run import chosen_frames
+    from kinema.errors import ArgumentError
     from kinema.ml.export.formats import export_format
+    from kinema.ml.stored_samples import is_archive
 
     command: Command = context.obj
     labels = labelled.arguments
@@ -144,6 +146,12 @@ def export(
     runner = workers.chosen(command)
     trajectories = []
     for path in inputs.paths:
+        if is_archive(path):
+            raise ArgumentError(
+                f"{path}: an archive of samples, expected a trajectory; samples are copied by `kinema ml convert`, and "
+                "exported by kinema.ml.export(kinema.ml.SampleDataset(...), ...)",
+                path=path,
+            )
         trajectory = kn.open(path, inputs.topology, **opened.arguments, on_truncated=on_truncated)
         trajectory.scan(
             workers=runner.local_threads(workers.workers),

@@ -1,0 +1,62 @@
+"""`RankShare`: the batches of an epoch that are one rank's, by places in the order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+
+__all__ = ["RankShare"]
+
+
+@dataclass(frozen=True)
+class RankShare:
+    """Batches of `batch_size` of `samples` samples for one rank: every `ranks`-th sample of a batch of all ranks."""
+
+    samples: int
+    batch_size: int
+    rank: int
+    ranks: int
+    drop_last: bool
+    pad: bool
+
+    def check_last(self) -> None:
+        """ArgumentError where ranks would get unequal shares of the last batch."""
+        last = self.samples % self.of_all_ranks
+        if not self.drop_last and last % self.ranks:
+            raise ArgumentError(
+                f"the last batch has {last} samples for {self.ranks} ranks: pad=True repeats "
+                f"{-last % self.ranks} samples, pad=False gives unequal batches, drop_last=True leaves {last} out"
+            )
+
+    @property
+    def of_all_ranks(self) -> int:
+        """Samples of a batch of all ranks."""
+        return self.batch_size * self.ranks
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        whole, last = divmod(self.samples, self.of_all_ranks)
+        return whole + (not self.drop_last and last > (0 if self.pad else self.rank))
+
+    def end(self, begin: int) -> int:
+        """Place behind the last sample that any rank gets, of batches from place `begin` on."""
+        return self.samples - (self.samples - begin) % self.of_all_ranks if self.drop_last else self.samples
+
+    def places(self, place: int) -> NDArray[np.int64]:
+        """(n,) int64: own places in the batch of all ranks that begins at `place`; padding begins again at 0."""
+        stop = min(place + self.of_all_ranks, self.samples)
+        if self.pad:
+            stop += -(stop - place) % self.ranks
+        own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
+        return own % self.samples
+
+    def has_more(self, place: int) -> bool:
+        """Whether this rank has a batch from `place` on."""
+        left = self.samples - place
+        if self.drop_last:
+            return left >= self.of_all_ranks
+        return left > (0 if self.pad else (self.rank - place) % self.ranks)
