@@ -399,7 +399,9 @@ def test_pnetcdf_finds_our_file_valid_and_the_same(mpi: Any, tmp_path: Path) -> 
         "                  cell=system.box)\n"
     )
     mpi.script(3, text, tmp_path)
-    peer = run_bounded(program.words(2, str(tmp_path / "peer.nc"), tmp_path / "r.json"), mpi.environment(), 120.0)
+    peer = run_bounded(
+        program.words(2, str(tmp_path / "peer.nc"), tmp_path / "r.json", 5_000_000), mpi.environment(), 120.0
+    )
     assert peer.code == 0, peer.printed
 
     def said(*words: str) -> str:

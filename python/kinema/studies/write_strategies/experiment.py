@@ -152,8 +152,9 @@ class _Driver:
         return replace(run, checked=checked + verified, roundings=roundings)
 
     def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
+        warm_bytes = int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
         if setting.strategy == PNETCDF:
-            return self.pnetcdf.words(setting.ranks, path, answer)
+            return self.pnetcdf.words(setting.ranks, path, answer, warm_bytes)
         settings: dict[str, Any] = {
             "records": setting.records,
             "strategy": setting.strategy,
@@ -164,7 +165,7 @@ class _Driver:
             "time_limit": self.design.time_limit,
             "path": path,
             "bytes": size,
-            "warm_bytes": int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms),
+            "warm_bytes": warm_bytes,
             "result": str(answer),
             "reason": str(folder / "reason"),
         }
