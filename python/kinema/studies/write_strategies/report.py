@@ -94,8 +94,8 @@ def _speeds(study: WriteStudy) -> str:
     strategies = {setting.strategy for setting in study.cells}
     words = (
         "Phases are seconds of the rank that spent the most on them, so they may add up to more than a run took. "
-        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing. "
-        "A file is read back and compared with the atoms, or has the bytes of one that was. "
+        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing and "
+        "syncing. A file is read back and compared with the atoms, or has the bytes of one that was. "
         + ("PnetCDF's ranks have their atoms in order: nothing is sorted or sent." if PNETCDF in strategies else "")
     )
     return _section("Speed", head, rows, words)

@@ -197,10 +197,9 @@ class WriteStudy:
         between = self.design.step_time * self.design.every
         found = []
         for records in self.design.records:
-            for which, cell in (
-                ("fastest", self.fastest_of_all(records)),
-                ("by rank 0 alone", self.fastest(records, ("serial", NETCDF_LIBRARY))),
-            ):
+            fastest, alone = self.fastest_of_all(records), self.fastest(records, ("serial", NETCDF_LIBRARY))
+            cells = {"fastest": fastest, "by rank 0 alone": None if alone is fastest else alone}
+            for which, cell in cells.items():
                 if cell is not None:
                     name = f"{cell.setting.label} on {counted(cell.setting.ranks, 'rank')}"
                     found.append(Lost(records, which, name, cell.seconds, cell.seconds / (cell.seconds + between)))
