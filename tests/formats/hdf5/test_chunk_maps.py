@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
@@ -362,3 +363,24 @@ def test_temporary_files_of_others_stay(path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(chunk_maps, "_MOST_BYTES_OF_ALL", 100)
     kn.open(path, index="rebuild")
     assert [one.name for one in folder().iterdir()] == [being_written.name]
+
+
+def test_other_threads_open_and_close_files_meanwhile(tmp_path: Path) -> None:
+    """A scan describes the parts of a trajectory in threads: what one asks of all open files another may be closing."""
+    names = [write_small_chunks(tmp_path / f"{number}.h5md", 2) for number in range(3)]
+    done = threading.Event()
+
+    def open_and_close(name: Path) -> None:
+        while not done.is_set():
+            with h5py.File(name, locking=False):
+                pass
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        others = [threads.submit(open_and_close, name) for name in names]
+        try:
+            for _ in range(2000):
+                chunk_maps.ChunkMaps("auto")
+        finally:
+            done.set()
+        for one in others:
+            one.result()

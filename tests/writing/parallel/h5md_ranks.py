@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.parallel import verification
+from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
@@ -300,7 +301,7 @@ def verified(*nodes: str) -> None:
     `nodes`: that of each rank, in place of the one where it is.
     """
     if nodes:
-        verification.nodes_of = lambda comm: np.array(list(map(int, nodes)))
+        verification.nodes_of = lambda agreement: np.array(list(map(int, nodes)))
     mine = np.arange(RANK, N_ATOMS, SIZE)
     contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
     chunks = {"layout": (2, 100, 3), "compression": "gzip", "max_error": 0.01, "dtype": "float64"}
@@ -349,7 +350,7 @@ def verified(*nodes: str) -> None:
 
 def how(nodes: tuple[str, ...]) -> str:
     """What is noted of the ranks' nodes."""
-    where = list(map(int, nodes)) or verification.nodes_of(COMM).tolist()
+    where = list(map(int, nodes)) or verification.nodes_of(Agreement(COMM, WriterTimings())).tolist()
     if len(set(where)) == 1:
         return "on this node, after its pages were dropped from the cache"
     # of three ranks on two nodes one has nobody on the other

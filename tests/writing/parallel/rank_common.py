@@ -53,7 +53,7 @@ def owned(frame: int, n_atoms: int = N_ATOMS) -> NDArray[np.int64]:
     return order[owner[order] == RANK]
 
 
-IS_ONE_NODE, RESERVED = exchange.is_one_node, node_memory._reserved
+NODES_OF, RESERVED = exchange.nodes_of, node_memory._reserved
 
 
 def exchange_by(number: int) -> None:
@@ -63,7 +63,7 @@ def exchange_by(number: int) -> None:
     def refused(n_bytes: int) -> int:
         raise OSError(28, f"no room for {n_bytes} bytes")
 
-    exchange.is_one_node = (lambda agreement: False) if number % 3 == 1 else IS_ONE_NODE
+    exchange.nodes_of = (lambda agreement: np.arange(agreement.size)) if number % 3 == 1 else NODES_OF
     node_memory._reserved = refused if number % 3 == 2 else RESERVED
 
 

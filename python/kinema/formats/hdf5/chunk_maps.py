@@ -195,8 +195,10 @@ def _address(dataset: Any) -> list[int]:
 
 def _open_files() -> set[str]:
     """Real names of the HDF5 files that this process has open."""
-    ids = h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE)
-    return {os.path.realpath(os.fsdecode(one.name)) for one in ids}
+    # another thread may close a file between the list and its name
+    with h5py._objects.phil:
+        names = [one.name for one in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE)]
+    return {os.path.realpath(os.fsdecode(name)) for name in names}
 
 
 def _encoded(found: ChunkMap, identity: _core.FileIdentity, facts: dict[str, Any]) -> bytes:

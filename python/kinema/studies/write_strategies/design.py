@@ -11,8 +11,8 @@ from kinema.errors import ArgumentError
 from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
 
 __all__ = [
-    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PNETCDF", "RECORDS",
-    "SYSTEMS", "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
+    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PLACER", "PNETCDF",
+    "RECORDS", "SYSTEMS", "WITHOUT_ATOMS", "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
 ]  # fmt: skip
 
 
@@ -55,8 +55,9 @@ NETCDF_LIBRARY = "netcdf-library"
 PNETCDF = "pnetcdf"
 """The PnetCDF library on all ranks, through a program of its own, in AMBER's convention as `kinema.Writer`."""
 _OF_NETCDF = (NETCDF_LIBRARY, PNETCDF)
-DISK = "disk"
-"""Not a strategy: as many bytes as a file has, written by as many processes, without atoms."""
+DISK, PLACER = "disk", "placer"
+WITHOUT_ATOMS: Mapping[str, str] = {DISK: "(the disk: plain write and sync)", PLACER: "(the calls of direct alone)"}
+"""Not strategies: as many bytes as a file has, written by as many processes, without atoms; for tables."""
 
 PAPER_NAMES: Mapping[tuple[str, str], str] = {
     ("", "serial"): "SDAW",
@@ -85,6 +86,8 @@ class WriteSetting:
     @property
     def label(self) -> str:
         """The strategy with its hints, for tables."""
+        if self.strategy in WITHOUT_ATOMS:
+            return WITHOUT_ATOMS[self.strategy]
         return " ".join([self.strategy, *(f"{name}={value}" for name, value in self.hints)])
 
     @property

@@ -19,7 +19,14 @@ from kinema.printable import printable
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.studies.write_strategies.checks import FileChecks
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF, WriteDesign, WriteSetting
+from kinema.studies.write_strategies.design import (
+    KINDS,
+    NETCDF_LIBRARY,
+    PNETCDF,
+    WITHOUT_ATOMS,
+    WriteDesign,
+    WriteSetting,
+)
 from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
@@ -69,7 +76,7 @@ def run_write_design(
             for settings in _groups(design):
                 size = 0
                 for setting in settings:
-                    if setting.strategy == DISK and not size:
+                    if setting.strategy in WITHOUT_ATOMS and not size:
                         continue  # no file to compare with
                     run = driver.run(setting, repeat, Path(scratch), size)
                     if setting.strategy not in (NETCDF_LIBRARY, PNETCDF):
@@ -80,12 +87,12 @@ def run_write_design(
 
 
 def _groups(design: WriteDesign) -> Iterator[list[WriteSetting]]:
-    """All settings of a kind of records on a number of ranks, and the disk's own speed behind them."""
+    """All settings of a kind of records on a number of ranks, and those without atoms behind them."""
     groups: dict[tuple[str, int], list[WriteSetting]] = {}
     for setting in design.settings():
         groups.setdefault((setting.records, setting.ranks), []).append(setting)
     for (records, ranks), settings in groups.items():
-        yield [*settings, WriteSetting(records, DISK, ranks)]
+        yield [*settings, *(WriteSetting(records, name, ranks) for name in WITHOUT_ATOMS)]
 
 
 @dataclass
@@ -97,7 +104,7 @@ class _Driver:
     shared: Path
 
     def run(self, setting: WriteSetting, repeat: int, scratch: Path, size: int) -> WriteRun:
-        """One run; `size`: bytes for the disk alone. Errors of the run become its reason."""
+        """One run; `size`: bytes of those without atoms. Errors of the run become its reason."""
         reason = self._refusal(setting, scratch)
         if reason:
             return WriteRun(setting, repeat, reason)
@@ -111,7 +118,7 @@ class _Driver:
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
         """Why a run would be in vain; "" where it may be tried."""
         format = KINDS[setting.records].format
-        if setting.strategy not in (DISK, NETCDF_LIBRARY, PNETCDF, *strategies_of(format)):
+        if setting.strategy not in (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF, *strategies_of(format)):
             return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
         needed = int(_ROOM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
         free = shutil.disk_usage(scratch).free
@@ -142,7 +149,7 @@ class _Driver:
             why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
             return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
         run = WriteRun.of_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
-        if setting.strategy == DISK:
+        if setting.strategy in WITHOUT_ATOMS:
             return run
         try:
             checked, roundings = self.checks.check(setting, path)
@@ -152,8 +159,9 @@ class _Driver:
         return replace(run, checked=checked + verified, roundings=roundings)
 
     def _program(self, setting: WriteSetting, folder: Path, path: str, size: int, answer: Path) -> list[str]:
+        warm_bytes = int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)
         if setting.strategy == PNETCDF:
-            return self.pnetcdf.words(setting.ranks, path, answer)
+            return self.pnetcdf.words(setting.ranks, path, answer, warm_bytes)
         settings: dict[str, Any] = {
             "records": setting.records,
             "strategy": setting.strategy,
@@ -164,7 +172,7 @@ class _Driver:
             "time_limit": self.design.time_limit,
             "path": path,
             "bytes": size,
-            "warm_bytes": int(_WARM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms),
+            "warm_bytes": warm_bytes,
             "result": str(answer),
             "reason": str(folder / "reason"),
         }

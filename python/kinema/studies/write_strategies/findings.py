@@ -46,8 +46,8 @@ def findings_of(study: WriteStudy) -> list[Finding]:
 def caption(study: WriteStudy) -> list[str]:
     """Lines below the picture: what is drawn, what the paper found, whether this run agrees."""
     lines = [
-        "Speed of one configuration (positions, velocities, forces) to the synced file. Dotted: the disk alone, as "
-        "many bytes by as many processes."
+        "Speed of one configuration (positions, velocities, forces) to the synced file, on a logarithmic scale. "
+        "Dotted: the disk, as many bytes written and synced by as many processes."
     ]
     found = [one for one in findings_of(study) if one.verdict != UNKNOWN]
     return lines + [f"The DL_POLY paper: {one.paper}. Here: {one.here}: {one.verdict}." for one in found]

@@ -23,7 +23,7 @@ from mpi4py import MPI
 
 from kinema.notes import collected
 from kinema.resources import peak_memory
-from kinema.studies.write_strategies.design import DISK, FIELDS, NETCDF_LIBRARY
+from kinema.studies.write_strategies.design import FIELDS, NETCDF_LIBRARY, PLACER, WITHOUT_ATOMS
 from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore
 from kinema.writing.parallel.placers import FilePlacer
@@ -61,7 +61,7 @@ def main() -> None:
 
 def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     """One cell, as its settings.json describes it; collective. Rank 0 writes the result."""
-    if settings["strategy"] == DISK:
+    if settings["strategy"] in WITHOUT_ATOMS:
         base, share, write = _resident(), 0, _plain_writer(comm, settings)
     else:
         system = Pyrochlore(tuple(settings["cells"]), settings["seed"])
@@ -109,7 +109,8 @@ def _call(comm: MPI.Intracomm, settings: dict[str, Any], system: Pyrochlore) -> 
 
 
 def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
-    """As many bytes as the file has, each rank its own part from one buffer: what the disk does without any atoms."""
+    """As many bytes as the file has, each rank its own part from one buffer, without atoms: by the calls of "direct",
+    or as any program writes and syncs."""
     rank, size = comm.Get_rank(), comm.Get_size()
     first, last = (settings["bytes"] * one // size for one in (rank, rank + 1))
     block = np.random.default_rng(rank).bytes(min(_BLOCK, max(1, last - first)))
@@ -118,7 +119,8 @@ def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
         if rank == 0:
             os.close(os.open(settings["path"], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         comm.Barrier()
-        placer = FilePlacer(settings["path"], settings["path"])
+        kind = FilePlacer if settings["strategy"] == PLACER else _PlainFile
+        placer = kind(settings["path"], settings["path"])
         began = time.perf_counter()
         for offset in range(first, last, len(block)):
             placer.write_at(offset, memoryview(block)[: last - offset])
@@ -132,11 +134,29 @@ def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
     return write
 
 
+class _PlainFile:
+    """pwrite and fdatasync, and nothing besides."""
+
+    def __init__(self, path: str, _name: str) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+
+    def write_at(self, offset: int, data: memoryview) -> None:
+        while data:
+            written = os.pwrite(self._handle, data, offset)
+            data, offset = data[written:], offset + written
+
+    def sync(self) -> None:
+        os.fdatasync(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
 def _warm_up(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     """Writes more than the run will, into files that are removed, before the clock starts.
 
     Pages of memory that a host has yet to lend to a virtual machine cost many times what it takes to fill them. All
-    runs have pages that were just used, that of the disk alone as well.
+    runs have pages that were just used, those without atoms as well.
     """
     path = f"{settings['path']}.warm-{comm.Get_rank():06}"
     with open(path, "xb", buffering=0) as file:

@@ -150,10 +150,10 @@ class PnetcdfProgram:
     launcher: tuple[str, ...] = ()
     reason: str = ""
 
-    def words(self, ranks: int, path: str, result: Path) -> list[str]:
-        """The call that writes `path`, and what was measured into `result`."""
+    def words(self, ranks: int, path: str, result: Path, warm_bytes: int) -> list[str]:
+        """The call that writes `path`, and what was measured into `result`; before that `warm_bytes` are written."""
         program, values = self.folder / _PNETCDF_PROGRAM, self.folder / _PNETCDF_VALUES
-        return [*self.launcher, "-n", str(ranks), str(program), str(values), path, str(result)]
+        return [*self.launcher, "-n", str(ranks), str(program), str(values), path, str(result), str(warm_bytes)]
 
 
 def pnetcdf_program(folder: Path, environment: Mapping[str, str], ranks_per_node: int | None) -> PnetcdfProgram:

@@ -1,6 +1,7 @@
 """The picture of an experiment on writing, as figure 1 of the DL_POLY paper: speed against ranks, a line a strategy.
 
-It imports matplotlib. Each kind of records has its own axes, with one scale; what failed is a cross where it would be.
+It imports matplotlib. Each kind of records has its own axes, with one logarithmic scale, so that equal ratios are equal
+distances; what failed is a cross at the foot.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF
+from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PLACER, PNETCDF, WITHOUT_ATOMS
 from kinema.studies.write_strategies.findings import caption
 from kinema.studies.write_strategies.summary import WriteCell, WriteStudy
 
@@ -32,13 +33,15 @@ _STYLES = {
     NETCDF_LIBRARY: ("#7A5195", "P", "netCDF4 library on rank 0 (SNCW)"),
     PNETCDF: ("#8C564B", "X", "PnetCDF, atoms in order"),
     "subfiles": ("#56B4E9", "*", "a file a rank"),
-    DISK: ("0.45", "", "the disk alone"),
+    DISK: ("0.45", "", "the disk: plain write and sync"),
 }
 # not of the size that is written over the axes
-_OTHERS = (DISK, NETCDF_LIBRARY, PNETCDF)
+_OTHERS = (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF)
 _APART = 0.02
 _MOST_COLUMNS = 4
 _WIDTH_OF_A_LETTER = 0.066
+# of the logarithmic axis: beyond the slowest and the fastest run, and below that for crosses
+_MARGIN, _STRIP = 1.25, 1.35
 
 
 def draw_strategies(study: WriteStudy) -> Figure:
@@ -57,9 +60,10 @@ def draw_strategies(study: WriteStudy) -> Figure:
         wspace=0.07, hspace=0.35,
     )  # fmt: skip
     shown: list[str] = []
-    top = max((cell.speeds[1] for cell in study.cells.values() if cell.done), default=1.0)
+    found = [speed for cell in study.cells.values() if cell.done and _is_drawn(cell) for speed in cell.speeds]
+    limits = (min(found, default=0.1) / _MARGIN, max(found, default=1.0) * _MARGIN)
     for number, kind in enumerate(kinds):
-        shown += _draw_kind(axes.flat[number], study, kind, top)
+        shown += _draw_kind(axes.flat[number], study, kind, limits)
     for rest in axes.flat[len(kinds) :]:
         rest.set_visible(False)
     for first in axes[:, 0]:
@@ -91,9 +95,9 @@ def _write_words(figure: Figure, study: WriteStudy, lines: list[str], height: fl
     figure.text(left, 0.1 / height, "\n".join(lines), fontsize=8.5, va="bottom", linespacing=1.35, color="0.2")
 
 
-def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str]:
+def _draw_kind(axes: Axes, study: WriteStudy, kind: str, limits: tuple[float, float]) -> list[str]:
     """The lines of one kind of records; gives the strategies that are drawn."""
-    cells = [cell for setting, cell in study.cells.items() if setting.records == kind]
+    cells = [cell for setting, cell in study.cells.items() if setting.records == kind and _is_drawn(cell)]
     cells.sort(key=lambda cell: (list(_STYLES).index(cell.setting.strategy), cell.setting.ranks))
     by_strategy = {name: list(some) for name, some in groupby(cells, lambda cell: cell.setting.strategy)}
     ranks = sorted({cell.setting.ranks for cell in cells})
@@ -121,15 +125,22 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, top: float) -> list[str
         axes.set_xlim(ranks[0] / 1.2, ranks[-1] * 1.2)
     axes.set_xticks(ranks)
     axes.set_xlabel("MPI ranks")
-    # crosses stand in a strip below
-    axes.set_ylim(-0.07 * top if study.gaps else 0, 1.08 * top)
-    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    low, top = limits
+    axes.set_ylim(low / _STRIP if study.gaps else low, top)
     size = max((cell.bytes for cell in cells if cell.done and cell.setting.strategy not in _OTHERS), default=0)
     axes.set_title(f"{KINDS[kind].title}\n{_size(size)}" if size else KINDS[kind].title, fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
     return list(by_strategy)
+
+
+def _is_drawn(cell: WriteCell) -> bool:
+    return cell.setting.strategy != PLACER
 
 
 def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:
@@ -139,7 +150,8 @@ def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:
         for number, strategy in enumerate(strategies):
             right = 11 * (number - (len(strategies) - 1) / 2)
             axes.annotate(
-                "\u00d7", (place, 0.0), xytext=(right, 0), textcoords="offset points", ha="center", va="top",
+                "\u00d7", (place, 0.0), xytext=(right, 1), xycoords=("data", "axes fraction"),
+                textcoords="offset points", ha="center", va="bottom",
                 color=_STYLES[strategy][0], fontsize=15, fontweight="bold",
                 annotation_clip=False,
             )  # fmt: skip

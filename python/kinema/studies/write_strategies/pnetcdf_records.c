@@ -1,8 +1,9 @@
-/* One configuration through PnetCDF, with the variables of Kinema's own NetCDF file: mpiexec -n N program VALUES FILE RESULT.
+/* One configuration through PnetCDF, with the variables of Kinema's own NetCDF file: mpiexec -n N program VALUES FILE RESULT WARM.
 
 VALUES: an int64 number of atoms, then float64 of this machine: lengths (3), coordinates, velocities and forces (atoms, 3)
 in the units of the file. Each rank reads its share of them, in order, before the clock starts: nothing is sorted.
-RESULT gets what the programs of the other cells write. */
+RESULT gets what the programs of the other cells write. WARM: bytes that all ranks together write before, into files that
+are removed, as the other cells do. */
 #include <mpi.h>
 #include <pnetcdf.h>
 #include <stdint.h>
@@ -46,6 +47,21 @@ static int define(int file, const char *name, nc_type type, int n, const int *di
     return variable;
 }
 
+/* pages of memory that were just in use */
+static void warm_up(const char *path, int rank, double bytes)
+{
+    static const char block[1 << 20];
+    char *name = malloc(strlen(path) + 32);
+    if (!name) end(path, "no memory");
+    sprintf(name, "%s.warm-%06d", path, rank);
+    FILE *file = fopen(name, "wbx");
+    if (!file || setvbuf(file, NULL, _IONBF, 0) || remove(name)) end(name, "cannot be written");
+    for (double done = 0; done < bytes; done += sizeof block)
+        if (fwrite(block, 1, sizeof block, file) != sizeof block) end(name, "cannot be written");
+    fclose(file);
+    free(name);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
@@ -56,7 +72,7 @@ int main(int argc, char **argv)
         if (rank == 0) printf("ranks: %d\n", size);
         return MPI_Finalize();
     }
-    if (argc != 4) end("usage", "program VALUES FILE RESULT");
+    if (argc != 5) end("usage", "program VALUES FILE RESULT WARM");
 
     double mine[MEASURES] = {0}, lengths[3], unused;
     int64_t atoms;
@@ -73,6 +89,7 @@ int main(int argc, char **argv)
     }
     fclose(values);
     mine[SHARE] = 72.0 * n;
+    warm_up(argv[2], rank, atof(argv[4]) / size);
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime(), cpu_before, cpu_after;

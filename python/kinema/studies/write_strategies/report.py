@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kinema.printable import counted
-from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PNETCDF, WriteSetting
+from kinema.studies.write_strategies.design import (
+    DISK,
+    KINDS,
+    NETCDF_LIBRARY,
+    PLACER,
+    PNETCDF,
+    WITHOUT_ATOMS,
+    WriteSetting,
+)
 from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of
 from kinema.studies.write_strategies.outcome import PHASES
 from kinema.studies.write_strategies.summary import ALLOWANCE, MPIIO, WriteStudy
@@ -68,11 +76,8 @@ def _speeds(study: WriteStudy) -> str:
     head = ("records", "strategy", "paper", "ranks", "writers", "MB", "s", "GiB/s", *PHASES, "CPU", "file")
     rows = []
     for setting, cell in study.cells.items():
-        of_disk = setting.strategy == DISK
-        first = (
-            setting.records, "(the disk alone)" if of_disk else setting.label, setting.paper_name, str(setting.ranks),
-            "" if of_disk else str(setting.writers),
-        )  # fmt: skip
+        writers = "" if setting.strategy in WITHOUT_ATOMS else str(setting.writers)
+        first = (setting.records, setting.label, setting.paper_name, str(setting.ranks), writers)
         if cell.reason:
             rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"no result: {cell.reason}"))
             continue
@@ -89,8 +94,8 @@ def _speeds(study: WriteStudy) -> str:
     strategies = {setting.strategy for setting in study.cells}
     words = (
         "Phases are seconds of the rank that spent the most on them, so they may add up to more than a run took. "
-        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing. "
-        "A file is read back and compared with the atoms, or has the bytes of one that was. "
+        "CPU: processor seconds of all ranks. Where serial has no time to encode, that is part of its writing and "
+        "syncing. A file is read back and compared with the atoms, or has the bytes of one that was. "
         + ("PnetCDF's ranks have their atoms in order: nothing is sorted or sent." if PNETCDF in strategies else "")
     )
     return _section("Speed", head, rows, words)
@@ -130,32 +135,33 @@ def _ratios(study: WriteStudy) -> str:
             found = [
                 study.ratio(records, over, under, ranks)
                 for over, under in (
-                    (("direct",), ("serial",)), (MPIIO, ("direct",)), (("direct",), (DISK,)),
+                    (("direct",), ("serial",)), (MPIIO, ("direct",)), (("direct",), (DISK,)), (("direct",), (PLACER,)),
                 )
             ]  # fmt: skip
             if any(one is not None for one in found):
                 texts = ["-" if one is None else f"{one:.2f}" for one in found]
-                rows.append((records, str(ranks), *texts, *_direct_alone(study, records, ranks)))
+                rows.append((records, str(ranks), *texts, *_of_a_core(study, records, ranks)))
     head = (
-        "records", "ranks", "direct / serial", "MPI-IO / direct", "direct / the disk alone",
-        "its writing and syncing / the disk alone", "MB/s a core, direct", "MB/s a core by CPU time",
+        "records", "ranks", "direct / serial", "MPI-IO / direct", "direct / the disk", "direct / its calls alone",
+        "MB/s a core, direct", "MB/s a core by CPU time",
     )  # fmt: skip
     words = (
-        "MB are 1e6 bytes. A core's are of the time of the run on as many cores as there are ranks, and of the "
-        "processor seconds that all ranks took, which other programs on the machine change less."
+        "The disk: as many bytes by as many processes with write and fdatasync alone, as any program writes them, "
+        "without atoms. Its calls alone: the same with the calls of direct, which has the storage begin while more "
+        "is written. MB are 1e6 bytes. A core's are of the time of the run on as many cores as there are ranks, and of "
+        "the processor seconds that all ranks took, which other programs on the machine change less."
     )
     return _section("Ratios of speeds", head, rows, words) if rows else ""
 
 
-def _direct_alone(study: WriteStudy, records: str, ranks: int) -> tuple[str, str, str]:
-    """Of "direct": writing alone beside the disk, and MB/s a core, by time and by processor seconds."""
-    cell, disk = study.fastest(records, ("direct",), ranks), study.fastest(records, (DISK,), ranks)
+def _of_a_core(study: WriteStudy, records: str, ranks: int) -> tuple[str, str]:
+    """MB/s a core of "direct", by time and by processor seconds."""
+    cell = study.fastest(records, ("direct",), ranks)
     if cell is None:
-        return "-", "-", "-"
+        return "-", "-"
     megabytes = cell.bytes / 1e6
-    beside = "-" if disk is None else f"{cell.speed_of_writing / disk.speed:.2f}"
     by_cpu = f"{megabytes / cell.cpu:.0f}" if cell.cpu else "-"
-    return beside, f"{megabytes / cell.seconds / min(ranks, study.cores):.0f}", by_cpu
+    return f"{megabytes / cell.seconds / min(ranks, study.cores):.0f}", by_cpu
 
 
 def _sizes(study: WriteStudy) -> str:
@@ -182,7 +188,7 @@ _FIELDS = {"positions": "angstrom", "velocities": "angstrom/ps", "forces": "kJ/(
 def _memory(study: WriteStudy) -> str:
     rows = []
     for setting, cell in study.cells.items():
-        if cell.reason or setting.strategy == DISK:
+        if cell.reason or setting.strategy in WITHOUT_ATOMS:
             continue
         memory = cell.memory
         limit = 2 * memory.share + ALLOWANCE
@@ -205,22 +211,21 @@ def _lost(study: WriteStudy) -> str:
     if not lost:
         return ""
     step, every = study.design.step_time, study.design.every
-    rows = [(one.what, _figure(one.seconds), f"{_figure(100 * one.share)} %") for one in lost]
     seconds, paper_every, paper_step, particles = PAPER_LOST
-    paper = seconds / (seconds + paper_every * paper_step)
-    rows.append((f"the paper: {particles:,} particles, 16,384 processors", f"{seconds:.0f}", f"{100 * paper:.0f} %"))
+    between, rows = paper_every * paper_step, []
     for one in lost:
         # as much longer as there are more particles
         longer = one.seconds * particles / study.system.n_atoms
-        rows.append(
-            (f"{one.what}, at this speed for {particles:,}", f"{longer:.2f}",
-             f"{100 * longer / (longer + paper_every * paper_step):.2f} %")
-        )  # fmt: skip
+        shares = [f"{_figure(100 * share)} %" for share in (one.share, longer / (longer + between))]
+        rows.append((one.records, one.which, one.strategy, _figure(one.seconds), shares[0], _figure(longer), shares[1]))
+    paper = f"{100 * seconds / (seconds + between):.0f} %"
+    rows.append(("the paper", "", "16,384 processors", "-", "-", f"{seconds:.0f}", paper))
     words = (
-        f"A configuration every {every:,} steps of {step:g} s. The paper's: every {paper_every:,} steps of "
-        f"{paper_step:g} s, over ten minutes each."
+        f"A configuration every {every:,} steps of {step:g} s. The last two columns: the paper's {particles:,} "
+        f"particles at this speed, every {paper_every:,} steps of {paper_step:g} s; the paper says over ten minutes."
     )
-    return _section("Time that a simulation loses", ("", "s a configuration", "of all time"), rows, words)
+    head = ("records", "", "strategy", "s a configuration", "of all time", f"s, {particles:,} particles", "of all time")
+    return _section("Time that a simulation loses", head, rows, words)
 
 
 def _peers(study: WriteStudy) -> str:

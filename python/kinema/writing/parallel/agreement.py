@@ -147,9 +147,9 @@ class Agreement:
             return broadcast_bytes(self.comm, packed, root)
 
 
-def wait_for(request: MPI.Request) -> None:
-    """Waits for a request: gives way to other processes at first, then sleeps between tests."""
-    until = time.monotonic() + _AWAKE
+def wait_for(request: MPI.Request, awake: float = _AWAKE) -> None:
+    """Waits for a request: gives way to other processes for `awake` seconds, then sleeps between tests."""
+    until = time.monotonic() + awake
     while not request.Test():
         if time.monotonic() > until:
             break

@@ -22,6 +22,10 @@ VECTORS, VECTOR_BYTES = 3, 24
 """Of an atom in shared memory: three vectors of float64."""
 
 
+# seconds for which a rank stays awake for the others of its node: threads that write have its core then
+_AWAKE = 0.0002
+
+
 class AtomBatch:
     """A batch of the atoms of each owner, number `number` of the frame.
 
@@ -115,7 +119,7 @@ class SharedBatch(AtomBatch):
                 for number, values in enumerate(given, first):
                     _core.place_atoms(values, rows, places, self._array(owner, number, values, n_atoms))
         with self.timings.of("communicate"):
-            wait_for(self.agreement.comm.Ibarrier())
+            wait_for(self.agreement.comm.Ibarrier(), _AWAKE)
         own = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
         found = []
         for number, (values, target) in enumerate(zip(given, out, strict=True), first):

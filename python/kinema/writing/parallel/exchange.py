@@ -29,7 +29,7 @@ from kinema.writing.parallel.batches import (
     all_to_all,
     joined,
 )
-from kinema.writing.parallel.node_memory import NodeMemory, is_one_node
+from kinema.writing.parallel.node_memory import NodeMemory, nodes_of
 
 __all__ = ["Exchange", "Owners", "Route", "even_owners"]
 
@@ -174,7 +174,7 @@ class Exchange:
     def _batch_atoms(self, owners: Owners, most: int | None) -> int:
         """Atoms of a batch: as many as shared memory holds twice for each owner, where there is such memory."""
         if self._is_one_node is None:
-            self._is_one_node = self.agreement.size > 1 and is_one_node(self.agreement)
+            self._is_one_node = self.agreement.size > 1 and not nodes_of(self.agreement).any()
         most = owners.longest if most is None else min(most, owners.longest)
         if self._is_one_node:
             most = min(most, _MOST_SHARED // (2 * VECTORS * VECTOR_BYTES * len(owners.ranks)))

@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 
 from kinema.writing.parallel.agreement import Agreement
 
-__all__ = ["NodeMemory", "is_one_node"]
+__all__ = ["NodeMemory", "nodes_of"]
 
 _MARK = 16
 
 
-def is_one_node(agreement: Agreement) -> bool:
-    """Whether MPI places all ranks on one node; collective."""
-    near = agreement.comm.Split_type(MPI.COMM_TYPE_SHARED)
-    alone = near.Get_size() == agreement.size
-    near.Free()
-    return bool(agreement.gathered(np.array([alone], np.int64)).all())
+def nodes_of(agreement: Agreement) -> NDArray[np.int64]:
+    """The node of each rank, named by its first rank, (ranks,); collective. Ranks of a node can share memory."""
+    node = agreement.comm.Split_type(MPI.COMM_TYPE_SHARED, agreement.rank)
+    try:
+        first = node.bcast(agreement.rank)
+    finally:
+        node.Free()
+    return agreement.gathered(np.array([first], np.int64))[:, 0]
 
 
 class NodeMemory:

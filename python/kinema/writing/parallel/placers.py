@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     # processes and Dask workers place bytes without it
     from mpi4py import MPI
 
-__all__ = ["Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of"]
+__all__ = ["WRITEBACK_BYTES", "Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of"]
 
-# smaller writes (headers, counts, small frames) are left to the kernel
-_WRITEBACK_BYTES = 1 << 20
+WRITEBACK_BYTES = 1 << 20
+"""Smaller writes (headers, counts, small frames) are left to the kernel."""
 
 Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
 
@@ -38,7 +38,7 @@ class _WritebackThread:
 
     def start(self, offset: int, n_bytes: int) -> None:
         """These bytes were written."""
-        if n_bytes < _WRITEBACK_BYTES:
+        if n_bytes < WRITEBACK_BYTES:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kinema-writeback")

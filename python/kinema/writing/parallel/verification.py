@@ -7,15 +7,15 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError, Error, from_os
 from kinema.writing.parallel.agreement import Agreement
+from kinema.writing.parallel.node_memory import nodes_of
 from kinema.writing.parallel.placers import Data, bytes_of
 from kinema.writing.parallel.rank_file import FileRequest
 
-__all__ = ["Verification", "nodes_of", "shift_between_nodes"]
+__all__ = ["Verification", "shift_between_nodes"]
 
 # bytes of a checksum: damage is found in such a piece
 _PIECE = 64 << 10
@@ -100,7 +100,7 @@ class Verification:
 
 def shift_between_nodes(agreement: Agreement) -> tuple[int, str]:
     """How far the rank is whose bytes each rank reads, and how that verifies, for people; collective."""
-    nodes = nodes_of(agreement.comm)
+    nodes = nodes_of(agreement)
     distance = _distance(nodes)
     n_far = int(np.count_nonzero(nodes != np.roll(nodes, -distance)))
     if n_far == agreement.size:
@@ -110,15 +110,6 @@ def shift_between_nodes(agreement: Agreement) -> tuple[int, str]:
         return distance, words + "the others what one of their own wrote, after its pages were dropped from the cache"
     who = "each rank has read what another wrote" if agreement.size > 1 else "what was written was read"
     return distance, f"verified: {who}, on this node, after its pages were dropped from the cache"
-
-
-def nodes_of(comm: MPI.Intracomm) -> NDArray[np.int64]:
-    """The node of each rank, named by its first rank, (ranks,); collective. Ranks of a node can share memory."""
-    node = comm.Split_type(MPI.COMM_TYPE_SHARED, comm.Get_rank())
-    try:
-        return np.array(comm.allgather(node.bcast(comm.Get_rank())), np.int64)
-    finally:
-        node.Free()
 
 
 def _distance(nodes: NDArray[np.int64]) -> int:

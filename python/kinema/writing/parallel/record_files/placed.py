@@ -13,10 +13,11 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.writing.parallel.agreement import Agreement
+from kinema.writing.parallel.batches import VECTOR_BYTES, VECTORS
 from kinema.writing.parallel.behind import WriteBehind
 from kinema.writing.parallel.exchange import Exchange, Owners, Route, even_owners
 from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.placers import FilePlacer
+from kinema.writing.parallel.placers import WRITEBACK_BYTES, FilePlacer
 from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.record_files.base import RecordsFile, Stamp
 from kinema.writing.parallel.records import AtomRecordsLike, FrameLayoutLike
@@ -28,6 +29,8 @@ __all__ = ["PlacedFile"]
 _LEAST_SHARE = 64 << 10
 # batches of a frame that a thread writes while the next one is made
 _AHEAD = 2
+# bytes of the values of a batch, where nobody has said another size: between exchange and encoding they stay in caches
+_CACHED = 3 << 19
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -274,8 +277,12 @@ class PlacedFile(RecordsFile):
         return error
 
     def _batch_atoms(self, records: AtomRecordsLike | None = None) -> int:
-        width = sum(records.widths) if records is not None else 72
-        return max(1, self.request.hints.batch_bytes // width)
+        hints, widths = self.request.hints, [72] if records is None else records.widths
+        most = hints.batch_bytes // sum(widths)
+        if "cb_buffer_size" not in hints.info:
+            # but no writes that would be left to the sync at the end
+            most = min(most, max(_CACHED // (VECTORS * VECTOR_BYTES), WRITEBACK_BYTES // min(widths)))
+        return max(1, most)
 
     # bytes
 
