@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_loading_loops import BATCH, CONTIGUOUS, FEATURES, WORKERS, Loop, of_kinema, torch_batches, torch_name
+from ml_loading_loops import BATCH, CONTIGUOUS, WORKERS, Loop, of_kinema, torch_batches, torch_name
 from ml_loading_rows import Row, measured
 
 SYSTEM_CALLS = "read,pread64,preadv,preadv2,lseek,openat,fadvise64"
@@ -65,7 +65,7 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
 
         made = partial(torch_batches, paths, workers, ahead, rank, ranks)
     gate.wait()
-    out.put(measured(made, step, *limits, workers == 0, layout=CONTIGUOUS, **row))
+    out.put(measured(made, step, *limits, workers == 0, **row))
 
 
 def with_trainers(
@@ -98,9 +98,9 @@ def with_trainers(
     return found
 
 
-def storage_limit(paths: list[Path], threads: int) -> float:
+def storage_limit(paths: list[Path], threads: int, sample_bytes: int) -> float:
     """Bytes a second of samples at random places, read by so many threads past the page cache (O_DIRECT)."""
-    block = -(-FEATURES * 8 // 4096) * 4096
+    block = -(-sample_bytes // 4096) * 4096
     handles = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in paths]
     blocks = min(os.path.getsize(path) for path in paths) // block
     done = [0] * threads

@@ -150,7 +150,7 @@ def export(
             raise ArgumentError(
                 f"{path}: an archive of samples, expected a trajectory; samples are copied by `kinema ml convert`, and "
                 "exported by kinema.ml.export(kinema.ml.SampleDataset(...), ...)",
-                path=path,
+                path=str(path),
             )
         trajectory = kn.open(path, inputs.topology, **opened.arguments, on_truncated=on_truncated)
         trajectory.scan(
