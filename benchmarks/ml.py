@@ -45,7 +45,7 @@ class Case:
                 with h5py.File(self.hdf5, "w") as file:
                     file["x"] = values
                 with h5py.File(self.gzip, "w") as file:
-                    few = np.round(values[: samples // 8], 2)
+                    few = np.round(values[: max(samples // 8, batch)], 2)
                     file.create_dataset("x", data=few, chunks=(1, features), compression="gzip", compression_opts=1)
                 np.savez(folder / "stored.npz", x=values)
         self.stored = folder / "stored.npz"
