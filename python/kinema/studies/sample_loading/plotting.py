@@ -45,7 +45,7 @@ def draw_loading(rows: Sequence[LoopRow], limit: float, best: tuple[str, str], t
     height = max(_height(column, rows) for column in columns)
     whole = _HEAD + height + _FOOT
     figure = Figure(figsize=(_WIDTH, whole))
-    limits = (min(row.rate for row in rows) / 1.6, max(limit, *(row.rate for row in rows)) * 5)
+    limits = (min(row.rate for row in rows) / 1.6, max(limit, *(row.rate for row in rows)) * 6)
     for left, column in zip(_COLUMNS, columns, strict=True):
         axes = figure.add_axes((left, _FOOT / whole, _COLUMN, height / whole))
         _draw_column(axes, [row for row in rows if row.layout in column], limit, best, limits)
@@ -93,7 +93,7 @@ def _draw_column(
     axes.set_yticks(list(places.values()), [_broken(layout) for layout in places], fontsize=12)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=10.5)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("samples a second", fontsize=12)
     axes.grid(axis="x", which="major", color="0.87", zorder=0)
@@ -104,7 +104,11 @@ def _draw_column(
 def _bar(axes: Axes, place: float, row: LoopRow, left: float, is_best: bool) -> None:
     colour, _ = _STYLES[row.program, row.order]
     axes.barh(place, row.rate - left, 0.86 * _BAR, left=left, color=colour, zorder=2)
-    text = f" {_rounded(row.rate)}" + ("  recommended" if is_best else "")
+    if is_best:
+        axes.text(
+            row.rate, place, "recommended ", va="center", ha="right", fontsize=10.5, fontweight="bold", color="white"
+        )
+    text = f" {_rounded(row.rate)}"
     weight = "bold" if row.program == "Kinema" else "normal"
     around = [withStroke(linewidth=2.5, foreground="white")]
     axes.text(
