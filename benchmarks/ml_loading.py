@@ -40,7 +40,7 @@ from ml_loading_rows import HEADER, Row, drop_pages, for_all_files, measured, re
 
 STEP = 0.133
 SMALLER = "the same, 2,172 float64"
-# as issue 19 has them
+# printed beside what is measured
 PER_SAMPLE_GOAL, WHOLE_FILE_GOAL, UNOVERLAPPED_GOAL = 30.0, 2.0, 1.0
 
 
