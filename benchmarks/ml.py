@@ -24,7 +24,7 @@ from kinema import _core
 from kinema.ml import Batch, SampleDataset
 
 TRIES = 12
-# of samples a second, as issue 19 has them
+# of samples a second
 PREAD_GOAL, H5PY_GOAL = 0.8, 3.0
 
 

@@ -206,6 +206,8 @@ def main() -> None:
     for name, value in sizes.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         Benchmark(options, options.folder or Path(scratch), Path(scratch)).run()
 

@@ -107,6 +107,19 @@ def test_the_library_goes_on_with_a_file(convention, tmp_path):
     np.testing.assert_array_equal(again.fields["velocities"][5:], found.fields["velocities"][:2])
 
 
+def test_a_time_that_the_file_has_rounded_up_is_no_later_one(tmp_path):
+    """AMBER's times are float32: 0.002 is stored as 0.002000000095."""
+    path = tmp_path / "a.nc"
+    positions = np.zeros((1, 5, 3), np.float32)
+    with collected(), kn.Writer(path, 5, netcdf4=True) as out:
+        out.write(positions, time=0.002)
+    with collected(), kn.Writer(path, mode="a") as out:
+        out.write(positions, time=0.002)
+        with pytest.raises(kn.ArgumentError, match="time must rise"):
+            out.write(positions, time=0.0019)
+    assert kn.open(path).times == pytest.approx([0.002, 0.002])
+
+
 def test_files_of_the_library_are_gone_on_with(tmp_path):
     given = arguments(6)
     path = tmp_path / "theirs.nc"

@@ -86,9 +86,16 @@ class FrameVariables:
         if frames.steps is not None and self.convention.has_steps:
             check_rising("step", frames.steps, self.last_step, strictly=True)
         if frames.times is not None:
-            check_rising("time", frames.times, self.last_time, strictly=False)
+            check_rising("time", frames.times, self._last_time_beside(frames.times), strictly=False)
         if frames.cells is not None:
             _core.lengths_of_cells(_as_cells(frames.cells))
+
+    def _last_time_beside(self, times: NDArray[np.float64]) -> float | None:
+        """`last_time`; the first of these times where the file, which rounds them, cannot tell the two apart."""
+        dtype = self.others["time"].preparation.dtype
+        if self.last_time is None or not len(times) or np.asarray(self.last_time, dtype) != times[0].astype(dtype):
+            return self.last_time
+        return float(times[0])
 
     def losses_of(self, frames: FrameArrays) -> list[str]:
         """What of frames that `check` has passed is not kept, or rounded."""
