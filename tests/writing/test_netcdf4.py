@@ -110,7 +110,7 @@ def test_the_library_goes_on_with_a_file(convention, tmp_path):
 def test_a_time_that_the_file_has_rounded_up_is_no_later_one(tmp_path):
     """AMBER's times are float32: 0.002 is stored as 0.002000000095."""
     path = tmp_path / "a.nc"
-    positions = np.zeros((1, 5, 3), np.float32)
+    positions = np.zeros((5, 3), np.float32)
     with collected(), kn.Writer(path, 5, netcdf4=True) as out:
         out.write(positions, time=0.002)
     with collected(), kn.Writer(path, mode="a") as out:
