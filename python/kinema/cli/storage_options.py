@@ -58,18 +58,3 @@ def compression(text: str) -> tuple[str | tuple[int, tuple[int, ...]] | None, in
     if colon and not level.isdecimal():
         raise ArgumentError(f"--compress is a name and perhaps a level, as in zstd:3, found {text!r}")
     return None if name == "none" else name, int(level) if colon else None
-
-
-def hints(text: str | None) -> dict[str, str] | None:
-    """{"cb_nodes": "4"} of "cb_nodes=4"; ArgumentError for what is no list of names and values."""
-    if text is None:
-        return None
-    from kinema.errors import ArgumentError
-
-    found: dict[str, str] = {}
-    for word in text.split(","):
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not (name and equals and value) or name in found:
-            raise ArgumentError(f"--hints takes NAME=VALUE, each once, with commas between, found {text!r}")
-        found[name] = value
-    return found

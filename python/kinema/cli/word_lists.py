@@ -5,7 +5,7 @@ import typer
 from kinema.cli import numbers
 from kinema.errors import ArgumentError
 
-__all__ = ["list_of_numbers", "list_of_words"]
+__all__ = ["list_of_numbers", "list_of_words", "named_words"]
 
 
 def list_of_words(text: str) -> tuple[str, ...]:
@@ -25,3 +25,14 @@ def list_of_numbers(option: str, text: str) -> tuple[int, ...]:
             f"{option} takes whole numbers from 1 to {numbers.MOST_WORKERS}, with commas between, found {text!r}"
         )
     return tuple(dict.fromkeys(found))
+
+
+def named_words(option: str, text: str, takes: str = "NAME=VALUE") -> dict[str, str]:
+    """{"cb_nodes": "4"} of "cb_nodes=4"; ArgumentError that says what the option takes."""
+    found: dict[str, str] = {}
+    for word in text.split(","):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not (name and equals and value) or name in found:
+            raise ArgumentError(f"{option} takes {takes}, each once, with commas between, found {text!r}")
+        found[name] = value
+    return found

@@ -157,6 +157,7 @@ def convert(
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
     from kinema.cli.analysis_options import checkpoint_of
+    from kinema.cli.word_lists import named_words
     from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
@@ -192,7 +193,7 @@ def convert(
         runner=runner,
         workers=workers.workers,
         strategy="auto" if strategy is None else strategy,
-        hints=storage_options.hints(hints),
+        hints=None if hints is None else named_words("--hints", hints),
         memory=workers.memory,
         overwrite=force,
         verify=False if no_verify else "all" if verify == "all" else True,

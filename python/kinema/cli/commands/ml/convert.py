@@ -119,14 +119,6 @@ def convert(
 
 def _types(text: str) -> str | dict[str, str]:
     """ "float32", or {"x": "float32"} of "x=float32"."""
-    from kinema.errors import ArgumentError
+    from kinema.cli.word_lists import named_words
 
-    if "=" not in text:
-        return text
-    found: dict[str, str] = {}
-    for word in text.split(","):
-        name, equals, kind = (part.strip() for part in word.partition("="))
-        if not (name and equals and kind) or name in found:
-            raise ArgumentError(f"--dtype takes a type, or ARRAY=TYPE with commas between, each once, found {text!r}")
-        found[name] = kind
-    return found
+    return named_words("--dtype", text, "a type, or ARRAY=TYPE") if "=" in text else text

@@ -51,18 +51,11 @@ class Labels:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `kinema.ml.export`; ArgumentError for what is no list of names and units."""
-        from kinema.errors import ArgumentError
+        from kinema.cli.word_lists import named_words
 
-        units: dict[str, str] = {}
-        for word in () if self.label_units is None else self.label_units.split(","):
-            name, equals, unit = (part.strip() for part in word.partition("="))
-            if not (name and equals and unit) or name in units:
-                raise ArgumentError(
-                    f"--label-units takes NAME=UNIT, each once, with commas between, found {self.label_units!r}"
-                )
-            units[name] = unit
+        units = None if self.label_units is None else named_words("--label-units", self.label_units, "NAME=UNIT")
         tables = None if not self.labels else [str(path) for path in self.labels]
-        return {"labels": tables, "missing": self.missing, "energy": self.energy, "label_units": units or None}
+        return {"labels": tables, "missing": self.missing, "energy": self.energy, "label_units": units}
 
 
 @dataclass(frozen=True)
