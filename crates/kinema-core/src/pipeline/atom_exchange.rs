@@ -102,6 +102,7 @@ pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
         before += count;
     }
     for (row, &id) in (0..).zip(ids) {
+        // each was found to be a number within the bounds above
         let number = id.try_into().unwrap_or_default();
         let place = &mut next[ranges.find(number)];
         order[*place] = row;
