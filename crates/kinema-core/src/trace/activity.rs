@@ -36,7 +36,7 @@ pub static FSTAT: Activity = posix("fstat");
 pub static STAT: Activity = posix("stat");
 /// A system call.
 pub static FSYNC: Activity = posix("fsync");
-/// A system call.
+/// A system call; its numbers but the last are 0.
 pub static FDATASYNC: Activity = posix("fdatasync");
 /// A system call.
 pub static RENAME: Activity = posix("rename");

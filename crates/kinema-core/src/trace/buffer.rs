@@ -94,16 +94,15 @@ impl Buffer {
             return;
         }
         let n_events = range.len() as u64;
-        let mut id = NEXT_ID.fetch_add(n_events, Ordering::Relaxed);
+        let ids = NEXT_ID.fetch_add(n_events, Ordering::Relaxed)..;
         let (mut lines, mut files) = (Vec::with_capacity(range.len() * LINE), Vec::new());
-        for cell in &self.records[range] {
+        for (id, cell) in ids.zip(&self.records[range]) {
             // SAFETY: it was written before `len` was stored, and is not written again while `flushed` is held
             let record = unsafe { (*cell.get()).assume_init() };
             if record.file != 0 && files.last() != Some(&record.file) {
                 files.push(record.file);
             }
             self.common.push_record(&mut lines, id, self.thread, &record);
-            id += 1;
         }
         journal::add_lines(self.generation, self.thread, &files, &lines, n_events);
     }
@@ -153,7 +152,7 @@ pub(super) fn hash_of(name: &[u8]) -> u64 {
 }
 
 /// The system's number of this thread.
-pub(super) fn thread_id() -> i32 {
+pub fn thread_id() -> i32 {
     // SAFETY: the call takes nothing, and cannot fail
     unsafe { libc::gettid() }
 }

@@ -14,6 +14,7 @@ mod output;
 mod tests;
 
 pub use activity::Activity;
+pub use buffer::thread_id;
 pub use journal::{Options, Status, describe, epoch_ns, flush, start, status, stop};
 pub use lines::Text;
 
@@ -84,6 +85,13 @@ pub fn system_call(
         finish(start, activity, Some(file), [offset as i64, count as i64, ret]);
     }
     outcome
+}
+
+/// Text as JSON.
+pub fn quoted(text: &str) -> String {
+    let mut out = Vec::new();
+    lines::push_quoted(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Records an event of Python: any name and category, and arguments of any kind.
