@@ -77,9 +77,7 @@ class RecordFolder:
         self.uses_stored = index == "auto" and self._folder is not None
         self.stores = self._folder is not None
 
-    def load(
-        self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any]
-    ) -> tuple[Record | None, str]:
+    def load(self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any]) -> tuple[Record | None, str]:
         """The record of that name; None where there is none of this file as it is and these facts, with the reason
         where it is damaged.
 
