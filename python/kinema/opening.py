@@ -264,7 +264,8 @@ def open(
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:
     """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its
-    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; `index` and errors as of `Topology`."""
+    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; `index` and errors are those
+    of `Topology`."""
     if isinstance(source, Topology):
         return source
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):

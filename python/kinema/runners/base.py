@@ -137,8 +137,9 @@ class Runner(ABC):
         """The context in which all passes of a run take place: what they start (workers, connections) lasts for all."""
         return nullcontext()
 
-    def preload(self, modules: Iterable[str]) -> None:
+    def preload(self, modules: Iterable[str]) -> None:  # noqa: B027
         """Modules that calls will need: a runner may have workers import them meanwhile. Here nothing happens."""
+        return
 
     def on_root(self, work: Callable[[], T]) -> T | None:
         """The value of `work`, which one process alone calls; on other processes a copy of it, or None.

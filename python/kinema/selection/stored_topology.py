@@ -1,7 +1,7 @@
 """What is kept of a topology file in the user's cache folder: its table of atoms, and the atoms of selections.
 
-With it a second run with the same topology and selections imports no MDAnalysis. Kept is what follows from the file, the
-words of a selection, and the versions of MDAnalysis and Kinema alone:
+With it a second run with the same topology and selections imports no MDAnalysis. Kept is what follows from the file,
+the words of a selection, and the versions of MDAnalysis and Kinema alone:
 
 - formats of one file each (`_FORMATS`); the file unchanged by its `FileIdentity`;
 - selections of the words in `_WORDS`, whose columns the topology has and nobody has guessed: none by coordinates;
@@ -60,7 +60,8 @@ _SAME: Mapping[str, tuple[str, ...]] = {
     **{word: _WORDS[word] for word in ("name", "type", "resid", "resname", "segid")},
 }
 _MODULES = ("MDAnalysis.core.selection", "MDAnalysis.core.selection._selectors")
-_CATEGORIES = {kind.__name__: kind for kind in (UserWarning, DeprecationWarning, RuntimeWarning, FutureWarning)}
+_KINDS = (UserWarning, DeprecationWarning, PendingDeprecationWarning, RuntimeWarning, FutureWarning)
+_CATEGORIES = {kind.__name__: kind for kind in _KINDS}
 # which warnings Python has shown, as a module has it
 _shown: dict[Any, Any] = {}
 
@@ -197,7 +198,7 @@ class StoredTopology:
         try:
             record = _record_of(Atoms.from_mdanalysis(universe, name=self._path), caught)
         except (Error, ValueError, TypeError, AttributeError, LookupError):
-            return  # of a column that cannot be read: whoever needs it is told why
+            return  # a column cannot be read: an error for whoever needs it
         assert self._identity is not None
         self._say_not_kept(self._atoms_folder.store(self._name(""), self._identity, facts, record))
 

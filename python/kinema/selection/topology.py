@@ -6,7 +6,6 @@ read without it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
@@ -132,8 +131,9 @@ class Topology:
     """What is known of atoms, and their selection by strings: of a file that MDAnalysis reads, a Universe, a table of
     atoms, or what makes one of these.
 
-    That a file exists is checked at once; it is read when it is first used. `index` is that of `kinema.open`: whether the
-    table of a file that MDAnalysis reads, and the atoms of selections, are kept and used (`StoredTopology`).
+    That a file exists is checked at once; it is read when it is first used. `index` is that of `kinema.open`, or
+    "memory": whether the table of a file that MDAnalysis reads, and the atoms of selections, are kept and used
+    (`StoredTopology`).
     """
 
     def __init__(
@@ -372,6 +372,8 @@ def _check_readable(path: str) -> None:
 
 
 def _digest(path: str) -> str:
+    import hashlib
+
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ class RecordFolder:
 
     def _place(self, name: bytes) -> Path:
         assert self._folder is not None, "there is no place without a folder"
-        return self._folder / f"{blake2b(name, digest_size=16).hexdigest()}{_SUFFIX}"
+        return self._folder / f"{_digest(name).hex()}{_SUFFIX}"
 
     def _check_folder(self) -> None:
         """Raises ValueError for a folder that others may have written into, FileNotFoundError for none."""
@@ -148,6 +147,13 @@ def _plain(facts: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps(dict(facts)))
 
 
+def _digest(data: bytes | memoryview) -> bytes:
+    # it takes longer to import than all else of a record
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=_DIGEST).digest()
+
+
 def _padded(data: bytes) -> bytes:
     return data.ljust(-(-len(data) // 8) * 8, b"\0")
 
@@ -170,7 +176,7 @@ def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
     head = head.ljust(-(-len(head) // 8) * 8)
     arrays = (_padded(values.tobytes()) for _, values in columns.values())
     data = b"".join([_START.pack(_MAGIC, _VERSION, len(head)), head, *arrays])
-    return data + blake2b(data, digest_size=_DIGEST).digest()
+    return data + _digest(data)
 
 
 def _decoded(data: bytes, identity: _core.FileIdentity, facts: Any) -> Record | None:
@@ -181,7 +187,7 @@ def _decoded(data: bytes, identity: _core.FileIdentity, facts: Any) -> Record | 
     if version != _VERSION:
         return None
     content = memoryview(data)[:-_DIGEST]
-    if blake2b(content, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+    if _digest(content) != data[-_DIGEST:]:
         raise ValueError("its checksum is wrong")
     head = json.loads(bytes(content[_START.size : _START.size + length]))
     if head["facts"] != facts:

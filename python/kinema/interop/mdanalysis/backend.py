@@ -52,8 +52,8 @@ class Backend(BackendBase):  # type: ignore[misc]
     ...     backend=Backend("processes"), unsupported_backend=True, n_parts=16
     ... )
 
-    A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and use it
-    again. Within a block workers stay for the next analysis.
+    A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
+    use it again. Within a block workers stay for the next analysis.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:

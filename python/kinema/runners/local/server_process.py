@@ -12,14 +12,13 @@ import importlib
 import os
 import pickle
 import selectors
-import signal
 import socket
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
-__all__ = ["MOST_BYTES", "Ended", "Fork", "Forked", "Preload", "main"]
+__all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
 
 MOST_BYTES = 1 << 17
 """Of a message."""
@@ -48,7 +47,7 @@ class Forked:
 
 
 @dataclass(frozen=True)
-class Ended:
+class WorkerEnded:
     """A worker has ended; exit code, or below 0 the signal, as of `subprocess`."""
 
     pid: int
@@ -151,7 +150,7 @@ class _Server:
         os.close(handle)
         _, status = os.waitpid(pid, 0)
         with suppress(ConnectionError):
-            self._connection.send(pickle.dumps(Ended(pid, os.waitstatus_to_exitcode(status))))
+            self._connection.send(pickle.dumps(WorkerEnded(pid, os.waitstatus_to_exitcode(status))))
 
 
 def _threads() -> int:
@@ -175,7 +174,8 @@ def _work(folder: str, descriptors: list[int], server: int) -> None:
 def _started(folder: str, descriptors: list[int]) -> int:
     """A worker that is a fresh interpreter."""
     connection, *streams = descriptors
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {_WORKER} import main; main({connection}, {folder!r}, {os.getpid()})"
+    call = f"main({connection}, {folder!r}, {os.getpid()})"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {_WORKER} import main; {call}"
     out, err = streams
     started = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=(connection,)

@@ -19,12 +19,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from kinema.errors import Error
 from kinema.runners.local.interpreter import start_interpreter
-from kinema.runners.local.server_process import MOST_BYTES, Ended, Fork, Forked, Preload
+from kinema.runners.local.server_process import MOST_BYTES, Fork, Forked, Preload, WorkerEnded
 
 __all__ = ["ForkedWorker", "WorkerProcess", "WorkerServer", "start_server"]
 
@@ -85,10 +86,7 @@ class WorkerServer:
     def fits(self) -> bool:
         """Whether it runs, and a process that started now would have the same environment, paths and limits."""
         return (
-            self.close.alive
-            and self._owner == os.getpid()
-            and self._process.poll() is None
-            and self._state == _state()
+            self.close.alive and self._owner == os.getpid() and self._process.poll() is None and self._state == _state()
         )
 
     def preload(self, modules: Iterable[str]) -> None:
@@ -124,7 +122,7 @@ class WorkerServer:
                     case Forked(pid):
                         self._workers[pid] = worker = self._waiting.popleft()
                         worker.started(pid, descriptors[0])
-                    case Ended(pid, code):
+                    case WorkerEnded(pid, code):
                         self._workers.pop(pid).ended(code)
                 seconds = 0.0
         return True
@@ -194,10 +192,9 @@ class ForkedWorker:
 
     def _signal(self, number: int) -> None:
         if self._handle is not None and self.returncode is None:
-            try:
+            # it may have ended
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
-            except ProcessLookupError:
-                pass  # it has ended
 
     def _wait_for(self, reached: Any, timeout: float) -> bool:
         """Takes in messages of the server until that is reached; False after so many seconds.
