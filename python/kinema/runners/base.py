@@ -137,7 +137,7 @@ class Runner(ABC):
         """The context in which all passes of a run take place: what they start (workers, connections) lasts for all."""
         return nullcontext()
 
-    def preload(self, modules: Iterable[str]) -> None:  # noqa: B027
+    def preload(self, modules: Iterable[str]) -> None:
         """Modules that calls will need: a runner may have workers import them meanwhile. Here nothing happens."""
         return
 

@@ -165,7 +165,8 @@ class StoredTopology:
             self._identity = None
             return universe
         with warnings.catch_warnings(record=True) as recorded:
-            warnings.simplefilter("always")
+            # each once: MDAnalysis gives some for every atom
+            warnings.simplefilter("default")
             universe = load()
         caught = [_Warning(one.category, str(one.message), one.filename, one.lineno) for one in recorded]
         _warn_again(caught)
