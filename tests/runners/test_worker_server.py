@@ -145,7 +145,7 @@ def test_systems_without_descriptors_of_processes(monkeypatch: pytest.MonkeyPatc
     assert parent == os.getpid()
 
 
-PARENT = """
+PARENT = r"""
 import os, sys, time
 from kinema.runners.local.processes import ProcessesRunner
 runner = ProcessesRunner()
@@ -155,9 +155,9 @@ if sys.argv[1] == "at work":
     time.sleep(1.0)
 if os.fork() == 0:
     # holds copies of all that the parent has open
-    os.write(1, b"%d\n" % os.getpid())
+    os.write(1, f"{os.getpid()}\n".encode())
     time.sleep(600)
-os.write(1, b"%d\n" % runner._server._process.pid)
+os.write(1, f"{runner._server._process.pid}\n".encode())
 sys.stdin.read()
 """
 
