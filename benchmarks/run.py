@@ -46,6 +46,7 @@ from netcdf import netcdf
 from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
+from start import start
 from text import text
 
 HERE = Path(__file__).resolve().parent
@@ -337,6 +338,7 @@ def main() -> None:
     ml_convert(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
+    start(bench)
     picture.draw(bench.rows, options.folder / "formats.png", picture.machine_in_words(facts))
     target = options.folder / f"bench-{facts['date'].replace(':', '')}.json"
     target.write_text(json.dumps({"machine": facts, "quick": options.quick, "rows": bench.rows}, indent=1) + "\n")

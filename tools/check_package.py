@@ -26,6 +26,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tracing",),
     ("writing.output_checks", "writing.parallel.strategies", "writing.parallel.__init__"),
     ("writing.output_file",),
+    # what is kept of files
+    ("stored",),
     # frames and atoms
     ("frame",),
     ("selection", "writing.frames"),

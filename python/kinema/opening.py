@@ -184,7 +184,7 @@ def open(
         raise ArgumentError(f"max_open_files must be at least 1, found {max_open_files}")
     factors = _unit_factors(units or {})
     _check_times(dt, time_offset, t0)
-    known = None if topology is None else topology_of(topology)
+    known = None if topology is None else topology_of(topology, index=policy)
     options = h5md.H5mdOptions(
         particles=particles,
         dataset=dataset,
@@ -262,9 +262,10 @@ def open(
     return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
 
 
-def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:
+def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:
     """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its
-    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; raises as `Topology`."""
+    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; `index` and errors are those
+    of `Topology`."""
     if isinstance(source, Topology):
         return source
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
@@ -273,7 +274,7 @@ def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topo
             return Topology(own)
     elif isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and has_dlpoly_atoms(source):
         return Topology(DlpolyAtoms(os.fspath(source)))
-    return Topology(source)
+    return Topology(source, index=index)
 
 
 def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = None) -> Atoms:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["Prefetcher", "prefetched"]
 
@@ -34,6 +36,8 @@ class Prefetcher(Generic[Request, Result]):
     def start(self, request: Request) -> None:
         """Computes this request from now on, beside the caller; its error is raised by `take`."""
         if self._pool is None or self._pid != os.getpid():
+            from concurrent.futures import ThreadPoolExecutor
+
             # threads are not there in a child of fork
             self._pool, self._pid = ThreadPoolExecutor(1, "kinema-prefetch"), os.getpid()
         self._coming = (request, self._pool.submit(self._compute, request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import operator
 import os
@@ -29,6 +30,7 @@ from kinema.notes import collected
 from kinema.runners import choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
+from kinema.runners.local.worker_server import WorkerProcess
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.children import all_ended, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
@@ -43,6 +45,8 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     before = set(psutil.Process().children(recursive=True))
     yield folder
+    # a server of workers ends with its runner, which the traceback of an error may hold
+    gc.collect()
     assert set(psutil.Process().children(recursive=True)) <= before
     assert list(folder.iterdir()) == []
 
@@ -103,15 +107,15 @@ def test_what_is_done_of_a_piece_is_saved(tmp_path: Path) -> None:
 
 
 def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = worker_pool.start_interpreter
+    started = worker_pool.start_worker
     count = 0
 
-    def counted(*arguments: Any) -> subprocess.Popen[bytes]:
+    def counted(*arguments: Any) -> WorkerProcess:
         nonlocal count
         count += 1
         return started(*arguments)
 
-    monkeypatch.setattr(worker_pool, "start_interpreter", counted)
+    monkeypatch.setattr(worker_pool, "start_worker", counted)
     found = kn.analysis.RMSF(rmsd.trajectory, align="average").run(runner="processes", workers=1)
     first, second = found.timings.passes
     assert count == 1
@@ -126,16 +130,16 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
 
 
 def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = worker_pool.start_interpreter
-    processes_started: list[subprocess.Popen[bytes]] = []
+    started = worker_pool.start_worker
+    processes_started: list[WorkerProcess] = []
 
-    def start_and_stop_the_second(*arguments: Any) -> subprocess.Popen[bytes]:
+    def start_and_stop_the_second(*arguments: Any) -> WorkerProcess:
         processes_started.append(started(*arguments))
         if len(processes_started) == 2:
             processes_started[1].send_signal(signal.SIGSTOP)
         return processes_started[-1]
 
-    monkeypatch.setattr(worker_pool, "start_interpreter", start_and_stop_the_second)
+    monkeypatch.setattr(worker_pool, "start_worker", start_and_stop_the_second)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     runner = ProcessesRunner()
@@ -176,7 +180,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     unnoted.cancel()
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: WorkerProcess) -> None:
     """Stops a process, and waits until it is."""
     process.send_signal(signal.SIGSTOP)
     until = time.monotonic() + 120
@@ -273,14 +277,14 @@ def test_a_worker_killed_in_a_computation() -> None:
 
 
 def test_a_worker_killed_before_it_is_ready(rmsd: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = worker_pool.start_interpreter
+    started = worker_pool.start_worker
 
-    def start_and_kill(*arguments: object) -> subprocess.Popen[bytes]:
+    def start_and_kill(*arguments: object) -> WorkerProcess:
         process = started(*arguments)  # type: ignore[arg-type]
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         return process
 
-    monkeypatch.setattr(worker_pool, "start_interpreter", start_and_kill)
+    monkeypatch.setattr(worker_pool, "start_worker", start_and_kill)
     with pytest.raises(kn.WorkerError, match="SIGKILL before it was ready"):
         rmsd.run(runner="processes", workers=2)
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, CancelledError, CorruptFileError, UnsupportedFormatError
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
-from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.selection.topology import Topology
 
 __all__ = ["Describer", "ExternalOptions"]
@@ -272,6 +271,8 @@ def _cell(
     if not has.any():
         return None
     known = np.array([np.ones(6) if one is None else one for one in dimensions])
+    from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
+
     cells = from_lengths_and_angles(known[:, :3], known[:, 3:])
     return FieldDescription(
         pieces=(),

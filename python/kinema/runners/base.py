@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -136,6 +136,10 @@ class Runner(ABC):
     def session(self) -> AbstractContextManager[object]:
         """The context in which all passes of a run take place: what they start (workers, connections) lasts for all."""
         return nullcontext()
+
+    def preload(self, modules: Iterable[str]) -> None:
+        """Modules that calls will need: a runner may have workers import them meanwhile. Here nothing happens."""
+        return
 
     def on_root(self, work: Callable[[], T]) -> T | None:
         """The value of `work`, which one process alone calls; on other processes a copy of it, or None.

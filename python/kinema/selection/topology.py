@@ -6,7 +6,6 @@ read without it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
@@ -24,6 +23,7 @@ from kinema.files import check_regular
 from kinema.notes import emit
 from kinema.resources import physical_memory
 from kinema.selection.atom_table import Atoms
+from kinema.selection.stored_topology import StoredTopology
 from kinema.selection.universe import import_mdanalysis, universe_of
 
 __all__ = [
@@ -90,7 +90,7 @@ class TopologySnapshot:
     def of(cls, topology: Topology) -> TopologySnapshot:
         """The snapshot of a topology, which is read now; it makes the same Universe, without coordinates."""
         try:
-            return cls(topology.name, pickle.dumps(topology.universe._topology, protocol=pickle.HIGHEST_PROTOCOL))
+            return cls(topology.name, pickle.dumps(topology._loaded()._topology, protocol=pickle.HIGHEST_PROTOCOL))
         except Exception as error:
             # raised where the topology is used
             return cls(topology.name, b"", error)
@@ -131,16 +131,22 @@ class Topology:
     """What is known of atoms, and their selection by strings: of a file that MDAnalysis reads, a Universe, a table of
     atoms, or what makes one of these.
 
-    That a file exists is checked at once; it is read when it is first used.
+    That a file exists is checked at once; it is read when it is first used. `index` is that of `kinema.open`, or
+    "memory": whether the table of a file that MDAnalysis reads, and the atoms of selections, are kept and used
+    (`StoredTopology`).
     """
 
-    def __init__(self, source: str | os.PathLike[str] | Atoms | AtomsSource | UniverseSource | Any) -> None:
+    def __init__(
+        self, source: str | os.PathLike[str] | Atoms | AtomsSource | UniverseSource | Any, *, index: str = "memory"
+    ) -> None:
         self._universe: Any = None
         self._atoms: Atoms | None = None
         self._seconds = 0.0
         self._source: AtomsSource | UniverseSource | None = None
         self._origin: object = source
         self._of_universe = False
+        # until the Universe is given to others, who may change it
+        self._stored: StoredTopology | None = None
         if isinstance(source, Atoms):
             self._atoms = source
             self.name = source.name
@@ -162,6 +168,8 @@ class Topology:
         self.name = os.fspath(source)
         self._origin = os.path.abspath(self.name)
         _check_readable(self.name)
+        if index != "memory":
+            self._stored = StoredTopology(self.name, index)
 
     def __getstate__(self) -> dict[str, Any]:
         # of a Universe its atoms, of a table all of it; of a file its path and digest: unpickling reads nothing
@@ -172,21 +180,39 @@ class Topology:
         elif source is None and table is None:
             source = _TopologyFile.of(self.name)
         changed = {"_universe": None, "_atoms": table, "_seconds": 0.0, "_source": source, "_of_universe": False}
-        return self.__dict__ | changed
+        return self.__dict__ | changed | {"_stored": None}
 
     @property
     def universe(self) -> Any:
         """The MDAnalysis Universe; ArgumentError where MDAnalysis cannot read the file."""
+        universe = self._loaded()
+        self._stored = None
+        return universe
+
+    def _loaded(self) -> Any:
+        """The Universe, for use within this class."""
         if self._universe is None:
             table = self._table()
             began = time.perf_counter()
             if table is not None:
                 self._universe = universe_of(table)
+            elif isinstance(self._source, UniverseSource):
+                self._universe = self._source.to_universe()
+            elif self._stored is not None:
+                self._universe = self._stored.read(lambda: _load(self.name))
             else:
-                source = self._source
-                self._universe = source.to_universe() if isinstance(source, UniverseSource) else _load(self.name)
+                self._universe = _load(self.name)
             self._seconds += time.perf_counter() - began
         return self._universe
+
+    def _kept(self) -> Atoms | None:
+        """The table that is kept of the file, as long as no Universe is loaded; None without."""
+        if self._stored is None or self._universe is not None:
+            return None
+        began = time.perf_counter()
+        table = self._stored.atoms()
+        self._seconds += time.perf_counter() - began
+        return table
 
     @property
     def atoms(self) -> Atoms:
@@ -195,13 +221,15 @@ class Topology:
         Masses that a table of a file does not have are guessed by MDAnalysis where it has elements, when they are
         first needed.
         """
+        if (kept := self._kept()) is not None:
+            return kept
         table = self._table()
         if table is None:
             # of a Universe anew: it may have been changed
-            return Atoms.from_mdanalysis(self.universe, name=self.name)
+            return Atoms.from_mdanalysis(self._loaded(), name=self.name)
         if "masses" in table.columns or "elements" not in table.columns:
             return table
-        return table.with_guessed(masses=lambda: self.universe.atoms.masses)
+        return table.with_guessed(masses=lambda: self._loaded().atoms.masses)
 
     def _table(self) -> Atoms | None:
         """The table that this is made of; None where it is made of a Universe."""
@@ -237,8 +265,8 @@ class Topology:
     @property
     def n_atoms(self) -> int:
         """Number of atoms."""
-        table = self._table()
-        return int(self.universe.atoms.n_atoms) if table is None else table.n_atoms
+        table = self._kept() or self._table()
+        return int(self._loaded().atoms.n_atoms) if table is None else table.n_atoms
 
     def select(self, selection: str) -> NDArray[np.int64]:
         """Ascending indices of the atoms that a selection string of MDAnalysis names; may be none.
@@ -246,9 +274,16 @@ class Topology:
         Raises ArgumentError for a string that MDAnalysis does not understand, and for one whose atoms depend on
         coordinates.
         """
-        refuse_changing(selection)
+        if self._stored is not None:
+            found = None if self._kept() is None else self._stored.selected(selection)
+            if found is not None:
+                return found
+            # first: nothing is kept of what another call has imported
+            self._loaded()
+        tree = refuse_changing(selection)
+        universe = self._loaded()
         try:
-            return np.asarray(self.universe.select_atoms(selection).indices, dtype=np.int64)
+            indices = np.asarray(universe.select_atoms(selection).indices, dtype=np.int64)
         except Exception as error:  # SelectionError, ValueError, NoDataError, ...: MDAnalysis has no common base
             if isinstance(error, AttributeError) and error.name:
                 raise ArgumentError(
@@ -256,6 +291,9 @@ class Topology:
                     path=self.name,
                 ) from None
             raise _not_understood(selection, error) from None
+        if self._stored is not None:
+            self._stored.keep_selection(selection, tree, self.atoms, indices)
+        return indices
 
 
 def is_universe(value: object) -> bool:
@@ -282,8 +320,9 @@ def refuse_updating(group: Any) -> None:
         raise ArgumentError(f"an updating atom group cannot be used: {_HINT}")
 
 
-def refuse_changing(selection: str) -> None:
-    """Raises ArgumentError for a selection string whose atoms depend on coordinates, naming the part that does."""
+def refuse_changing(selection: str) -> Any:
+    """MDAnalysis' tree of a selection string; ArgumentError for one whose atoms depend on coordinates, naming the part
+    that does."""
     import_mdanalysis()
     from MDAnalysis.core.selection import Parser
 
@@ -294,6 +333,7 @@ def refuse_changing(selection: str) -> None:
     reason = _changing_part(tree, seen=set())
     if reason is not None:
         raise ArgumentError(f"selection {selection!r} depends on coordinates ({reason}): {_HINT}")
+    return tree
 
 
 def _changing_part(node: Any, seen: set[int]) -> str | None:
@@ -332,6 +372,8 @@ def _check_readable(path: str) -> None:
 
 
 def _digest(path: str) -> str:
+    import hashlib
+
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

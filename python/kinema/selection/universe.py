@@ -5,10 +5,15 @@ MDAnalysis is imported when a topology or a Universe is first used, and not befo
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
+import re
+import sys
 import threading
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +21,26 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.selection.atom_table import TUPLES, Atoms
 
-__all__ = ["files_of_universe", "import_mdanalysis", "options_of_universe", "universe_of"]
+__all__ = [
+    "InstalledPackage",
+    "files_of_universe",
+    "import_mdanalysis",
+    "installed_mdanalysis",
+    "is_imported",
+    "options_of_universe",
+    "universe_of",
+]
 
 _IMPORTING = threading.Lock()
+_RELEASE = re.compile(r"""^__version__ = ["'](\d+\.\d+\.\d+)["']""", re.MULTILINE)
+
+
+class InstalledPackage(NamedTuple):
+    """MDAnalysis as it is installed: its folder, version, and when the file was written that says so (ns)."""
+
+    folder: str
+    version: str
+    written: int
 
 
 def import_mdanalysis() -> ModuleType:
@@ -31,6 +53,29 @@ def import_mdanalysis() -> ModuleType:
         import MDAnalysis
     module: ModuleType = MDAnalysis
     return module
+
+
+def is_imported() -> bool:
+    """Whether this process has imported MDAnalysis, or a thread of it is importing it."""
+    return "MDAnalysis" in sys.modules
+
+
+@functools.cache
+def installed_mdanalysis() -> InstalledPackage | None:
+    """The MDAnalysis that an import would give, without importing it; None for none, and for one that is no release."""
+    try:
+        spec = importlib.util.find_spec("MDAnalysis")
+    except ValueError:
+        return None  # a module without a place
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).with_name("version.py")
+    try:
+        found = _RELEASE.search(path.read_text(encoding="utf-8"))
+        written = path.stat().st_mtime_ns
+    except (OSError, UnicodeDecodeError):
+        return None
+    return None if found is None else InstalledPackage(str(path.parent), found[1], written)
 
 
 def universe_of(atoms: Atoms) -> Any:

@@ -6,24 +6,18 @@ are those of files whose frames are decoded from their own bytes alone (all but 
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from kinema import _core
 from kinema.errors import Error
-from kinema.files import read_regular
 from kinema.notes import emit
-from kinema.writing.output_file import write_index
+from kinema.stored.records import Record, RecordFolder
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
 _FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY", "DL_POLY CONFIG")
-# of a verdict: what a file of frames that are all damaged may take, at some 300 bytes each
-_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -72,8 +66,8 @@ class Verdicts:
     def __init__(self, trajectory: _core.Trajectory) -> None:
         self._trajectory = trajectory
         self._parts = trajectory.parts()
-        folder = _core.cache_folder() if trajectory.index != "memory" else None
-        self._folder = None if folder is None else Path(folder) / "verdicts"
+        # a file of frames that are all damaged takes some 300 bytes each
+        self._records = RecordFolder("verdicts", trajectory.index)
         # before a frame is decoded: a file that is changed meanwhile has another identity at the end
         self._identities = [self._identity(number) for number in range(len(self._parts))]
         self._known = [self._load(number) for number in range(len(self._parts))]
@@ -93,41 +87,38 @@ class Verdicts:
         """
         known, identity = self._known[part], self._identities[part]
         verdict = verdict if known is None else known.joined(verdict)
-        if self._folder is None or identity is None or verdict == known:
+        if not self._records.stores or identity is None or verdict == known:
             return
-        text = json.dumps(self._key(part, identity) | {"verdict": asdict(verdict)})
         try:
             if not identity.is_unchanged(_core.FileIdentity.of(self._parts[part]["path"], places=0)):
                 return
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            os.chmod(self._folder, 0o700)
-            noted = write_index(os.fspath(self._place(part)), text.encode())
-        except (OSError, Error) as error:
-            emit([f"which frames can be decoded is not kept for the next run: {error}"])
+        except Error as error:
+            why_not = str(error)
+        else:
+            record = Record({"verdict": asdict(verdict)})
+            why_not = self._records.store(self._name(part), identity, self._facts(part), record)
+        if why_not:
+            emit([f"which frames can be decoded is not kept for the next run: {why_not}"])
             return
-        emit([noted] if noted else [])
         self._known[part] = verdict
 
-    def _place(self, part: int) -> Path:
-        assert self._folder is not None, "there is no place without a folder"
-        name = os.fsencode(os.path.realpath(self._parts[part]["path"]))
-        return self._folder / f"{blake2b(name, digest_size=8).hexdigest()}.json"
+    def _name(self, part: int) -> bytes:
+        return os.fsencode(os.path.realpath(self._parts[part]["path"]))
 
     def _identity(self, number: int) -> _core.FileIdentity | None:
         """Of a file when it was scanned; None for one whose verdicts are not kept, or that cannot be asked."""
         part = self._parts[number]
-        if self._folder is None or part["format"] not in _FORMATS or part["hdf5"]:
+        if not self._records.stores or part["format"] not in _FORMATS or part["hdf5"]:
             return None
         try:
             return self._trajectory.identity(number, places=0)
         except Error:
             return None
 
-    def _key(self, number: int, identity: _core.FileIdentity) -> dict[str, Any]:
-        """What a verdict is stored with."""
+    def _facts(self, number: int) -> dict[str, Any]:
+        """What a verdict depends on besides the file."""
         part = self._parts[number]
         return {
-            "identity": identity.to_bytes().hex(),
             "version": _core.__version__,
             "format": part["format"],
             "frames": part["file_frames"],
@@ -138,15 +129,14 @@ class Verdicts:
     def _load(self, part: int) -> Verdict | None:
         """What is stored of a file with this identity; what cannot be read is as good as nothing."""
         identity = self._identities[part]
-        if identity is None or self._trajectory.index == "rebuild":
+        if identity is None:
             return None
+        record, _ = self._records.load(self._name(part), identity, self._facts(part))
         try:
-            stored = json.loads(read_regular(self._place(part), "verdict", _MOST_BYTES))
-            verdict = stored.pop("verdict")
-            then = _core.FileIdentity.from_bytes(bytes.fromhex(stored["identity"]))
-            if stored != self._key(part, then) or not then.is_unchanged(identity):
+            verdict = {} if record is None else record.values["verdict"]
+            if not verdict:
                 return None
             damaged = tuple(DamagedBytes(**one) for one in verdict["damaged"])
             return Verdict(verdict["start"], verdict["stop"], damaged, tuple(verdict["not_finite"]))
-        except (Error, ValueError, KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError):
             return None

@@ -16,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import random
 import re
 import shutil
 import sys
@@ -26,7 +25,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
 from types import TracebackType
 from typing import IO
 
@@ -346,6 +344,8 @@ def machine() -> tuple[str, str]:
             identity = file.read() + os.readlink("/proc/self/ns/pid").encode()
     except OSError:
         return host, _UNKNOWN_BOOT
+    from hashlib import blake2b
+
     return host, blake2b(identity, digest_size=4).hexdigest()
 
 
@@ -375,6 +375,8 @@ def _stem_and_suffix(path: str) -> tuple[str, str]:
     stem, suffix = os.path.splitext(os.path.basename(path))
     if len(os.fsencode(stem + suffix)) <= _LONGEST_NAME:
         return stem, suffix
+    from hashlib import blake2b
+
     digest = blake2b(os.fsencode(stem + suffix), digest_size=8).hexdigest()
     suffix = suffix if len(os.fsencode(suffix)) < 20 else ""
     return os.fsdecode(os.fsencode(stem)[:100]) + digest, suffix
@@ -415,7 +417,9 @@ def _created(path: str, create: Callable[[str], None], *, alone: bool) -> int:
             return number
         # Another run came between the two looks. Whoever sees the other steps back, and comes second if it must.
         _remove(own, os.getpid())
-        time.sleep(random.uniform(0, _BACK_OFF))
+        from random import uniform
+
+        time.sleep(uniform(0, _BACK_OFF))
 
 
 def _created_anywhere(path: str, create: Callable[[str], None]) -> int:

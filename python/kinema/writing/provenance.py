@@ -8,7 +8,6 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 
 from kinema.printable import printable
 
@@ -29,6 +28,8 @@ class Input:
     def of(cls, path: str) -> Input:
         """A topology, index or reference file as it is now: the fingerprint is of its bytes, of very large files of
         their first and last 32 MiB."""
+        from hashlib import blake2b
+
         try:
             with open(path, "rb") as file:
                 status = os.fstat(file.fileno())

@@ -205,6 +205,9 @@ def damages(good: bytes) -> dict[str, bytes]:
         data = good[:12] + np.uint32(len(text)).tobytes() + text + columns
         return data + blake2b(data, digest_size=16).digest()
 
+    def with_arrays(**changed: Any) -> bytes:
+        return signed({**head, "arrays": {**head["arrays"], **changed}})
+
     assert signed(head) == good
     flipped = bytearray(good)
     flipped[len(good) // 2] ^= 1
@@ -217,12 +220,16 @@ def damages(good: bytes) -> dict[str, bytes]:
         "no object": signed([]),
         "no identity": signed({**head, "identity": "00"}),
         "no hex": signed({**head, "identity": "xyz"}),
-        "no numbers": signed({**head, "lengths": {"addresses": "many", "sizes": 1, "masks": 1}}),
-        "more chunks than bytes": signed({**head, "lengths": {**head["lengths"], "sizes": FEWEST_CHUNKS}}),
-        "fewer addresses": signed({**head, "lengths": {**head["lengths"], "addresses": 1}}),
-        "negative": signed({**head, "lengths": {**head["lengths"], "sizes": -1}}),
-        "more rows": signed({**head, "rows": 1 << 60}),
-        "rows that are none": signed({**head, "rows": "x"}),
+        "no numbers": with_arrays(sizes=["<u8", "many"]),
+        "more chunks than bytes": with_arrays(sizes=["<u8", 2 * FEWEST_CHUNKS]),
+        "fewer addresses": with_arrays(addresses=["<u8", 1]),
+        "negative": with_arrays(sizes=["<u8", -1]),
+        "objects": with_arrays(sizes=["|O8", 1]),
+        "another type": with_arrays(masks=["<u8", 1]),
+        "an array less": signed({**head, "arrays": {"addresses": head["arrays"]["addresses"]}}, columns[:-16]),
+        "more rows": signed({**head, "values": {"rows": 1 << 60}}),
+        "rows that are none": signed({**head, "values": {"rows": "x"}}),
+        "no names": signed({**head, "values": []}),
         "left over": signed(head, columns + b"\0" * 8),
         "deep": signed(json.loads("[" * 500 + "]" * 500)),
     }
@@ -311,7 +318,7 @@ def test_openings_that_race_leave_one_whole_map(path: Path) -> None:
         runs = list(pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, timeout=120), range(4)))
     assert {run.returncode for run in runs} == {0}, [run.stderr for run in runs]
     assert len({run.stdout for run in runs}) == 1
-    assert stored().read_bytes().startswith(b"KINEMACM")
+    assert stored().read_bytes().startswith(b"KINEMARC")
 
 
 def test_workers_get_the_snapshot_and_look_for_no_map(path: Path, walks: list[str]) -> None:
@@ -354,7 +361,7 @@ def test_a_file_that_takes_the_place_of_another_while_it_is_opened(
 
 def test_temporary_files_of_others_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kn.open(path)
-    being_written, left = (folder() / f"x.part-host-00000000-{number}.map" for number in (1, 2))
+    being_written, left = (folder() / f"x.part-host-00000000-{number}.record" for number in (1, 2))
     for one in (being_written, left):
         one.write_bytes(b"x" * 1000)
     os.utime(left, (0, 0))

@@ -21,7 +21,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
@@ -205,6 +204,8 @@ class CheckpointWriter:
         self._record(b"END ", [])
 
     def _record(self, tag: bytes, payload: Sequence[bytes]) -> None:
+        from hashlib import blake2b
+
         digest = blake2b(digest_size=_DIGEST)
         for part in (_HEAD.pack(tag, sum(map(len, payload))), *payload):
             digest.update(part)
@@ -294,6 +295,8 @@ class _RecordReader:
             )
         payload = self._node_payload(length, at) if tag == b"NODE" else self._items_payload(length, at)
         digest = self._file.read(_DIGEST)
+        from hashlib import blake2b
+
         expected = blake2b(head, digest_size=_DIGEST)
         expected.update(payload)
         if digest != expected.digest():

@@ -5,27 +5,16 @@ it is read. A map is used for the very file that it was made of, unchanged by it
 object address, shape, chunks, type, filters, and the place of its first chunk, which libhdf5 finds without a walk. (The
 number of chunks it finds by a walk through all of them.) A copy of a file, and one that grows, are walked anew.
 
-A map is one file, little-endian:
-
-    bytes 0-7    "KINEMACM"
-    bytes 8-15   version of this layout, length of the head, uint32 each
-    the head     JSON: what the map is of, and how its columns are stored; padded to 8 bytes
-    columns      addresses (uint64), sizes (uint64), filter masks (uint32), in the order of `StoredDataset`; sizes and
-                 masks have one element where all are equal
-    last 16      BLAKE2b-128 of all before
+A map is a record of `kinema.stored.records`: addresses, sizes and filter masks in the order of `StoredDataset`; sizes
+and masks have one element where all are equal.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import struct
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import h5py
@@ -33,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import Error, FileNotFound
-from kinema.files import read_regular
-from kinema.writing.output_file import write_index
+from kinema.errors import Error
+from kinema.stored.records import Record, RecordFolder
 
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 
@@ -43,15 +31,9 @@ FEWEST_CHUNKS = 1 << 13
 """Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of so many takes
 11 ms with a walk and 3 ms without; storing takes 2 ms, and what the disk needs for a sync."""
 
-_MAGIC = b"KINEMACM"
-_VERSION = 1
-_START = struct.Struct("<8sII")
-_DIGEST = 16
 # of one map: some ten million chunks; and of all: those used longest ago are removed
 _MOST_BYTES = 256 << 20
 _MOST_BYTES_OF_ALL = 1 << 30
-# seconds: temporary files that are older were left by runs that were killed
-_WRITTEN_WITHIN = 3600
 _COLUMNS = ("addresses", "sizes", "masks")
 _TYPES: dict[str, np.dtype[Any]] = {"addresses": np.dtype("<u8"), "sizes": np.dtype("<u8"), "masks": np.dtype("<u4")}
 
@@ -73,18 +55,16 @@ class ChunkMaps:
     """
 
     def __init__(self, index: str = "memory") -> None:
-        folder = None if index == "memory" else _core.cache_folder()
-        self._folder = None if folder is None else Path(folder) / "chunk-maps"
-        self._uses_stored = index == "auto"
+        self._records = RecordFolder("chunk-maps", index, most=_MOST_BYTES, most_of_all=_MOST_BYTES_OF_ALL)
         self._identities: dict[str, _core.FileIdentity] = {}
         self._confirmed: set[str] = set()
         # what is open already libhdf5 has read before, or is writing: it may be of another state than the disk
-        self._open_before = set() if self._folder is None else _open_files()
+        self._open_before = _open_files() if self._records.stores else set()
 
     def watch(self, path: str) -> None:
         """To be called before a file is opened: what libhdf5 reads of it is then no older than its identity."""
         name = os.path.realpath(path)
-        if self._folder is None or name in self._open_before or name in self._identities:
+        if not self._records.stores or name in self._open_before or name in self._identities:
             return
         with suppress(Error):  # whoever opens it says what is wrong
             self._identities[name] = _core.FileIdentity.of(name, places=0)
@@ -95,39 +75,23 @@ class ChunkMaps:
         `facts`: what decides the map besides the file; "shape" and "chunks" are among them.
         """
         is_large = _n_chunks(facts["shape"], facts["chunks"]) >= FEWEST_CHUNKS
-        key = self._key(dataset, facts) if self._uses_stored and is_large else None
+        key = self._key(dataset, facts) if self._records.uses_stored and is_large else None
         if key is None:
             return None, ""
-        place = self._place(dataset)
+        record, why_not = self._records.load(_name(dataset), *key)
+        if record is None:
+            return None, why_not
         try:
-            found = _decoded(read_regular(place, "chunk map", _MOST_BYTES), *key)
-            if found is not None:
-                with suppress(OSError):
-                    os.utime(place)
-        except (FileNotFound, FileNotFoundError):
-            return None, ""
-        except (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
-            return None, str(error) or type(error).__name__
-        return found, ""
+            return _map_of(record, facts["shape"], facts["chunks"]), ""
+        except (ValueError, KeyError, TypeError) as error:
+            return None, str(error)
 
     def store(self, dataset: Any, facts: Mapping[str, Any], found: ChunkMap) -> str:
         """Stores a map where it is worth it; why that failed, or nothing."""
-        if self._folder is None or len(found.addresses) < FEWEST_CHUNKS:
+        if not self._records.stores or len(found.addresses) < FEWEST_CHUNKS:
             return ""
         key = self._key(dataset, facts)
-        if key is None:
-            return ""
-        data = _encoded(found, *key)
-        if len(data) > _MOST_BYTES:
-            return ""
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            os.chmod(self._folder, 0o700)
-            noted = write_index(os.fspath(self._place(dataset)), data)
-            self._remove_old()
-        except (OSError, Error) as error:
-            return str(error)
-        return noted or ""
+        return "" if key is None else self._records.store(_name(dataset), *key, _record_of(found))
 
     def _key(self, dataset: Any, facts: Mapping[str, Any]) -> tuple[_core.FileIdentity, dict[str, Any]] | None:
         """Identity of the file and what a map is of; None where none is kept: a file that is being written, ..."""
@@ -147,40 +111,18 @@ class ChunkMaps:
         first = dataset.id.get_chunk_info_by_coord((0,) * dataset.ndim)
         if first.byte_offset is None:
             return None  # the first chunk is not stored
-        return identity, json.loads(
-            json.dumps(
-                {
-                    **facts,
-                    "object": _address(dataset),
-                    "first": [first.byte_offset, first.size, first.filter_mask],
-                    "library": h5py.version.hdf5_version,
-                    "version": _core.__version__,
-                }
-            )
-        )
+        return identity, {
+            **facts,
+            "object": _address(dataset),
+            "first": [first.byte_offset, first.size, first.filter_mask],
+            "library": h5py.version.hdf5_version,
+            "version": _core.__version__,
+        }
 
-    def _place(self, dataset: Any) -> Path:
-        assert self._folder is not None, "there is no place without a folder"
-        name = os.fsencode(os.path.realpath(dataset.file.filename))
-        name += repr(_address(dataset)).encode()
-        return self._folder / f"{blake2b(name, digest_size=16).hexdigest()}.map"
 
-    def _remove_old(self) -> None:
-        """Keeps the folder within its bounds; others may do the same."""
-        assert self._folder is not None, "there is no place without a folder"
-        maps = []
-        for place in self._folder.glob("*.map"):
-            with suppress(FileNotFoundError):
-                status = place.stat()
-                if ".part-" in place.name and time.time() - status.st_mtime < _WRITTEN_WITHIN:
-                    continue
-                maps.append((status.st_mtime_ns, status.st_size, place))
-        left = sum(size for _, size, _ in maps)
-        for _, size, place in sorted(maps):
-            if left <= _MOST_BYTES_OF_ALL:
-                break
-            place.unlink(missing_ok=True)
-            left -= size
+def _name(dataset: Any) -> bytes:
+    """Of the file and the data set."""
+    return os.fsencode(os.path.realpath(dataset.file.filename)) + repr(_address(dataset)).encode()
 
 
 def _n_chunks(shape: Sequence[int], chunks: Sequence[int]) -> int:
@@ -201,48 +143,28 @@ def _open_files() -> set[str]:
     return {os.path.realpath(os.fsdecode(name)) for name in names}
 
 
-def _encoded(found: ChunkMap, identity: _core.FileIdentity, facts: dict[str, Any]) -> bytes:
+def _record_of(found: ChunkMap) -> Record:
     columns = {}
     for name in _COLUMNS:
         values = getattr(found, name).astype(_TYPES[name], copy=False)
         # addresses are there one by one: their number is that of the chunks
         constant = name != "addresses" and bool((values == values[:1]).all())
         columns[name] = values[:1] if constant else values
-    lengths = {name: len(values) for name, values in columns.items()}
-    head = json.dumps({"identity": identity.to_bytes().hex(), "facts": facts, "rows": found.rows, "lengths": lengths})
-    padded = head.encode().ljust(-(-len(head.encode()) // 8) * 8)
-    data = b"".join([_START.pack(_MAGIC, _VERSION, len(padded)), padded, *(one.tobytes() for one in columns.values())])
-    return data + blake2b(data, digest_size=_DIGEST).digest()
+    return Record({"rows": found.rows}, columns)
 
 
-def _decoded(data: bytes, identity: _core.FileIdentity, facts: dict[str, Any]) -> ChunkMap | None:
-    """None where it is a map of something else; ValueError where it is damaged."""
-    if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
-        raise ValueError("it is no chunk map")
-    _, version, length = _START.unpack_from(data)
-    if version != _VERSION:
-        return None
-    content = memoryview(data)[:-_DIGEST]
-    if blake2b(content, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
-        raise ValueError("its checksum is wrong")
-    head = json.loads(bytes(content[_START.size : _START.size + length]))
-    if head["facts"] != facts:
-        return None
-    if not _core.FileIdentity.from_bytes(bytes.fromhex(head["identity"])).is_unchanged(identity):
-        return None
-    columns: dict[str, NDArray[Any]] = {}
-    rows, at = head["rows"], _START.size + length
-    shape, chunks = facts["shape"], facts["chunks"]
+def _map_of(record: Record, shape: Sequence[int], chunks: Sequence[int]) -> ChunkMap:
+    """The map; ValueError where it does not fit the data set."""
+    rows = record.values["rows"]
     if not 0 < rows <= shape[0]:
         raise ValueError(f"it has {rows} rows, the data set {shape[0]}")
     n_grid = _n_chunks((rows, *shape[1:]), chunks)
+    columns: dict[str, NDArray[Any]] = {}
     for name in _COLUMNS:
-        count: int = head["lengths"][name]
-        if count != n_grid and (count != 1 or name == "addresses"):
-            raise ValueError(f"it has {count} {name} for {n_grid} chunks")
-        values = np.frombuffer(data, _TYPES[name], count, at)
-        at += values.nbytes
-        columns[name] = values if count == n_grid else np.full(n_grid, values[0])
-    if at != len(content):
-        raise ValueError("it has bytes left over")
+        values = record.arrays[name]
+        if values.dtype != _TYPES[name]:
+            raise ValueError(f"it has {name} of type {values.dtype}")
+        if len(values) != n_grid and (len(values) != 1 or name == "addresses"):
+            raise ValueError(f"it has {len(values)} {name} for {n_grid} chunks")
+        columns[name] = values if len(values) == n_grid else np.full(n_grid, values[0])
     return ChunkMap(rows, columns["addresses"], columns["sizes"], columns["masks"])

@@ -5,6 +5,7 @@ MDAnalysis' own code reads the frames and computes, in each worker.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Backend(BackendBase):  # type: ignore[misc]
     ...     backend=Backend("processes"), unsupported_backend=True, n_parts=16
     ... )
 
-    Workers start for each analysis, and import MDAnalysis; within a block they stay for the next one.
+    A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
+    use it again. Within a block workers stay for the next analysis.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
@@ -62,6 +64,8 @@ class Backend(BackendBase):  # type: ignore[misc]
         self, runner: str | Runner = "processes", n_workers: int | None = None, progress: ProgressChoice = None
     ) -> None:
         self.runner = choose_runner(runner)
+        # what this process has imported of it by now: workers need the same
+        self.runner.preload([name for name in tuple(sys.modules) if name.split(".")[0] == "MDAnalysis"])
         self._progress = progress
         self._session = ExitStack()
         super().__init__(n_workers=self.runner.concurrency(n_workers))

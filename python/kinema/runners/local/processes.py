@@ -10,8 +10,8 @@ import pickle
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -33,6 +33,7 @@ from kinema.runners.local.worker import (
     store_files,
 )
 from kinema.runners.local.worker_pool import WorkerHandle, WorkerPool
+from kinema.runners.local.worker_server import start_server
 from kinema.runners.reduction import Leaves, Reduction, frames_in, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler, WorkPlan
 from kinema.runners.serialization import serialize
@@ -54,8 +55,11 @@ class ProcessesRunner(Runner):
     Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
     libraries that are not to be used from several threads.
 
-    Each process is a fresh interpreter (no fork: threads and locks would be copied) that imports Kinema and not the
-    caller's script. So a script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner.
+    No process is a fork of this one (threads and locks would be copied), and none imports the caller's script. So a
+    script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner. When the runner is made,
+    a small process with one thread begins to import Kinema, of which workers are forked (Linux; elsewhere each is a
+    fresh interpreter): a runner that is made early, or used again, has workers within milliseconds. It ends with the
+    runner.
     Processes are sent recipes (files, frames, kernels' arguments) and send back partials as bytes; frame indices go
     through a temporary folder. They end with the run, with an exception, and also when this process is killed.
 
@@ -84,6 +88,15 @@ class ProcessesRunner(Runner):
         self._policy = SchedulePolicy(schedule, oversubscribe)
         # of the session that a thread is in
         self._lasting = threading.local()
+        self._modules: tuple[str, ...] = ()
+        self._server = start_server()
+
+    def preload(self, modules: Iterable[str]) -> None:
+        """Has workers import modules before they are needed; those that cannot be imported are left out."""
+        self._modules = (*self._modules, *modules)
+        if self._server is not None:
+            with suppress(OSError):
+                self._server.preload(self._modules)
 
     def map_reduce(self, request: PassRequest) -> PassResult:
         """See `Runner.map_reduce`; `memory` is divided among the processes."""
@@ -117,7 +130,7 @@ class ProcessesRunner(Runner):
         if getattr(self._lasting, "pool", None) is not None:
             yield
             return
-        with WorkerPool(self._threads) as pool:
+        with self._new_pool() as pool:
             self._lasting.pool = pool
             try:
                 yield
@@ -127,7 +140,14 @@ class ProcessesRunner(Runner):
     def _pool(self) -> AbstractContextManager[WorkerPool]:
         """The pool of the session, or one for this pass."""
         pool: WorkerPool | None = getattr(self._lasting, "pool", None)
-        return WorkerPool(self._threads) if pool is None else nullcontext(pool)
+        return self._new_pool() if pool is None else nullcontext(pool)
+
+    def _new_pool(self) -> WorkerPool:
+        if self._server is not None and not self._server.fits():
+            # for workers that are as if they were started now
+            self._server = start_server()
+            self.preload(())
+        return WorkerPool(self._threads, self._server)
 
     def _wanted(self, workers: int | None) -> int:
         """Number of processes; by default so many that their threads share the cores."""

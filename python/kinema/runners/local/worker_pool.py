@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from multiprocessing import Pipe
@@ -28,6 +28,7 @@ from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.notes import emit
 from kinema.runners.local.interpreter import start_interpreter
 from kinema.runners.local.worker import Begin, Message, PieceTimes, Ready
+from kinema.runners.local.worker_server import ForkedWorker, WorkerProcess, WorkerServer
 from kinema.runners.reduction import Leaves, describe_leaves
 from kinema.runners.worker_timer import WorkerTimer
 
@@ -45,12 +46,10 @@ DescribePiece = Callable[[Leaves], str]
 class WorkerHandle:
     """One worker process, and the pieces that it has in this pass."""
 
-    def __init__(self, folder: str, number: int, threads: int) -> None:
+    def __init__(self, folder: str, number: int, threads: int, server: WorkerServer | None) -> None:
         self.connection, other_end = Pipe()
         with other_end:
-            descriptor = other_end.fileno()
-            call = f"from kinema.runners.local.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
-            self.process = start_interpreter(call, descriptor, "a worker process")
+            self.process = start_worker(other_end.fileno(), folder, server)
         self._describe: DescribePiece = describe_leaves
         self._folder = ""
         self.prepare(number, threads)
@@ -124,7 +123,7 @@ class WorkerHandle:
 
     def _note(self, seconds: float, *, if_stopped: bool = False) -> bool:
         """Notes that the process has not answered, and returns whether it did; `if_stopped` as of `note_silence`."""
-        stopped = _is_stopped(self.process.pid)
+        stopped = self._pid is not None and _is_stopped(self._pid)
         if if_stopped and not stopped:
             return False
         hint = "it is stopped, SIGCONT continues it" if stopped else "see whether it still runs"
@@ -166,8 +165,13 @@ class WorkerHandle:
             return f"while it had {self._describe((self.pieces[0][0], self.pieces[-1][1]))}"
         return "while it waited for work"
 
+    @property
+    def _pid(self) -> int | None:
+        """Of the process; None where it has not begun to start."""
+        return self.process.known_pid if isinstance(self.process, ForkedWorker) else self.process.pid
+
     def __str__(self) -> str:
-        return f"worker {self.number} (process {self.process.pid})"
+        return f"worker {self.number} (process {self._pid or 'that is to start'})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +195,14 @@ class WorkerPool:
     ----------
     threads : int
         Threads of each process.
+    server : WorkerServer, optional
+        From which they are forked; else they are interpreters of their own.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, server: WorkerServer | None = None) -> None:
         self._workers: list[WorkerHandle] = []
         self._threads = threads
+        self._server = server
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -225,7 +232,7 @@ class WorkerPool:
             for number, worker in enumerate(self._workers[:n_workers]):
                 worker.prepare(number, self._threads)
             while len(self._workers) < n_workers:
-                self._workers.append(WorkerHandle(self._folder.name, len(self._workers), self._threads))
+                self._workers.append(WorkerHandle(self._folder.name, len(self._workers), self._threads, self._server))
             try:
                 folder = tempfile.mkdtemp(dir=self._folder.name)
             except OSError as error:
@@ -250,6 +257,16 @@ class WorkerPool:
                 worker.process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 warnings.warn(f"{worker} was killed and has not ended yet", RuntimeWarning, stacklevel=2)
+
+
+def start_worker(descriptor: int, folder: str, server: WorkerServer | None) -> WorkerProcess:
+    """A worker with the socket of that descriptor, from the server where that runs. Raises as `start_interpreter`."""
+    if server is not None:
+        # it may have ended, then a fresh interpreter says why
+        with suppress(OSError):
+            return server.start(descriptor, folder)
+    call = f"from kinema.runners.local.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
+    return start_interpreter(call, descriptor, "a worker process")
 
 
 def _is_stopped(pid: int) -> bool:

@@ -1,0 +1,185 @@
+"""The main function of the process from which workers of the `processes` runner are forked: it imports, waits, forks.
+
+It has one thread, opens no file and computes nothing, so that a fork of it is as good as a fresh interpreter that has
+imported the same modules. Where a module that it has imported has started threads, workers are fresh interpreters.
+`worker_server` is what its parent uses.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import selectors
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+
+__all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
+
+MOST_BYTES = 1 << 17
+"""Of a message."""
+_WORKER = "kinema.runners.local.worker"
+
+
+@dataclass(frozen=True)
+class Preload:
+    """Modules to be imported before the next fork; those that cannot be are left to the workers."""
+
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A worker for the descriptor that comes with it, with that folder; stdout and stderr come as well."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class Forked:
+    """The worker of the next `Fork` in order; a descriptor of the process (pidfd) comes with it."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class WorkerEnded:
+    """A worker has ended; exit code, or below 0 the signal, as of `subprocess`."""
+
+    pid: int
+    code: int
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serves the process `parent` at the other end of the socket `descriptor`; ends when that does, or closes it."""
+    # those that were blocked when it was started: the parent alone acts on them
+    from kinema.runners.local.interpreter import ignore_job_signals
+
+    ignore_job_signals()
+    watched = os.pidfd_open(parent)
+    if os.getppid() != parent:
+        return
+    importlib.import_module(_WORKER)
+    _Server(socket.socket(fileno=descriptor), watched).serve()
+
+
+class _Server:
+    def __init__(self, connection: socket.socket, parent: int) -> None:
+        self._connection = connection
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(connection, selectors.EVENT_READ)
+        # others may hold a copy of the parent's end of the socket
+        self._selector.register(parent, selectors.EVENT_READ)
+        self._parent = parent
+        self._workers: dict[int, int] = {}  # process numbers, by their pidfd
+
+    def serve(self) -> None:
+        """Until the parent ends or closes its end; in a worker until that ends."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd == self._parent:
+                    return
+                if key.fd in self._workers:
+                    self._reap(key.fd)
+                elif not self._take():
+                    return
+
+    def _take(self) -> bool:
+        """Handles one message; False where there will be no more."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, 3)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        match pickle.loads(data):
+            case Preload(modules):
+                for name in modules:
+                    # the worker that needs it says what is wrong
+                    with suppress(Exception):
+                        importlib.import_module(name)
+            case Fork(folder):
+                self._fork(folder, descriptors)
+        return True
+
+    def _fork(self, folder: str, descriptors: list[int]) -> None:
+        pid = self._forked(folder, descriptors) if _threads() == 1 else _started(folder, descriptors)
+        # before it is waited for, so that the number is its own
+        handle = os.pidfd_open(pid)
+        self._workers[handle] = pid
+        self._selector.register(handle, selectors.EVENT_READ)
+        for one in descriptors:
+            os.close(one)
+        with suppress(ConnectionError):
+            socket.send_fds(self._connection, [pickle.dumps(Forked(pid))], [handle])
+
+    def _forked(self, folder: str, descriptors: list[int]) -> int:
+        gc.freeze()
+        server = os.getpid()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            self._leave()
+            _work(folder, descriptors, server)
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with suppress(Exception):
+                sys.stderr.flush()
+                sys.stdout.flush()
+            os._exit(code)
+
+    def _leave(self) -> None:
+        """Closes what is the server's, in a worker."""
+        self._selector.close()
+        self._connection.close()
+        os.close(self._parent)
+        for handle in self._workers:
+            os.close(handle)
+
+    def _reap(self, handle: int) -> None:
+        pid = self._workers.pop(handle)
+        self._selector.unregister(handle)
+        os.close(handle)
+        _, status = os.waitpid(pid, 0)
+        with suppress(ConnectionError):
+            self._connection.send(pickle.dumps(WorkerEnded(pid, os.waitstatus_to_exitcode(status))))
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _work(folder: str, descriptors: list[int], server: int) -> None:
+    """What a worker does that was forked."""
+    connection, *streams = descriptors
+    for number, stream in enumerate(streams, 1):
+        os.dup2(stream, number)
+        os.close(stream)
+    if "numpy.random" in sys.modules:
+        # each worker has a state of its own, as if it had imported it
+        sys.modules["numpy.random"].seed()
+    from kinema.runners.local.worker import main as work
+
+    work(connection, folder, server)
+
+
+def _started(folder: str, descriptors: list[int]) -> int:
+    """A worker that is a fresh interpreter."""
+    connection, *streams = descriptors
+    call = f"main({connection}, {folder!r}, {os.getpid()})"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {_WORKER} import main; {call}"
+    out, err = streams
+    started = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=(connection,)
+    )
+    # the server waits for it itself
+    started.returncode = 0
+    return started.pid

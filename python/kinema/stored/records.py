@@ -1,0 +1,209 @@
+"""Records in the user's cache folder: text, numbers and arrays that are kept of a file, for this very state of it.
+
+The one way to keep something there from Python: chunk maps, verdicts on frames, tables of atoms, selections. Each kind
+has a folder of its own (0700), which is used only where it is the user's and closed to others. A record is one file,
+little-endian; nothing of it is ever run:
+
+    bytes 0-7    "KINEMARC"
+    bytes 8-15   version of this layout, length of the head, uint32 each
+    the head     JSON: identity of the file, facts (what the record is of), values, types and lengths of arrays; padded
+                 to 8 bytes
+    arrays       one behind the other, each padded to 8 bytes
+    last 16      BLAKE2b-128 of all before
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import Error, FileNotFound
+from kinema.files import read_regular
+from kinema.writing.output_file import write_index
+
+__all__ = ["Record", "RecordFolder"]
+
+_MAGIC = b"KINEMARC"
+_VERSION = 1
+_START = struct.Struct("<8sII")
+_DIGEST = 16
+_SUFFIX = ".record"
+# seconds: temporary files that are older were left by runs that were killed
+_WRITTEN_WITHIN = 3600
+# of arrays; others are none of ours
+_TYPES = frozenset({"<u1", "<u2", "<u4", "<u8", "<i8", "<f8"})
+# what reading bytes that are none of ours may raise
+_DAMAGE = (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError)
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What is kept: `values` as JSON has them, and `arrays` of one dimension (unsigned, int64 or float64)."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class RecordFolder:
+    """The records of one kind.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the folder within the cache folder, and in messages: "chunk-maps".
+    index : {"auto", "rebuild", "memory"}
+        As of `kinema.open`: with "auto" records are used and stored, with "rebuild" stored, with "memory" neither.
+    most, most_of_all : int
+        Bytes of a record, and of all of this kind: those used longest ago are removed.
+    """
+
+    def __init__(self, kind: str, index: str, *, most: int = 256 << 20, most_of_all: int = 1 << 30) -> None:
+        folder = None if index == "memory" else _core.cache_folder()
+        self._folder = None if folder is None else Path(folder) / kind
+        self._kind, self._most, self._most_of_all = kind, most, most_of_all
+        self.uses_stored = index == "auto" and self._folder is not None
+        self.stores = self._folder is not None
+
+    def load(self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any]) -> tuple[Record | None, str]:
+        """The record of that name; None where there is none of this file as it is and these facts, with the reason
+        where it is damaged.
+
+        `name`: of the file and of what is kept of it; one record is kept for a name. `facts`: JSON.
+        """
+        if not self.uses_stored:
+            return None, ""
+        place = self._place(name)
+        try:
+            self._check_folder()
+            found = _decoded(read_regular(place, f"record in {self._kind}", self._most), identity, _plain(facts))
+            if found is not None:
+                with suppress(OSError):
+                    os.utime(place)
+        except (FileNotFound, FileNotFoundError):
+            return None, ""
+        except _DAMAGE as error:
+            return None, str(error) or type(error).__name__
+        return found, ""
+
+    def store(self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any], record: Record) -> str:
+        """Stores a record, unless it is too large; why that failed, or what is to be noted, or nothing."""
+        if self._folder is None:
+            return ""
+        data = _encoded(record, identity, _plain(facts))
+        if len(data) > self._most:
+            return ""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.chmod(self._folder, 0o700)
+            noted = write_index(os.fspath(self._place(name)), data)
+            self._remove_old()
+        except (OSError, Error) as error:
+            return str(error)
+        return noted or ""
+
+    def _place(self, name: bytes) -> Path:
+        assert self._folder is not None, "there is no place without a folder"
+        return self._folder / f"{_digest(name).hex()}{_SUFFIX}"
+
+    def _check_folder(self) -> None:
+        """Raises ValueError for a folder that others may have written into, FileNotFoundError for none."""
+        assert self._folder is not None, "there is no place without a folder"
+        status = os.stat(self._folder)
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise ValueError(f"{self._folder} is not this user's alone")
+
+    def _remove_old(self) -> None:
+        """Keeps the folder within its bounds; others may do the same."""
+        assert self._folder is not None, "there is no place without a folder"
+        records = []
+        for place in self._folder.glob(f"*{_SUFFIX}"):
+            with suppress(FileNotFoundError):
+                status = place.stat()
+                if ".part-" in place.name and time.time() - status.st_mtime < _WRITTEN_WITHIN:
+                    continue
+                records.append((status.st_mtime_ns, status.st_size, place))
+        left = sum(size for _, size, _ in records)
+        for _, size, place in sorted(records):
+            if left <= self._most_of_all:
+                break
+            place.unlink(missing_ok=True)
+            left -= size
+
+
+def _plain(facts: Mapping[str, Any]) -> Any:
+    """As they are read back: tuples are lists."""
+    return json.loads(json.dumps(dict(facts)))
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    # it takes longer to import than all else of a record
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=_DIGEST).digest()
+
+
+def _padded(data: bytes) -> bytes:
+    return data.ljust(-(-len(data) // 8) * 8, b"\0")
+
+
+def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
+    columns = {}
+    for name, values in record.arrays.items():
+        plain = values.astype(values.dtype.newbyteorder("<"), copy=False)
+        kind = plain.dtype.str.replace("|", "<")
+        assert kind in _TYPES and plain.ndim == 1, f"{name} of type {kind} is no array of a record"
+        columns[name] = (kind, plain)
+    head = json.dumps(
+        {
+            "identity": identity.to_bytes().hex(),
+            "facts": facts,
+            "values": record.values,
+            "arrays": {name: [kind, len(values)] for name, (kind, values) in columns.items()},
+        }
+    ).encode()
+    head = head.ljust(-(-len(head) // 8) * 8)
+    arrays = (_padded(values.tobytes()) for _, values in columns.values())
+    data = b"".join([_START.pack(_MAGIC, _VERSION, len(head)), head, *arrays])
+    return data + _digest(data)
+
+
+def _decoded(data: bytes, identity: _core.FileIdentity, facts: Any) -> Record | None:
+    """None where it is a record of something else; ValueError and others of `_DAMAGE` where it is damaged."""
+    if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
+        raise ValueError("it is no record")
+    _, version, length = _START.unpack_from(data)
+    if version != _VERSION:
+        return None
+    content = memoryview(data)[:-_DIGEST]
+    if _digest(content) != data[-_DIGEST:]:
+        raise ValueError("its checksum is wrong")
+    head = json.loads(bytes(content[_START.size : _START.size + length]))
+    if head["facts"] != facts:
+        return None
+    if not _core.FileIdentity.from_bytes(bytes.fromhex(head["identity"])).is_unchanged(identity):
+        return None
+    arrays: dict[str, NDArray[Any]] = {}
+    at = _START.size + length
+    for name, (kind, count) in head["arrays"].items():
+        if kind not in _TYPES or type(count) is not int or count < 0:
+            raise ValueError(f"it has {count} values of type {kind}")
+        arrays[name] = np.frombuffer(content, kind, count, at)
+        at += -(-arrays[name].nbytes // 8) * 8
+    if at != len(content):
+        raise ValueError("it has bytes left over, or lacks some")
+    values = head["values"]
+    if not isinstance(values, dict):
+        raise ValueError("its values have no names")
+    return Record(values, arrays)
