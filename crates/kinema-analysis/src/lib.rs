@@ -5,6 +5,7 @@
 pub mod analyses;
 mod blocks;
 pub mod cpu;
+pub mod geometry;
 mod lanes;
 #[doc(hidden)]
 pub mod laws;

@@ -1,0 +1,280 @@
+//! The lattice of a periodic cell, and the nearest of all images of a displacement in it.
+//!
+//! The cell may be any triclinic one: unreduced, rotated, left-handed; each of its edges is periodic or open (slabs, wires).
+//!
+//! Rounding reduced coordinates gives the nearest image in a right-angled cell only. Here the basis of the lattice is
+//! Minkowski-reduced first. A displacement whose nearest lattice point is the origin then has reduced coordinates of at
+//! most 1 in three dimensions and 3/4 in two (Nguyen and Stehlé, ACM Trans. Algorithms 5, 46, 2009, section 5), so that
+//! the nearest lattice point has coordinates which differ from the rounded ones by at most 1. All of these are compared.
+
+use kinema_core::error::{Error, ErrorKind, Result};
+use kinema_core::frame::Cell;
+
+/// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
+pub const REACH: f64 = (1_u64 << 50) as f64;
+/// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
+const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
+/// A height of the cell up to this share of its longest edge is none: positions are of single precision.
+const FLAT: f64 = 1e-9;
+/// Steps of the reduction: it needs some ten for the worst cells that double precision can hold.
+const MOST_STEPS: usize = 1000;
+
+type Vector = [f64; 3];
+
+/// A lattice of one, two or three dimensions, or none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lattice {
+    /// Minkowski-reduced, the shortest first; zero beyond the number of dimensions.
+    basis: [Vector; 3],
+    /// Products of its vectors with those of the basis are 1 and 0.
+    dual: [Vector; 3],
+    /// What the vectors of the basis are as whole multiples of the edges.
+    of_edges: [[i64; 3]; 3],
+    /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
+    dual_of_edges: [Vector; 3],
+    /// Sums of basis vectors that a rounded displacement is compared with; of v and -v one.
+    neighbours: Vec<Neighbour>,
+    /// A displacement up to this length, squared, is its own nearest image.
+    sure: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Neighbour {
+    vector: Vector,
+    squared: f64,
+    /// In vectors of the basis.
+    of_basis: [i64; 3],
+}
+
+impl Lattice {
+    /// Of a cell of row vectors, angstrom, and which of its edges are periodic. An edge of length zero is an open one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
+    pub fn new(cell: &Cell, periodic: [bool; 3]) -> Result<Self> {
+        if cell.iter().flatten().any(|value| !value.is_finite()) {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("the cell is not finite: {cell:?}")));
+        }
+        let edges: Vec<usize> = (0..3).filter(|&i| periodic[i] && cell[i] != [0.0; 3]).collect();
+        let rank = edges.len();
+        let mut basis = [[0.0; 3]; 3];
+        let mut of_edges = [[0; 3]; 3];
+        for (i, &edge) in edges.iter().enumerate() {
+            basis[i] = cell[edge];
+            of_edges[i][edge] = 1;
+        }
+        let flat = || {
+            let what = format!("the periodic edges of the cell span no volume, area or length: {cell:?}");
+            Error::new(ErrorKind::InvalidArgument, what)
+        };
+        reduce(&mut basis, &mut of_edges, rank).ok_or_else(flat)?;
+        let dual = dual(&basis[..rank]).ok_or_else(flat)?;
+        let mut dual_of_edges = [[0.0; 3]; 3];
+        for (dual, of_edges) in dual.iter().zip(&of_edges) {
+            for (sum, count) in dual_of_edges.iter_mut().zip(of_edges) {
+                *sum = subtract(*sum, *dual, -(*count as f64));
+            }
+        }
+        let neighbours = neighbours(&basis, rank);
+        let sure = if rank == 0 { f64::INFINITY } else { 0.25 * dot(basis[0], basis[0]) };
+        Ok(Self { basis, dual, of_edges, dual_of_edges, neighbours, sure })
+    }
+
+    /// Of a cell that is periodic along each edge it has.
+    ///
+    /// # Errors
+    /// As [`Lattice::new`].
+    pub fn of_cell(cell: &Cell) -> Result<Self> {
+        Self::new(cell, [true; 3])
+    }
+
+    /// Whether nothing is periodic.
+    pub fn is_open(&self) -> bool {
+        self.sure.is_infinite()
+    }
+
+    /// Whether the reduced basis is at right angles, so that rounding alone finds the nearest image.
+    pub fn is_right_angled(&self) -> bool {
+        self.neighbours.is_empty()
+    }
+
+    /// Reduced coordinates: multiples of the edges of the cell as it was given; 0 for open edges. With open edges they are
+    /// those of the projection on the line or plane of the periodic ones.
+    pub fn reduced(&self, vector: Vector) -> Vector {
+        self.dual_of_edges.map(|dual| dot(dual, vector))
+    }
+
+    /// The shortest of all images of a displacement, angstrom. Of several equally short ones one.
+    #[inline]
+    pub fn nearest(&self, displacement: Vector) -> Vector {
+        let mut rest = displacement;
+        for (basis, dual) in self.basis.iter().zip(&self.dual) {
+            rest = subtract(rest, *basis, whole(dot(*dual, displacement)));
+        }
+        match self.nearer(rest) {
+            Some((neighbour, sign)) => subtract(rest, neighbour.vector, sign),
+            None => rest,
+        }
+    }
+
+    /// The same, and how many of each edge of the cell were added: `displacement + sum of count * edge`.
+    pub fn nearest_image(&self, displacement: Vector) -> (Vector, [i64; 3]) {
+        let mut of_basis = [0; 3];
+        let mut rest = displacement;
+        for ((of_basis, basis), dual) in of_basis.iter_mut().zip(&self.basis).zip(&self.dual) {
+            let count = whole(dot(*dual, displacement));
+            rest = subtract(rest, *basis, count);
+            *of_basis = -(count as i64);
+        }
+        if let Some((neighbour, sign)) = self.nearer(rest) {
+            rest = subtract(rest, neighbour.vector, sign);
+            for (count, more) in of_basis.iter_mut().zip(neighbour.of_basis) {
+                *count -= sign as i64 * more;
+            }
+        }
+        let mut counts = [0_i64; 3];
+        for (count, of_edges) in of_basis.iter().zip(&self.of_edges) {
+            for (sum, edge) in counts.iter_mut().zip(of_edges) {
+                *sum += count * edge;
+            }
+        }
+        (rest, counts)
+    }
+
+    /// The neighbour, with a sign, whose subtraction makes a rounded displacement shortest; `None` where it is that.
+    #[inline]
+    fn nearer(&self, rest: Vector) -> Option<(&Neighbour, f64)> {
+        if dot(rest, rest) <= self.sure {
+            return None;
+        }
+        let mut best = (0.0, None);
+        for neighbour in &self.neighbours {
+            let along = dot(rest, neighbour.vector);
+            // what the square of the length changes by
+            let change = neighbour.squared - 2.0 * along.abs();
+            if change < best.0 {
+                best = (change, Some((neighbour, along.signum())));
+            }
+        }
+        best.1
+    }
+}
+
+#[inline(always)]
+fn dot(u: Vector, v: Vector) -> f64 {
+    u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+}
+
+#[inline(always)]
+fn subtract(u: Vector, v: Vector, times: f64) -> Vector {
+    [u[0] - times * v[0], u[1] - times * v[1], u[2] - times * v[2]]
+}
+
+/// Rounded to a whole number.
+#[inline(always)]
+fn whole(value: f64) -> f64 {
+    (value + ROUNDING) - ROUNDING
+}
+
+fn cross(u: Vector, v: Vector) -> Vector {
+    [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
+}
+
+/// The dual basis within the span of the vectors; `None` where they do not span as many dimensions as they are.
+fn dual(basis: &[Vector]) -> Option<[Vector; 3]> {
+    let longest = basis.iter().map(|v| dot(*v, *v)).fold(0.0, f64::max).sqrt();
+    let mut dual = [[0.0; 3]; 3];
+    for i in 0..basis.len() {
+        // across the other vectors; in fewer dimensions within the span
+        let across = match basis.len() {
+            1 => basis[i],
+            2 => {
+                let other = basis[1 - i];
+                cross(cross(other, basis[i]), other)
+            }
+            _ => cross(basis[(i + 1) % 3], basis[(i + 2) % 3]),
+        };
+        let length = dot(across, across).sqrt();
+        let height = dot(across, basis[i]) / length;
+        if height.is_nan() || height.abs() <= FLAT * longest {
+            return None;
+        }
+        dual[i] = across.map(|x| x / length / height);
+    }
+    Some(dual)
+}
+
+/// Minkowski reduction in place: Lagrange's in two dimensions, Semaev's in three (Lect. Notes Comput. Sci. 2146, 181, 2001).
+fn reduce(basis: &mut [Vector; 3], of_edges: &mut [[i64; 3]; 3], rank: usize) -> Option<()> {
+    for _ in 0..MOST_STEPS {
+        // shortest first; the rows that are zero stay at the end
+        for (i, j) in [(0, 1), (1, 2), (0, 1)] {
+            if j < rank && dot(basis[j], basis[j]) < dot(basis[i], basis[i]) {
+                basis.swap(i, j);
+                of_edges.swap(i, j);
+            }
+        }
+        let mut shorter = None;
+        for last in 1..rank {
+            let (vector, counts) = shortest_beside(&basis[..last], basis[last])?;
+            // equal within rounding is not shorter, or the loop would not end
+            if dot(vector, vector) < dot(basis[last], basis[last]) * (1.0 - 1e-12) {
+                shorter = Some((last, vector, counts));
+                break;
+            }
+        }
+        let Some((last, vector, counts)) = shorter else { return Some(()) };
+        basis[last] = vector;
+        let (shorter, longer) = of_edges.split_at_mut(last);
+        for (count, shorter) in counts.into_iter().zip(shorter) {
+            for (edge, other) in longer[0].iter_mut().zip(shorter) {
+                *edge = edge.checked_sub(count.checked_mul(*other)?)?;
+            }
+        }
+    }
+    None
+}
+
+/// A vector without the nearest point of the lattice of one or two reduced vectors, and the coordinates of that point.
+fn shortest_beside(reduced: &[Vector], vector: Vector) -> Option<(Vector, [i64; 2])> {
+    const STEPS: [f64; 3] = [0.0, -1.0, 1.0];
+    let dual = dual(reduced)?;
+    let second = reduced.get(1).copied().unwrap_or_default();
+    let rounded = [0, 1].map(|i| whole(dot(dual[i], vector)));
+    let points = STEPS.iter().flat_map(|first| {
+        let seconds = if reduced.len() > 1 { &STEPS[..] } else { &STEPS[..1] };
+        seconds.iter().map(move |second| [rounded[0] + first, rounded[1] + second])
+    });
+    let rests = points.map(|point| (subtract(subtract(vector, reduced[0], point[0]), second, point[1]), point));
+    let shortest = rests.min_by(|(u, _), (v, _)| dot(*u, *u).total_cmp(&dot(*v, *v)));
+    shortest.map(|(rest, point)| (rest, point.map(|count| count as i64)))
+}
+
+/// Sums of basis vectors with coefficients -1, 0 and 1, of v and -v one; none where the basis is at right angles.
+fn neighbours(basis: &[Vector; 3], rank: usize) -> Vec<Neighbour> {
+    let right = |i: usize, j: usize| {
+        let (u, v) = (basis[i], basis[j]);
+        dot(u, v).abs() <= f64::EPSILON * (dot(u, u) * dot(v, v)).sqrt()
+    };
+    if right(0, 1) && right(0, 2) && right(1, 2) {
+        return Vec::new();
+    }
+    let range = |i: usize| if i < rank { -1..=1 } else { 0..=0 };
+    let mut found = Vec::new();
+    for first in range(0) {
+        for second in range(1) {
+            for third in range(2) {
+                let of_basis: [i64; 3] = [first, second, third];
+                if of_basis <= [0; 3] {
+                    continue;
+                }
+                let mut vector = [0.0; 3];
+                for (count, basis) in of_basis.iter().zip(basis) {
+                    vector = subtract(vector, *basis, -(*count as f64));
+                }
+                found.push(Neighbour { vector, squared: dot(vector, vector), of_basis });
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,5 @@
+//! Geometry of periodic systems: lattices.
+
+mod lattice;
+
+pub use lattice::{Lattice, REACH};
