@@ -14,6 +14,7 @@ use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::pool::{Pool, Progress};
+use crate::pipeline::row_places::{Piece, as_stored, put};
 use crate::source::{Extent, FilePool, Gather, MAX_GAP, ReadList, Source, gathered};
 use crate::trace::activity::{DECODE, READING};
 use crate::trajectory::Threads;
@@ -92,12 +93,6 @@ pub(super) struct Task<'a> {
     pub(super) file: usize,
     pub(super) rows: Vec<u64>,
     pub(super) places: Vec<&'a mut [u8]>,
-}
-
-/// Bytes of a file, and where they go.
-struct Piece<'a> {
-    offset: u64,
-    place: &'a mut [u8],
 }
 
 impl Rows {
@@ -450,54 +445,6 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-/// The rows of a decoded chunk into their places.
-fn put(array: &Array, chunk: &Chunk, bytes: &[u8], rows: &[u64], places: &mut [&mut [u8]]) -> Result<()> {
-    let short = || Error::new(ErrorKind::Internal, "a chunk is shorter than planned");
-    for (&row, place) in rows.iter().zip(places) {
-        let first = array.row_in_chunk(chunk, row);
-        for part in array.parts_of_row(chunk) {
-            let from = bytes.get(first + part.in_chunk..).and_then(|bytes| bytes.get(..part.len)).ok_or_else(short)?;
-            let to = place.get_mut(part.in_row..).and_then(|place| place.get_mut(..part.len)).ok_or_else(short)?;
-            to.copy_from_slice(from);
-        }
-    }
-    Ok(())
-}
-
-/// What is stored of these rows as it is; what is nowhere, or in the description, is put into its place now.
-fn as_stored<'a>(array: &Array, rows: &[u64], places: &'a mut [&mut [u8]]) -> Vec<Piece<'a>> {
-    let mut pieces = Vec::new();
-    let mut parts: Vec<(usize, usize, Option<u64>)> = Vec::new();
-    for (&row, place) in rows.iter().zip(places) {
-        parts.clear();
-        for chunk in array.chunks_of_row(row) {
-            let first = array.row_in_chunk(&chunk, row);
-            for part in array.parts_of_row(&chunk) {
-                let from = first + part.in_chunk;
-                match array.stored(&chunk) {
-                    Stored::Filtered(_) => parts.push((part.in_row, part.len, None)),
-                    Stored::Plain(address) => parts.push((part.in_row, part.len, Some(address + from as u64))),
-                    Stored::Nowhere => array.put_fill(&mut place[part.in_row..part.in_row + part.len]),
-                    Stored::Inline => {
-                        let inline = array.inline().unwrap_or_default();
-                        place[part.in_row..part.in_row + part.len].copy_from_slice(&inline[from..from + part.len]);
-                    }
-                }
-            }
-        }
-        parts.sort_unstable_by_key(|&(at, ..)| at);
-        let (mut rest, mut begin) = (&mut **place, 0);
-        for &(at, len, offset) in &parts {
-            let (place, behind) = rest.split_at_mut(at - begin).1.split_at_mut(len);
-            (rest, begin) = (behind, at + len);
-            if let Some(offset) = offset {
-                pieces.push(Piece { offset, place });
-            }
-        }
-    }
-    pieces
 }
 
 impl std::fmt::Debug for Rows {
