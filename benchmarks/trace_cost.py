@@ -2,10 +2,10 @@
 
     python benchmarks/trace_cost.py [--mib 256] [--folder FOLDER]
 
-CPU time of one core, files in the page cache: from a storage the same events cost the same beside much longer reads. A
-read is two events: the system call, and what it was for. Without a trace each costs one load; rows "without a trace" are
-beside a loop that calls the system and does nothing else. Goal: tracing costs less than 1 % of reads of 64 KiB and more.
-It judges nothing.
+CPU time of one core, files in the page cache: from a storage the same events cost the same beside much longer reads.
+A read is two events: the system call, and what it was for. Without a trace each costs one load; rows "without a trace"
+are beside a loop that calls the system and does nothing else. Goal: tracing costs less than 1 % of reads of 64 KiB and
+more. It judges nothing.
 """
 
 from __future__ import annotations

@@ -160,14 +160,14 @@ impl Common {
     }
 
     /// The line of a record.
-    pub(super) fn push_record(&self, out: &mut Vec<u8>, id: u64, recorder: i32, record: &Record) {
+    pub(super) fn push_record(&self, out: &mut Vec<u8>, id: u64, record: &Record) {
         let activity = record.activity;
         out.extend_from_slice(b"{\"name\":\"");
         out.extend_from_slice(activity.name.as_bytes());
         out.extend_from_slice(b"\",\"cat\":\"");
         out.extend_from_slice(activity.category.as_bytes());
         out.push(b'"');
-        self.push_head(out, id, record.thread(recorder), self.base_ns + record.start, record.ns);
+        self.push_head(out, id, record.thread(), self.base_ns + record.start, record.ns);
         if record.file != 0 {
             push_file(out, record.file);
         }
