@@ -84,9 +84,14 @@ class Command:
 
 
 def prepare(words: list[str]) -> Command:
-    """Takes out the options that may stand anywhere and repeats `-f` before each of its values."""
+    """Takes out the options that may stand anywhere and repeats `-f` before each of its values.
+
+    What stands behind `--` is no option: the command of `kinema trace` keeps its own.
+    """
     arguments: list[str] = []
     repeated: str | None = None  # the option whose values are being gathered
+    end = words.index("--") if "--" in words else len(words)
+    words, behind = words[:end], words[end:]
     for word in words:
         if word in ANYWHERE:
             continue
@@ -101,8 +106,8 @@ def prepare(words: list[str]) -> Command:
         else:
             arguments.append(word)
     return Command(
-        typed=shlex.join(["kinema", *words]),
-        arguments=arguments,
+        typed=shlex.join(["kinema", *words, *behind]),
+        arguments=[*arguments, *behind],
         debug="--debug" in words,
         json="--json" in words,
         quiet="--quiet" in words or "-q" in words,
