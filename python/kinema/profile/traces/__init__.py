@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kinema.profile.traces.columns import TraceColumns, side_by_side
-from kinema.profile.traces.events import Trace, read_trace
+from kinema.profile.traces.events import TraceEvents, read_trace
 from kinema.profile.traces.recording import RecordedCommand, record
 from kinema.profile.traces.summary import TimeSplit, TraceSummary, summarise
 
 __all__ = [
     "RecordedCommand",
     "TimeSplit",
-    "Trace",
+    "TraceEvents",
     "TraceColumns",
     "TraceSummary",
     "read_trace",

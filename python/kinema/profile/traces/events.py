@@ -1,4 +1,4 @@
-"""`Trace`: the events of all files of a trace as one table, with processes, functions and files by number."""
+"""`TraceEvents`: the events of all files of a trace as one table, with processes, functions and files by number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kinema.profile.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, op
 from kinema.profile.traces.lines import trace_files
 from kinema.profile.traces.parsing import COLUMNS, FileEvents, read_file
 
-__all__ = ["Trace", "TracedFunction", "TracedProcess", "read_trace"]
+__all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TracedProcess:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class TraceEvents:
     """Events as columns of numbers.
 
     Attributes
@@ -94,7 +94,7 @@ class Trace:
         return np.array([*fits, False])[self.columns["function"]]
 
 
-def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Trace:
+def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> TraceEvents:
     """All events of a folder, of files, or of several of these, as one trace; both dialects, plain or gzip.
 
     Of a process that strace has recorded, the POSIX calls are strace's: it sees those of all libraries. Kinema's own
@@ -148,19 +148,19 @@ class _Merged:
             self._commands.append(str(found.process["command"]))
         self._notes += found.notes
 
-    def finish(self) -> Trace:
+    def finish(self) -> TraceEvents:
         columns = {name: np.concatenate([part[name] for part in self._parts]) for name in (*COLUMNS, "source")}
         threads = tuple(self._threads)
         process_of = np.array([process for process, _ in threads] or [0], dtype=np.int64)
         columns["process"] = process_of[columns["thread"]] if len(columns["thread"]) else columns["thread"]
-        trace = Trace(
+        trace = TraceEvents(
             tuple(self._paths), tuple(self._functions), tuple(self._processes), threads, tuple(self._files), columns,
             tuple(dict.fromkeys(self._commands)), tuple(dict.fromkeys(self._sources)), (),
         )  # fmt: skip
         return _without_doubles(trace, self._notes)
 
 
-def _without_doubles(trace: Trace, notes: list[str]) -> Trace:
+def _without_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
     """Without the POSIX events that Kinema recorded of processes that strace recorded as well, in their order."""
     columns = dict(trace.columns)
     straced = columns.pop("source") == 1
@@ -176,7 +176,7 @@ def _without_doubles(trace: Trace, notes: list[str]) -> Trace:
         ]
     order = np.flatnonzero(keep)[np.argsort(columns["start"][keep], kind="stable")]
     columns = {name: values[order] for name, values in columns.items()}
-    return Trace(
+    return TraceEvents(
         trace.paths, trace.functions, trace.processes, trace.threads, trace.files, columns, trace.commands,
         trace.sources, tuple(notes),
     )  # fmt: skip

@@ -204,8 +204,6 @@ class _Reader:
             found.notes.append(f"{path}: has no end: its process was killed or still runs; its last events are missing")
         for what, number in self._left_out.items():
             found.notes.append(f"{path}: {number:,} {what} are left out: they have no single duration")
-        if not self._good:
-            found.notes.append(f"{path}: has no events")
         columns = [np.concatenate(one) for one in zip(*self._batches, strict=True)]
         empty = np.zeros(0, dtype=np.int64)
         found.columns = dict(zip(COLUMNS, columns or [empty] * len(COLUMNS), strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from kinema.printable import counted, printable
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
 from kinema.profile.traces.text import in_bytes, in_seconds, size_classes
 
@@ -78,9 +79,9 @@ def draw_columns(summaries: Sequence[TraceSummary]) -> Figure:
 
 def _headline(one: TraceSummary) -> str:
     return (
-        f"{one.label}: {in_seconds(one.job.total)}, {len(one.hosts):,} node(s), {one.processes:,} process(es), threads "
-        f"with I/O {one.io_threads:,}, with computing {one.compute_threads:,}; {one.n_files:,} file(s), "
-        f"{one.events:,} events"
+        f"{printable(one.label)}: {in_seconds(one.job.total)}, {counted(len(one.hosts), 'node')}, "
+        f"processes {one.processes:,}, threads with I/O {one.io_threads:,}, with computing {one.compute_threads:,}; "
+        f"{counted(one.n_files, 'file')}, {counted(one.events, 'event')}"
     )
 
 
@@ -127,7 +128,7 @@ def _draw_bandwidth(axes: Axes, one: TraceSummary, scale: float) -> None:
     whose = "POSIX calls" if found.of == POSIX else "application-level I/O"
     axes.set_title(f"bandwidth of {whose}", fontsize=10, loc="left")
     if most:
-        axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=2)
+        axes.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=2)
     _plain(axes, "y")
 
 
@@ -167,7 +168,7 @@ def _draw_functions(axes: Axes, one: TraceSummary) -> None:
     unit, scale = _time_unit(max([row.time for row in rows], default=0))
     axes.barh(range(len(rows)), [row.time / scale for row in rows], 0.7, color=_COLOURS[kind], linewidth=0)
     for place, row in enumerate(rows):
-        words = f"{row.count:,} calls" + (f", {in_bytes(row.bytes)}" if row.bytes else "")
+        words = counted(row.count, "call") + (f", {in_bytes(row.bytes)}" if row.bytes else "")
         axes.annotate(
             words, (row.time / scale, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
@@ -243,7 +244,7 @@ def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """Bytes that were read and written, by the size of a transfer; small transfers are pale."""
     rows = [
-        (f"{one.label}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
+        (f"{printable(one.label)}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
         for one in summaries
         for name in ("read", "write")
         if sum(one.transfers[name]["bytes"]) or (len(summaries) > 1 and name == "read")
@@ -265,14 +266,14 @@ def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     axes.set_title("bytes, by the size of a transfer", fontsize=10, loc="left")
     handles = [Patch(color=one, label=name) for one, name in zip(_SIZE_COLOURS, size_classes(), strict=True)]
     axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.4, -0.3 if len(summaries) == 1 else -0.22), ncols=3,
+        handles=handles, loc="upper center", bbox_to_anchor=(0.4, -0.55 if len(summaries) == 1 else -0.22), ncols=3,
         frameon=False, fontsize=7.5,
     )  # fmt: skip
     _plain(axes, "x")
 
 
 def _rows(axes: Axes, summaries: Sequence[TraceSummary], right: float, left: float = 0.0) -> None:
-    axes.set_yticks(range(len(summaries)), [one.label for one in summaries])
+    axes.set_yticks(range(len(summaries)), [printable(one.label) for one in summaries])
     axes.set_ylim(len(summaries) - 0.4, -0.6)
     axes.set_xlim(left, right)
     _plain(axes, "x")

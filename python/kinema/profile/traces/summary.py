@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.notes import emit
-from kinema.profile.traces.events import Trace, read_trace
+from kinema.profile.traces.events import TraceEvents, read_trace
 from kinema.profile.traces.intervals import Spans, union
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT
 from kinema.profile.traces.tables import (
@@ -172,13 +172,13 @@ class TraceSummary:
 
 
 def summarise(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Trace, *, label: str | None = None
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | TraceEvents, *, label: str | None = None
 ) -> TraceSummary:
     """The summary of a trace: of a folder, of files, or of one that is read already.
 
     Raises what `read_trace` does; ArgumentError for a trace without events. What was left out is noted.
     """
-    trace = paths if isinstance(paths, Trace) else read_trace(paths)
+    trace = paths if isinstance(paths, TraceEvents) else read_trace(paths)
     emit(trace.notes)
     if len(trace) == 0:
         raise ArgumentError(f"{trace.paths[0]}: the trace has no events", path=trace.paths[0])
@@ -226,14 +226,14 @@ def _distinct(numbers: NDArray[np.int64]) -> int:
     return len(np.unique(numbers))
 
 
-def _label_of(trace: Trace) -> str:
+def _label_of(trace: TraceEvents) -> str:
     """The folder of its files, or the one file."""
     if len(trace.paths) == 1:
         return os.path.basename(trace.paths[0])
     return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
 
 
-def _of_each_process(trace: Trace) -> TimeSplit:
+def _of_each_process(trace: TraceEvents) -> TimeSplit:
     """Unions within each process, added up."""
     order = np.argsort(trace.columns["process"], kind="stable")
     numbers = trace.columns["process"][order]
@@ -242,7 +242,7 @@ def _of_each_process(trace: Trace) -> TimeSplit:
     return TimeSplit(*(sum(values) for values in zip(*(asdict(one).values() for one in splits), strict=True)))
 
 
-def _split(trace: Trace, chosen: NDArray[Any]) -> TimeSplit:
+def _split(trace: TraceEvents, chosen: NDArray[Any]) -> TimeSplit:
     functions = trace.columns["function"][chosen]
     begins = trace.columns["start"][chosen]
     ends = begins + trace.columns["duration"][chosen]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.profile.traces.events import Trace
+from kinema.profile.traces.events import TraceEvents
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX
 
 __all__ = [
@@ -184,7 +184,7 @@ def distribution(values: NDArray[Any]) -> Distribution:
     )
 
 
-def functions_of(trace: Trace) -> tuple[FunctionRow, ...]:
+def functions_of(trace: TraceEvents) -> tuple[FunctionRow, ...]:
     """A row for each function, by time."""
     columns = trace.columns
     order = np.argsort(columns["function"], kind="stable")
@@ -206,7 +206,7 @@ def functions_of(trace: Trace) -> tuple[FunctionRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.time, row.category, row.name)))
 
 
-def operations_of(trace: Trace) -> Mapping[str, OperationRow]:
+def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
     """POSIX calls by what they do."""
     found: dict[str, OperationRow] = {}
     columns = trace.columns
@@ -220,13 +220,13 @@ def operations_of(trace: Trace) -> Mapping[str, OperationRow]:
     return found
 
 
-def _transfer_kind(trace: Trace) -> str:
+def _transfer_kind(trace: TraceEvents) -> str:
     """Whose transfers count: POSIX calls, or where none are traced the application's own."""
     some = trace.of(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
     return POSIX if some.any() else APPLICATION
 
 
-def transfers_of(trace: Trace) -> Mapping[str, Mapping[str, list[int]]]:
+def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
     """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
     kind, found = _transfer_kind(trace), {}
     for operation in ("read", "write"):
@@ -237,7 +237,7 @@ def transfers_of(trace: Trace) -> Mapping[str, Mapping[str, list[int]]]:
     return found
 
 
-def bandwidth_of(trace: Trace, first: int, last: int) -> Bandwidth:
+def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
     """Bytes in equal parts of the time from `first` to `last`, ns."""
     kind = _transfer_kind(trace)
     part = max(1, -(-(last - first) // _PARTS))
@@ -256,7 +256,7 @@ def bandwidth_of(trace: Trace, first: int, last: int) -> Bandwidth:
     return Bandwidth(kind, part, found["read"], found["write"])
 
 
-def epochs_of(trace: Trace) -> tuple[EpochRow, ...]:
+def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
     """Of events that name their epoch."""
     columns = trace.columns
     rows = []
@@ -283,7 +283,7 @@ def epochs_of(trace: Trace) -> tuple[EpochRow, ...]:
     return tuple(rows)
 
 
-def files_of(trace: Trace) -> tuple[FileRow, ...]:
+def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
     """The files with most bytes; by POSIX calls where there are any."""
     kind, columns = _transfer_kind(trace), trace.columns
     some = trace.of(kind=kind) & (columns["file"] >= 0)
@@ -307,7 +307,7 @@ def files_of(trace: Trace) -> tuple[FileRow, ...]:
     )
 
 
-def cache_of(trace: Trace) -> CacheUse | None:
+def cache_of(trace: TraceEvents) -> CacheUse | None:
     """None where no event is of the cache."""
     columns = trace.columns
     of = {name: trace.of(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
