@@ -10,8 +10,8 @@ from kinema.profile.traces.summary import TimeSplit, TraceSummary, summarise
 __all__ = [
     "RecordedCommand",
     "TimeSplit",
-    "TraceEvents",
     "TraceColumns",
+    "TraceEvents",
     "TraceSummary",
     "read_trace",
     "record",
