@@ -54,7 +54,8 @@ class TracesByHand:
         data = "".join(f"{text}\n" for text in (["[", *texts, "]"] if brackets else texts)).encode()
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
-        pieces = [data[at : at + 500] for at in range(0, len(data), 500)]
+        step = 500 if len(data) < 50_000 else 50_000
+        pieces = [data[at : at + step] for at in range(0, len(data), step)]
         path.write_bytes(b"".join(map(gzip.compress, pieces)) if name.endswith(".gz") else data)
         return path
 

@@ -133,11 +133,11 @@ class _Reader:
         if not set(map(type, found)) <= {dict}:
             raise TypeError("expected a JSON object")
         phases = [one.get("ph") for one in found]
+        if not set(map(type, phases)) <= {str, int}:
+            raise TypeError('expected a phase "ph"')
         if set(phases) <= {"X"}:
             self._batches.append(self._columns(found))
             return
-        if not set(map(type, phases)) <= {str, int}:
-            raise TypeError('expected a phase "ph"')
         metadata = [_metadata(one) for one, phase in zip(found, phases, strict=True) if phase in _METADATA]
         for one in metadata:
             self._describe(*one)
@@ -191,7 +191,9 @@ class _Reader:
     def finish(self) -> FileEvents:
         """The events of all lines; raises CorruptFileError where there are lines, and none is one of a trace."""
         found, path = self.events, self.events.path
-        if self._bad and not self._good:
+        # one that was cut in its very first line is one nevertheless
+        cut = self._bad == 1 and self._brackets == [True, False]
+        if self._bad and not self._good and not cut:
             raise CorruptFileError(
                 f"{path}: {self._first_bad}; is no trace, expected a JSON object on each line", path=path
             )
