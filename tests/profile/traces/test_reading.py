@@ -1,4 +1,4 @@
-"""Trace files as they come: both dialects, compressed, several processes, cut after a kill, lines that are no events."""
+"""Trace files as they come: both dialects, compressed, several processes, cut after a kill, and what is no event."""
 
 from __future__ import annotations
 
