@@ -34,6 +34,7 @@ from kinema.profile.traces.tables import (
     files_of,
     functions_of,
     operations_of,
+    transfer_kind,
     transfers_of,
 )
 from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
@@ -106,6 +107,7 @@ class TraceSummary:
     bandwidth : Bandwidth
     epochs : tuple of EpochRow
     n_files : int
+        Of POSIX calls, or where none are traced of application-level I/O.
     files : tuple of FileRow
         Those with most bytes.
     cache : CacheUse or None
@@ -212,7 +214,7 @@ def summarise(
         transfers=transfers_of(trace),
         bandwidth=bandwidth_of(trace, first, last),
         epochs=epochs_of(trace),
-        n_files=_distinct(columns["file"][doing_io & (columns["file"] >= 0)]),
+        n_files=_distinct(columns["file"][trace.of(kind=transfer_kind(trace)) & (columns["file"] >= 0)]),
         files=files_of(trace),
         cache=cache_of(trace),
         activity={

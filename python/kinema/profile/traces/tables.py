@@ -28,6 +28,7 @@ __all__ = [
     "files_of",
     "functions_of",
     "operations_of",
+    "transfer_kind",
     "transfers_of",
 ]
 
@@ -220,7 +221,7 @@ def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
     return found
 
 
-def _transfer_kind(trace: TraceEvents) -> str:
+def transfer_kind(trace: TraceEvents) -> str:
     """Whose transfers count: POSIX calls, or where none are traced the application's own."""
     some = trace.of(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
     return POSIX if some.any() else APPLICATION
@@ -228,7 +229,7 @@ def _transfer_kind(trace: TraceEvents) -> str:
 
 def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
     """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
-    kind, found = _transfer_kind(trace), {}
+    kind, found = transfer_kind(trace), {}
     for operation in ("read", "write"):
         sizes = trace.columns["size"][trace.of(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
         at = np.searchsorted(SIZES, sizes, side="right")
@@ -239,7 +240,7 @@ def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
 
 def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
     """Bytes in equal parts of the time from `first` to `last`, ns."""
-    kind = _transfer_kind(trace)
+    kind = transfer_kind(trace)
     part = max(1, -(-(last - first) // _PARTS))
     found = {}
     for operation in ("read", "write"):
@@ -285,7 +286,7 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
 
 def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
     """The files with most bytes; by POSIX calls where there are any."""
-    kind, columns = _transfer_kind(trace), trace.columns
+    kind, columns = transfer_kind(trace), trace.columns
     some = trace.of(kind=kind) & (columns["file"] >= 0)
     at = columns["file"][some]
 
