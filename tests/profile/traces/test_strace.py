@@ -192,7 +192,6 @@ def test_a_real_run(tmp_path: Path) -> None:
     assert again.returncode == 2 and "has a trace already" in again.stderr
 
 
-@pytest.mark.processes
 @pytest.mark.usefixtures("ptrace")
 def test_counts_are_those_of_strace_itself(tmp_path: Path) -> None:
     """Python's own start: thousands of calls of all kinds; its table of calls is made by the same run."""
@@ -237,6 +236,42 @@ def test_signals_reach_the_command(tmp_path: Path, name: str, code: int) -> None
     assert [one for one in read_trace(tmp_path / "t").files if one == str(tmp_path)]
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("ptrace")
+def test_ctrl_c_in_a_terminal_is_heard_once(tmp_path: Path) -> None:
+    program = """
+import signal, sys, time
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+print("ready", flush=True)
+until = time.monotonic() + 60
+while not heard and time.monotonic() < until:
+    time.sleep(0.01)
+# time in which it would come again
+time.sleep(1)
+sys.exit(40 + len(heard))
+"""
+    # a session whose terminal this is
+    session = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    call = [sys.executable, "-m", "kinema", "trace", "-o", "t", "--", sys.executable, "-S", "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+    master, terminal = os.openpty()
+    try:
+        process = start_child(
+            [sys.executable, "-S", "-c", session, *call], cwd=tmp_path, env=environment, stdin=terminal
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        os.write(master, b"\x03")
+        _, err = process.communicate(timeout=120)
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert process.returncode == 41, err
+
+
 def test_without_strace_or_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(kn.ArgumentError, match="no command is named; it stands behind --"):
         record([], tmp_path / "t")
@@ -249,7 +284,6 @@ def test_without_strace_or_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.processes
 def test_a_system_that_lets_nobody_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "strace"
     fake.write_text("#!/bin/sh\necho 'ptrace(PTRACE_TRACEME): Operation not permitted' >&2\nexit 1\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
@@ -220,6 +220,7 @@ def test_what_is_no_trace(traces: Any, tmp_path: Path) -> None:
         summarise([])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=25), st.data())
 def test_unions_are_those_of_points(intervals: list[tuple[int, int]], data: Any) -> None:
     others = data.draw(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=25))

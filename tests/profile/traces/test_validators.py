@@ -1,4 +1,4 @@
-"""Traces as DFTracer's own programs read them: the same events, by name, with the same times. Part of `make test-ml`."""
+"""Traces as DFTracer's programs read them: the same events, by name, with the same times. Part of `make test-ml`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ DFTRACER = Path(__file__).parents[2] / "data" / "traces" / "dftracer.pfw.gz"
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 PROGRAMS = {name: shutil.which(name, path=PATH) for name in ("dftracer_info", "dftracer_stats")}
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.skipif(
-        None in PROGRAMS.values(), reason="needs dftracer-utils, a wheel of 74 MB, which make test-ml installs"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    None in PROGRAMS.values(), reason="needs dftracer-utils, a wheel of 74 MB, which make test-ml installs"
+)
 
 LOG = """\
 7 1700000000.000001000 openat(AT_FDCWD</work>, "in.dat", O_RDONLY|O_CLOEXEC) = 3</work/in.dat> <0.000005500>

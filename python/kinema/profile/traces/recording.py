@@ -6,13 +6,16 @@ The command keeps its standard streams, hears Ctrl-C, and its exit code is passe
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import signal
 import socket
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from kinema.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
 from kinema.printable import counted
@@ -25,8 +28,11 @@ __all__ = ["RecordedCommand", "record"]
 _INSTALL = (
     "install it with: apt install strace (Debian, Ubuntu), dnf install strace (Fedora, RHEL), or conda install strace"
 )
-# signals that others send to this process and mean for the command
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+# signals that others send to this process and mean for the command; by the first two a terminal's keys
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
+_PASSED_ON = (*_OF_TERMINALS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+# ms
+_WAKE = 100
 
 
 @dataclass(frozen=True)
@@ -106,29 +112,48 @@ def _prepare(folder: str) -> None:
 
 
 def _run(words: list[str], environment: dict[str, str], log: str) -> int:
-    """The exit code of the command. Signals to this process go to the command, but for those of the terminal, which it
-    gets itself."""
-    waited = {*_PASSED_ON, signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    """The exit code of the command. Signals to this process go to the command, but for those of a terminal's keys."""
+    child = os.posix_spawn(words[0], words, environment)
+
+    def pass_on(number: int, _frame: Any) -> None:
+        if number in _OF_TERMINALS and _is_in_the_foreground():
+            return
+        first = _first_thread(log)
+        with suppress(ProcessLookupError):
+            os.kill(child if first is None else first, number)
+
+    before = {}
+    for number in _PASSED_ON if threading.current_thread() is threading.main_thread() else ():
+        # what is ignored, as in jobs of the background, the command ignores as well
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, pass_on)
+    ended = os.pidfd_open(child)
     try:
-        # a signal that is ignored would not be waited for
-        child = os.posix_spawn(words[0], words, environment, setsigmask=before)
-        while True:
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
-            heard = signal.sigtimedwait(waited, 0.5)
-            # by the kernel: Ctrl-C in the terminal, which all processes of the group hear
-            if heard is not None and heard.si_signo != signal.SIGCHLD and heard.si_code <= 0:
-                first = _first_thread(log)
-                with suppress(ProcessLookupError):
-                    os.kill(child if first is None else first, heard.si_signo)
-    finally:
-        # signals that came after the end are not for later code
-        while signal.sigtimedwait(waited, 0) is not None:
+        waiting = select.poll()
+        waiting.register(ended, select.POLLIN)
+        # a handler runs when this thread is awake, and the signal may wake another
+        while not waiting.poll(_WAKE):
             pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        os.close(ended)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+def _is_in_the_foreground() -> bool:
+    """Whether Ctrl-C in a terminal is a signal to this process, and then to the command as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _first_thread(log: str) -> int | None:
