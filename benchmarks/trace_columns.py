@@ -12,9 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -38,22 +36,20 @@ FIELD, FILES, SEED = "x", 4, 0
 def train(layout: str, program: str, folder: Path, samples: int, batch: int, step: float) -> None:
     """An epoch of one of the loops, with a step of training behind each batch."""
     paths = sorted(folder.iterdir())
-    batches: Iterator[Any]
     if program == "Kinema":
-        # it says itself what it reads, and when
-        around, category = "fetch.iter", "dataloader"
-        loader = Loader(SampleDataset(list(map(str, paths))), batch, seed=SEED, tensors=False, next_epoch=False)
-        batches = iter(loader)
-    else:
-        around, category = "read", "reader"
-        kind = next(one for one in LAYOUTS if one.name == layout)
-        bounds = np.linspace(0, samples, FILES + 1).astype(np.int64)
-        loops = loops_of(kind, paths, bounds, [FIELD], batch=batch, seed=SEED, longest=float("inf"))
-        batches = next(one.start() for one in loops if one.program == program)
+        # the loader says itself what it reads, what the loop waits for, and how long a step is
+        data = SampleDataset(list(map(str, paths)))
+        for _ in Loader(data, batch, seed=SEED, tensors=False, next_epoch=False):
+            time.sleep(step)
+        return
+    kind = next(one for one in LAYOUTS if one.name == layout)
+    bounds = np.linspace(0, samples, FILES + 1).astype(np.int64)
+    loops = loops_of(kind, paths, bounds, [FIELD], batch=batch, seed=SEED, longest=float("inf"))
+    batches = next(one.start() for one in loops if one.program == program)
     for number in range(1, samples // batch + 1):
-        with span(around, category, epoch=1, step=number):
+        with span("read", "reader", epoch=0, step=number):
             next(batches)
-        with span("train.step", "pipeline", epoch=1, step=number):
+        with span("train.step", "pipeline", epoch=0, step=number):
             time.sleep(step)
 
 

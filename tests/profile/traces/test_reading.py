@@ -176,6 +176,10 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"[\n")[:12] + b"nonsense that is no deflate stream" * 10)
     with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: gzip member near byte 0"):
         read_trace(path)
+    # long before its end
+    path.write_text("text\n" * 1_000_000)
+    with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: line 1: is no JSON .*is no trace"):
+        read_trace(path)
     path.unlink()
     path.mkdir()
     with pytest.raises(kn.FileNotFound, match="has no trace"):

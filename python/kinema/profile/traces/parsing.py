@@ -1,6 +1,6 @@
 """`FileEvents`: the events of one trace file as columns, from lines of JSON in either dialect.
 
-The dialects are Chrome's, which Kinema and DFTracer until 2.1 write (`"ph": "X"`, a first line `[`), and the one of
+The dialects are Chrome's, which Kinema and DFTracer before 2.2 write (`"ph": "X"`, a first line `[`), and the one of
 integers of DFTracer 2.2 (`"ph": 1`). Lines that are no events are counted, with the place and reason of the first.
 """
 
@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ _COUNTERS = ("C", 2)
 _OTHERS = {3: "aggregated events", "B": "events in two halves", "E": "events in two halves"}
 # ns of DFTracer's unit of time, by what it calls it
 _UNITS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "S": 1_000_000_000}
+# of lines that are no events; a file that begins with so many is no trace
+_MOST_BAD = 1000
 # times beyond this are no times: 146 years
 _MOST = 1 << 62
 
@@ -121,6 +123,8 @@ class _Reader:
             if len(lines) == 1:
                 self._bad += 1
                 self._first_bad = self._first_bad or f"line {lines[0][0]}: {_reason(error)}"
+                if self._bad == _MOST_BAD and not self._good:
+                    self._refuse()
                 return
             half = len(lines) // 2
             self._parse(lines[:half])
@@ -188,15 +192,19 @@ class _Reader:
             starts, durations, size, numbers["offset"], numbers["epoch"], numbers["step"], result, numbers["frames"],
         ]  # fmt: skip
 
+    def _refuse(self) -> NoReturn:
+        path = self.events.path
+        raise CorruptFileError(
+            f"{path}: {self._first_bad}; is no trace, expected a JSON object on each line", path=path
+        )
+
     def finish(self) -> FileEvents:
         """The events of all lines; raises CorruptFileError where there are lines, and none is one of a trace."""
         found, path = self.events, self.events.path
         # one that was cut in its very first line is one nevertheless
         cut = self._bad == 1 and self._brackets == [True, False]
         if self._bad and not self._good and not cut:
-            raise CorruptFileError(
-                f"{path}: {self._first_bad}; is no trace, expected a JSON object on each line", path=path
-            )
+            self._refuse()
         if self._bad:
             # most of all the last line of a process that was killed
             found.notes.append(
