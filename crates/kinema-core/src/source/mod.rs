@@ -17,7 +17,7 @@ pub use memory::MemorySource;
 pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
 pub use pool::FilePool;
-pub use recording::{ReadLog, RecordingSource};
+pub use recording::ReadLog;
 pub use status::FileStatus;
 
 use std::io::IoSliceMut;
