@@ -14,12 +14,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kinema as kn
 from kinema.profile import record, summarise
 from kinema.profile.traces import read_trace, recording
 from kinema.profile.traces.strace import OPTIONS, import_log
+from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
 LOG = r"""
@@ -270,6 +272,33 @@ sys.exit(40 + len(heard))
         os.close(master)
         os.close(terminal)
     assert process.returncode == 41, err
+
+
+@pytest.mark.usefixtures("ptrace")
+def test_kinemas_own_events_are_straces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read of a trajectory, by place and result; the summary counts it once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(kn.__file__).parent.parent))
+    write_dcd("a.dcd", random_walk(60, 500))
+    words = [sys.executable, "-m", "kinema", "rgyr", "-f", "a.dcd", "--weights", "none", "-o", "a.csv", "--quiet"]
+    recorded = record(words, "t", data=["a.dcd"])
+    assert recorded.code == 0
+    reads = {}
+    for path in Path("t").iterdir():
+        trace = read_trace(path)
+        chosen = trace.of(kind="posix", operation="read") & np.isin(
+            trace.columns["file"], [at for at, file in enumerate(trace.files) if file.endswith("a.dcd")]
+        )
+        places = zip(*(trace.columns[name][chosen].tolist() for name in ("offset", "size")), strict=True)
+        reads[path.name.partition("-")[0]] = sorted(places)
+    assert reads["kinema"] == reads["strace"]
+    assert len(reads["strace"]) > 2
+    with pytest.warns(kn.Note, match=r"POSIX events of Kinema's own left out"):
+        found = summarise("t")
+    assert (found.processes, found.sources) == (1, ("kinema", "strace"))
+    assert found.operations["read"].count == len(reads["strace"])
+    assert found.operations["read"].bytes == sum(size for _, size in reads["strace"])
+    assert found.kinds["application"] > 0 and found.kinds["compute"] > 0
 
 
 def test_without_strace_or_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
