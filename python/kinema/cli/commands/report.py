@@ -51,9 +51,7 @@ def report(
     Of traces say how files were used: times, calls, sizes.
     """
     from kinema.errors import ArgumentError
-    from kinema.profile import Report
     from kinema.profile.traces.lines import is_trace
-    from kinema.writing.output_checks import check_not_input
 
     command: Command = context.obj
     if published is not None:
@@ -70,11 +68,20 @@ def report(
         if timeline is not None or not all(map(is_trace, files)):
             raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
         _print_traces(command, files, _labels(files, label or []), plot)
-        return
+    else:
+        _print_reports(command, files, _labels(files, label or []), plot, timeline)
+
+
+def _print_reports(
+    command: Command, files: list[Path], labels: list[str | None], plot: Path | None, timeline: Path | None
+) -> None:
+    from kinema.errors import ArgumentError
+    from kinema.profile import Report
+    from kinema.writing.output_checks import check_not_input
+
     for picture in (plot, timeline):
         if picture is not None:
             check_not_input(picture, *files)
-    labels = _labels(files, label or [])
     reports = [Report.load(file) for file in files]
     if len(reports) == 1:
         _print_report(command, reports[0], plot, timeline)
