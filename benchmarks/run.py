@@ -47,6 +47,7 @@ from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
 from text import text
+from trace_cost import trace_cost
 
 HERE = Path(__file__).resolve().parent
 # a peer gets as many frames as it does in about a second; Kinema and the plain read get all
@@ -335,6 +336,7 @@ def main() -> None:
     netcdf(bench)
     serial_io(bench)
     ml_convert(bench)
+    trace_cost(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
     picture.draw(bench.rows, options.folder / "formats.png", picture.machine_in_words(facts))

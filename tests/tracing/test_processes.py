@@ -201,3 +201,14 @@ def test_forked_children_have_files_of_their_own(tmp_path: Path, environment: di
         if f"-{pids['child']}." in name.name:
             # of the parent's events none is there
             assert len(reads) == 1
+
+
+def test_ranks_have_files_of_their_own(adk_dcd: Any, mpi: Any, tmp_path: Path) -> None:
+    command = ["rmsd", adk_dcd.trajectory, "--trace", str(tmp_path / "t"), "--no-stored", "-o", "rmsd.csv"]
+    code, _, err = mpi.ended(mpi.started(2, ["-m", "kinema", *command], tmp_path))
+    assert code == 0, err
+    # rank 0 prints for all
+    assert err.count("trace: ") == 1
+    events = all_events(tmp_path / "t")
+    assert sorted(event["args"]["rank"] for event in events if event["name"] == "process") == ["0", "1"]
+    assert sum(event["args"]["frames"] for event in events if event["name"] == "compute") == 98

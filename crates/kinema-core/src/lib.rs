@@ -1,6 +1,7 @@
 //! Files to frames: the core of Kinema.
 //!
-//! `Source -> Index -> Plan -> pipeline (read, decode, then kernels, arrays or an encoder and a sink)`. No Python, no globals, no printing.
+//! `Source -> Index -> Plan -> pipeline (read, decode, then kernels, arrays or an encoder and a sink)`. No Python, no printing, no globals but the
+//! journal of a trace.
 
 pub mod clock;
 pub mod container;

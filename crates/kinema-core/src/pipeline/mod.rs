@@ -17,6 +17,7 @@ pub mod reader;
 pub mod record_file;
 pub mod resume;
 mod row_moments;
+mod row_places;
 pub mod rows;
 
 pub use self::pool::Progress;

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::clock::{Stopwatch, Work};
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::pool::{Pool, Progress};
+use crate::pipeline::row_places::{Piece, as_stored, put};
 use crate::source::{Extent, FilePool, Gather, MAX_GAP, ReadList, Source, gathered};
 use crate::trace::activity::{DECODE, READING};
+use crate::trace::{begin, finish};
 use crate::trajectory::Threads;
 
 /// Rows that one call to the system reads at most, and the bytes of a call.
@@ -92,12 +93,6 @@ pub(super) struct Task<'a> {
     pub(super) file: usize,
     pub(super) rows: Vec<u64>,
     pub(super) places: Vec<&'a mut [u8]>,
-}
-
-/// Bytes of a file, and where they go.
-struct Piece<'a> {
-    offset: u64,
-    place: &'a mut [u8],
 }
 
 impl Rows {
@@ -373,16 +368,15 @@ impl Worker {
         };
         let whole: Vec<Extent> = runs.iter().map(joined).collect();
         let mut list = ReadList::new(source, &whole, &self.waits);
-        let mut watch = Stopwatch::start();
         for (run, Extent { offset, len }) in runs.into_iter().zip(&whole) {
-            let work = Work { file: Some(source.path()), offset: *offset, size: *len, frames: run.len() as u64 };
+            let (start, numbers) = (begin(), [*offset as i64, *len as i64, run.len() as i64]);
             self.done.read += len;
             self.done.decoded += len;
             self.done.reads += 1;
             if run.len() == 1 {
                 if let Some(piece) = pieces.next() {
                     list.read(1, |source| source.read_exact_at(piece.offset, piece.place))?;
-                    watch.lap(&READING, work);
+                    finish(start, &READING, Some(source.path()), numbers);
                 }
                 continue;
             }
@@ -402,7 +396,7 @@ impl Worker {
                 buffers.push(IoSliceMut::new(piece.place));
             }
             list.read(1, |source| source.read_scattered_at(*offset, &mut buffers))?;
-            watch.lap(&READING, work);
+            finish(start, &READING, Some(source.path()), numbers);
         }
         Ok(())
     }
@@ -429,75 +423,28 @@ impl Worker {
         let extents: Vec<Extent> = wanted.iter().map(|(_, extent, _)| *extent).collect();
         let mut list = ReadList::new(source, &extents, &self.waits);
         let mut rest = wanted.as_slice();
-        let mut watch = Stopwatch::start();
         while !rest.is_empty() {
+            let start = begin();
             let (now, later) = rest.split_at(read_at_once(rest.iter().map(|(_, extent, _)| *extent)));
             list.read(now.len(), |source| self.gather.read(source, now.iter().map(|(_, extent, _)| *extent)))?;
             self.done.read += self.gather.bytes_read;
             self.done.reads += self.gather.reads;
-            let (offset, size) = (now.first().map_or(0, |(_, extent, _)| extent.offset), self.gather.bytes_read);
-            let frames = now.iter().map(|(.., range)| range.len() as u64).sum();
-            let work = Work { file: Some(source.path()), offset, size, frames };
-            watch.lap(&READING, work);
+            let offset = now.first().map_or(0, |(_, extent, _)| extent.offset as i64);
+            let rows_of_it = now.iter().map(|(.., range)| range.len() as i64).sum();
+            let numbers = [offset, self.gather.bytes_read as i64, rows_of_it];
+            finish(start, &READING, Some(source.path()), numbers);
+            let start = begin();
             for (i, (chunk, _, range)) in now.iter().enumerate() {
                 array.decode(chunk, self.gather.bytes(i), &mut self.chunk, &mut self.scratch)?;
                 self.done.decoded += self.chunk.len() as u64;
                 self.done.chunks += 1;
                 put(array, chunk, &self.chunk, &rows[range.clone()], &mut places[range.clone()])?;
             }
-            watch.lap(&DECODE, Work { file: None, ..work });
+            finish(start, &DECODE, None, numbers);
             rest = later;
         }
         Ok(())
     }
-}
-
-/// The rows of a decoded chunk into their places.
-fn put(array: &Array, chunk: &Chunk, bytes: &[u8], rows: &[u64], places: &mut [&mut [u8]]) -> Result<()> {
-    let short = || Error::new(ErrorKind::Internal, "a chunk is shorter than planned");
-    for (&row, place) in rows.iter().zip(places) {
-        let first = array.row_in_chunk(chunk, row);
-        for part in array.parts_of_row(chunk) {
-            let from = bytes.get(first + part.in_chunk..).and_then(|bytes| bytes.get(..part.len)).ok_or_else(short)?;
-            let to = place.get_mut(part.in_row..).and_then(|place| place.get_mut(..part.len)).ok_or_else(short)?;
-            to.copy_from_slice(from);
-        }
-    }
-    Ok(())
-}
-
-/// What is stored of these rows as it is; what is nowhere, or in the description, is put into its place now.
-fn as_stored<'a>(array: &Array, rows: &[u64], places: &'a mut [&mut [u8]]) -> Vec<Piece<'a>> {
-    let mut pieces = Vec::new();
-    let mut parts: Vec<(usize, usize, Option<u64>)> = Vec::new();
-    for (&row, place) in rows.iter().zip(places) {
-        parts.clear();
-        for chunk in array.chunks_of_row(row) {
-            let first = array.row_in_chunk(&chunk, row);
-            for part in array.parts_of_row(&chunk) {
-                let from = first + part.in_chunk;
-                match array.stored(&chunk) {
-                    Stored::Filtered(_) => parts.push((part.in_row, part.len, None)),
-                    Stored::Plain(address) => parts.push((part.in_row, part.len, Some(address + from as u64))),
-                    Stored::Nowhere => array.put_fill(&mut place[part.in_row..part.in_row + part.len]),
-                    Stored::Inline => {
-                        let inline = array.inline().unwrap_or_default();
-                        place[part.in_row..part.in_row + part.len].copy_from_slice(&inline[from..from + part.len]);
-                    }
-                }
-            }
-        }
-        parts.sort_unstable_by_key(|&(at, ..)| at);
-        let (mut rest, mut begin) = (&mut **place, 0);
-        for &(at, len, offset) in &parts {
-            let (place, behind) = rest.split_at_mut(at - begin).1.split_at_mut(len);
-            (rest, begin) = (behind, at + len);
-            if let Some(offset) = offset {
-                pieces.push(Piece { offset, place });
-            }
-        }
-    }
-    pieces
 }
 
 impl std::fmt::Debug for Rows {

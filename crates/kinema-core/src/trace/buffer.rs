@@ -35,31 +35,32 @@ pub(super) struct Record {
     pub(super) start: i64,
     pub(super) ns: u64,
     pub(super) values: [i64; 3],
+    /// The system's number of the thread.
+    pub(super) thread: i32,
 }
 
-/// Events of one thread for one journal.
+/// Events of one thread at a time for one journal: when that ends the next one goes on with it.
 pub(super) struct Buffer {
-    thread: i32,
     generation: u64,
     common: Arc<Common>,
     records: Box<[UnsafeCell<MaybeUninit<Record>>]>,
     /// Records that are there; only the owner changes it, to fewer only while it holds `flushed`.
     len: AtomicUsize,
-    /// Those of them that are lines.
-    flushed: Mutex<usize>,
+    /// Those of them that are lines, and room for lines.
+    flushed: Mutex<(usize, Vec<u8>)>,
 }
 
-// SAFETY: the owner writes records at `len` and beyond alone, and publishes them by storing `len`; others read records below
+// SAFETY: the owner, one thread at a time (it changes under the journal's lock), writes records at `len` and beyond alone, and publishes them by storing `len`; others read records below
 // `len` alone, while they hold `flushed`, without which the owner does not lower `len`
 unsafe impl Sync for Buffer {}
 // SAFETY: a record is plain data
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// An empty buffer of this thread.
+    /// An empty buffer.
     pub(super) fn new(generation: u64, common: Arc<Common>) -> Self {
         let records = (0..EVENTS).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-        Self { thread: thread_id(), generation, common, records, len: AtomicUsize::new(0), flushed: Mutex::new(0) }
+        Self { generation, common, records, len: AtomicUsize::new(0), flushed: Mutex::default() }
     }
 
     /// Adds a record; called by the thread alone whose buffer it is.
@@ -77,40 +78,43 @@ impl Buffer {
     pub(super) fn flush(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.len.load(Ordering::Acquire);
-        self.give(*flushed..len);
-        *flushed = len;
+        let begin = std::mem::replace(&mut flushed.0, len);
+        self.give(begin..len, &mut flushed.1);
     }
 
     /// The same, and begins anew; called by the owner alone.
     fn flush_own(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
-        self.give(*flushed..self.len.load(Ordering::Relaxed));
-        *flushed = 0;
+        let begin = std::mem::take(&mut flushed.0);
+        self.give(begin..self.len.load(Ordering::Relaxed), &mut flushed.1);
         self.len.store(0, Ordering::Release);
     }
 
-    fn give(&self, range: std::ops::Range<usize>) {
+    fn give(&self, range: std::ops::Range<usize>, lines: &mut Vec<u8>) {
         if range.is_empty() {
             return;
         }
         let n_events = range.len() as u64;
         let ids = NEXT_ID.fetch_add(n_events, Ordering::Relaxed)..;
-        let (mut lines, mut files) = (Vec::with_capacity(range.len() * LINE), Vec::new());
+        let mut files = Vec::new();
+        lines.clear();
+        lines.reserve(range.len() * LINE);
         for (id, cell) in ids.zip(&self.records[range]) {
             // SAFETY: it was written before `len` was stored, and is not written again while `flushed` is held
             let record = unsafe { (*cell.get()).assume_init() };
             if record.file != 0 && files.last() != Some(&record.file) {
                 files.push(record.file);
             }
-            self.common.push_record(&mut lines, id, self.thread, &record);
+            self.common.push_record(lines, id, &record);
         }
-        journal::add_lines(self.generation, self.thread, &files, &lines, n_events);
+        journal::add_lines(self.generation, &files, lines, n_events);
     }
 }
 
 /// The buffer of a thread, and the names of files that the journal knows from it.
 struct Own {
     buffer: Arc<Buffer>,
+    thread: i32,
     names: HashSet<u64>,
     last: u64,
 }
@@ -137,7 +141,7 @@ impl Drop for Own {
     fn drop(&mut self) {
         // of another journal, or of the parent process: a lock of its threads may be held for ever
         if self.buffer.generation == GENERATION.load(Ordering::Acquire) {
-            journal::end_thread(&self.buffer);
+            journal::end_thread(self.buffer.generation, &self.buffer);
         }
     }
 }
@@ -167,7 +171,7 @@ pub(super) fn push(event: &Event<'_>) {
             Some(own) if own.buffer.generation == generation => own,
             place => {
                 let Some(buffer) = journal::begin_thread(generation) else { return };
-                place.insert(Own { buffer, names: HashSet::new(), last: 0 })
+                place.insert(Own { buffer, thread: thread_id(), names: HashSet::new(), last: 0 })
             }
         };
         let file = event.file.map_or(0, |path| own.file(path));
@@ -177,14 +181,15 @@ pub(super) fn push(event: &Event<'_>) {
             start: journal::since_base(event.start),
             ns: event.duration.as_nanos() as u64,
             values: event.values,
+            thread: own.thread,
         });
     });
 }
 
 impl Record {
-    /// The thread that it is of, where `recorder` has recorded it.
-    pub(super) fn thread(&self, recorder: i32) -> i32 {
+    /// The thread that it is of, which need not be the one that has recorded it.
+    pub(super) fn thread(&self) -> i32 {
         let other = if std::ptr::eq(self.activity, &WAIT) { self.values[2] as i32 } else { 0 };
-        if other == 0 { recorder } else { other }
+        if other == 0 { self.thread } else { other }
     }
 }

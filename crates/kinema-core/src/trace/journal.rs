@@ -52,8 +52,9 @@ struct Journal {
     /// Said of the process at the front of its file.
     labels: Vec<(String, String)>,
     output: Option<Output>,
-    /// Of threads that are there.
     buffers: Vec<Arc<Buffer>>,
+    /// Those of them whose threads have ended.
+    free: Vec<Arc<Buffer>>,
     /// Names of files by their hashes.
     names: HashMap<u64, Vec<u8>>,
     defined: HashSet<u64>,
@@ -166,16 +167,20 @@ fn flush_buffers() {
 pub(super) fn begin_thread(generation: u64) -> Option<Arc<Buffer>> {
     let mut state = locked();
     let journal = state.journal.as_mut().filter(|journal| journal.generation == generation)?;
+    if let Some(buffer) = journal.free.pop() {
+        return Some(buffer);
+    }
     let buffer = Arc::new(Buffer::new(generation, journal.common.clone()));
     journal.buffers.push(buffer.clone());
     Some(buffer)
 }
 
-/// Writes what a thread that ends has recorded.
-pub(super) fn end_thread(buffer: &Arc<Buffer>) {
-    buffer.flush();
-    if let Some(journal) = &mut locked().journal {
-        journal.buffers.retain(|known| !Arc::ptr_eq(known, buffer));
+/// Keeps the buffer of a thread that ends, with what is in it, for the next one: calls that start a thread each, as small
+/// reads do, would write a few lines each.
+pub(super) fn end_thread(generation: u64, buffer: &Arc<Buffer>) {
+    let mut state = locked();
+    if let Some(journal) = state.journal.as_mut().filter(|journal| journal.generation == generation) {
+        journal.free.push(buffer.clone());
     }
 }
 
@@ -187,7 +192,8 @@ pub(super) fn name_file(hash: u64, name: &[u8]) {
 }
 
 /// Adds the lines of events of a thread; `files` are the hashes of the names in them.
-pub(super) fn add_lines(generation: u64, thread: i32, files: &[u64], lines: &[u8], n_events: u64) {
+pub(super) fn add_lines(generation: u64, files: &[u64], lines: &[u8], n_events: u64) {
+    let thread = thread_id();
     let mut state = locked();
     let Some(journal) = state.journal.as_mut().filter(|journal| journal.generation == generation) else { return };
     let mut definitions = Vec::new();
@@ -243,6 +249,7 @@ impl Journal {
             labels: Vec::new(),
             output: None,
             buffers: Vec::new(),
+            free: Vec::new(),
             names: HashMap::new(),
             defined: HashSet::new(),
             text: Vec::new(),

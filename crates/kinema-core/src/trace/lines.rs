@@ -29,19 +29,41 @@ pub(super) struct Common {
     pub(super) base_ns: i64,
 }
 
-/// Digits of a number below 10^20.
-fn push_unsigned(out: &mut Vec<u8>, mut value: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
+/// The digits of a number.
+struct Digits([u8; 20], usize);
+
+impl Digits {
+    fn of(mut value: u64) -> Self {
+        let mut digits = [b'0'; 20];
+        let mut at = digits.len();
+        // two at a time: divisions are what takes the time
+        while value >= 100 {
+            let two = (value % 100) as u8;
+            value /= 100;
+            at -= 2;
+            (digits[at], digits[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        }
         at -= 1;
         digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
+        if value >= 10 {
+            at -= 1;
+            digits[at] = b'0' + (value / 10) as u8;
         }
+        Self(digits, at)
     }
-    out.extend_from_slice(&digits[at..]);
+
+    fn all(&self) -> &[u8] {
+        &self.0[self.1..]
+    }
+
+    /// Those of a thousandth of it, rounded down.
+    fn thousandth(&self) -> &[u8] {
+        if self.1 < 17 { &self.0[self.1..17] } else { b"0" }
+    }
+}
+
+fn push_unsigned(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(Digits::of(value).all());
 }
 
 fn push_signed(out: &mut Vec<u8>, value: i64) {
@@ -123,27 +145,29 @@ impl Common {
         self.push_ids(out, thread);
         out.extend_from_slice(b",\"id\":");
         push_unsigned(out, id);
+        // what is before 1970 is no time of an event
+        let (start, took) = (Digits::of(start_ns.max(0) as u64), Digits::of(ns));
         out.extend_from_slice(b",\"ts\":");
-        push_signed(out, start_ns.div_euclid(1000));
+        out.extend_from_slice(start.thousandth());
         out.extend_from_slice(b",\"dur\":");
-        push_unsigned(out, ns / 1000);
+        out.extend_from_slice(took.thousandth());
         out.extend_from_slice(b",\"ph\":\"X\",\"args\":{\"hhash\":\"");
         push_hash(out, self.host);
         out.extend_from_slice(b"\",\"ns\":");
-        push_unsigned(out, ns);
+        out.extend_from_slice(took.all());
         out.extend_from_slice(b",\"start_ns\":");
-        push_signed(out, start_ns);
+        out.extend_from_slice(start.all());
     }
 
     /// The line of a record.
-    pub(super) fn push_record(&self, out: &mut Vec<u8>, id: u64, recorder: i32, record: &Record) {
+    pub(super) fn push_record(&self, out: &mut Vec<u8>, id: u64, record: &Record) {
         let activity = record.activity;
         out.extend_from_slice(b"{\"name\":\"");
         out.extend_from_slice(activity.name.as_bytes());
         out.extend_from_slice(b"\",\"cat\":\"");
         out.extend_from_slice(activity.category.as_bytes());
         out.push(b'"');
-        self.push_head(out, id, record.thread(recorder), self.base_ns + record.start, record.ns);
+        self.push_head(out, id, record.thread(), self.base_ns + record.start, record.ns);
         if record.file != 0 {
             push_file(out, record.file);
         }
@@ -180,4 +204,18 @@ fn push_file(out: &mut Vec<u8>, file: u64) {
     out.extend_from_slice(b",\"fhash\":\"");
     push_hash(out, file);
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for value in (0..2000).chain([99_999, 100_000, 12_345_678, 1_795_417_724_871_809_135, u64::MAX]) {
+            let digits = Digits::of(value);
+            assert_eq!(digits.all(), value.to_string().as_bytes());
+            assert_eq!(digits.thousandth(), (value / 1000).to_string().as_bytes());
+        }
+    }
 }

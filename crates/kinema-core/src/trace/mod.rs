@@ -1,7 +1,7 @@
 //! Traces: the journal of what this process does, as events with file, offset, size, start and duration.
 //!
 //! One journal a process. Each thread puts its events into a buffer of its own, without a lock; buffers become lines of
-//! text when they are full, and at the ends of runs and threads. Lines are those that Perfetto, DFAnalyzer and
+//! text when they are full, and at the ends of runs. Lines are those that Perfetto, DFAnalyzer and
 //! `dftracer-utils` read; see `docs/traces.md`. Nothing here knows what is traced.
 
 pub mod activity;
