@@ -79,8 +79,8 @@ $(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirem
 	$(PYTHON) tools/ml_environment.py $(ML)
 	touch $@
 
-test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; own environment of 2 GB
-	PYTHONPATH=python $(ML)/bin/python -m pytest tests/ml
+test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; DFTracer's programs on traces; own environment of 2 GB
+	PYTHONPATH=python $(ML)/bin/python -m pytest tests/ml tests/profile/traces/test_validators.py
 
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py

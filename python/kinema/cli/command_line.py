@@ -106,7 +106,10 @@ def _take_trace(words: list[str]) -> tuple[list[str], str | None]:
 
 
 def prepare(words: list[str]) -> Command:
-    """Takes out the options that may stand anywhere and repeats `-f` before each of its values."""
+    """Takes out the options that may stand anywhere and repeats `-f` before each of its values.
+
+    What stands behind `--` is no option: the command of `kinema trace` keeps its own.
+    """
     typed = words
     words, trace = _take_trace(words)
     own = words.index("--") if "--" in words else len(words)

@@ -1,10 +1,24 @@
-"""Where the time of runs went: reports with every second accounted for, stragglers, advice, scaling, pictures.
+"""Where the time of runs went: reports with every second accounted for, stragglers, advice, scaling, pictures; traces.
 
-It measures nothing itself; runners and the Rust half do, and `kinema.timings` holds what they found.
+It measures nothing itself; runners and the Rust half do, and `kinema.timings` holds what they found. `traces/` reads
+what tracers have written, and runs commands under strace.
 """
 
 from kinema.profile.report import Report, report_of
 from kinema.profile.scaling import Scaling, ScalingPoint, scaling_of
 from kinema.profile.stragglers import Straggler
+from kinema.profile.traces import TraceColumns, TraceSummary, record, side_by_side, summarise
 
-__all__ = ["Report", "Scaling", "ScalingPoint", "Straggler", "report_of", "scaling_of"]
+__all__ = [
+    "Report",
+    "Scaling",
+    "ScalingPoint",
+    "Straggler",
+    "TraceColumns",
+    "TraceSummary",
+    "record",
+    "report_of",
+    "scaling_of",
+    "side_by_side",
+    "summarise",
+]

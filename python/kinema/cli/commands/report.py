@@ -1,4 +1,4 @@
-"""`kinema report`: where the time of runs went. The computation is `kinema.profile`."""
+"""`kinema report`: where the time of runs went, and what traces say of I/O. The computation is `kinema.profile`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 def report(
     context: typer.Context,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Reports, written with --report.", show_default=False)
+        list[Path] | None,
+        typer.Argument(
+            help="Reports, written with --report; or traces: folders, .pfw and .pfw.gz files, each a column.",
+            show_default=False,
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             "--plot",
-            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both.",
+            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both; of a "
+            "trace what happened when, of several their times and calls.",
         ),
     ] = None,
     timeline: Annotated[
@@ -32,7 +37,7 @@ def report(
             "--label",
             metavar="NAME=PATTERN",
             help="Name of the machine that reports with such paths are of, 'cluster=a/*.json'; may be repeated. "
-            "Otherwise series differ by host, file system and versions.",
+            "Otherwise series differ by host, file system and versions. Of traces the name of the column.",
             show_default=False,
         ),
     ] = None,
@@ -41,10 +46,12 @@ def report(
         typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
     ] = None,
 ) -> None:
-    """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N)."""
+    """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N).
+
+    Of traces say how files were used: times, calls, sizes.
+    """
     from kinema.errors import ArgumentError
-    from kinema.profile import Report
-    from kinema.writing.output_checks import check_not_input
+    from kinema.profile.traces.lines import is_trace
 
     command: Command = context.obj
     if published is not None:
@@ -53,11 +60,28 @@ def report(
         _print_published(command, published, plot)
         return
     if not files:
-        raise ArgumentError("name reports, written by an analysis with --report; or tables with --published")
+        raise ArgumentError(
+            "name reports, written by an analysis with --report, or traces, written with --trace or by kinema trace; "
+            "or tables with --published"
+        )
+    if any(map(is_trace, files)):
+        if timeline is not None or not all(map(is_trace, files)):
+            raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
+        _print_traces(command, files, _labels(files, label or []), plot)
+    else:
+        _print_reports(command, files, _labels(files, label or []), plot, timeline)
+
+
+def _print_reports(
+    command: Command, files: list[Path], labels: list[str | None], plot: Path | None, timeline: Path | None
+) -> None:
+    from kinema.errors import ArgumentError
+    from kinema.profile import Report
+    from kinema.writing.output_checks import check_not_input
+
     for picture in (plot, timeline):
         if picture is not None:
             check_not_input(picture, *files)
-    labels = _labels(files, label or [])
     reports = [Report.load(file) for file in files]
     if len(reports) == 1:
         _print_report(command, reports[0], plot, timeline)
@@ -105,6 +129,29 @@ def _print_scaling(command: Command, reports: list["Report"], labels: list[str |
 
         plotting.write(plotting.draw_scaling(scaling), plot)
     command.print_result(scaling.as_dict, lambda: scaling)
+
+
+def _print_traces(command: Command, files: list[Path], labels: list[str | None], plot: Path | None) -> None:
+    """Those of one label are one trace; without labels each file and each folder is one."""
+    from kinema.profile import TraceColumns, TraceSummary, side_by_side, summarise
+    from kinema.profile.traces.lines import trace_files
+    from kinema.writing.output_checks import check_not_input, check_plot_path
+
+    traces: dict[str, list[Path]] = {}
+    for file, name in zip(files, labels, strict=True):
+        traces.setdefault(str(file) if name is None else name, []).append(file)
+    if plot is not None:
+        check_plot_path(plot)
+        check_not_input(plot, *trace_files(files))
+    found: TraceSummary | TraceColumns
+    if len(traces) == 1:
+        ((name, paths),) = traces.items()
+        found = summarise(paths, label=name)
+    else:
+        found = side_by_side(traces)
+    if plot is not None:
+        found.plot(plot)
+    command.print_result(found.as_dict, lambda: found)
 
 
 def _print_published(command: Command, folder: Path, plot: Path | None) -> None:

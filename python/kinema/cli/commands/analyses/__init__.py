@@ -1,0 +1,1 @@
+"""The commands that are analyses, each a file: `kinema rmsd`, `kinema rmsf`, `kinema rgyr`."""

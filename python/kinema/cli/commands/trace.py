@@ -1,0 +1,47 @@
+"""`kinema trace`: records the I/O of any command. The recording is `kinema.profile.record`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cli.command_line import Command
+
+
+def trace(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND...", help="What is to be run, with its arguments.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", "--out", help="Folder for the trace, for `kinema report`.")
+    ] = Path("trace"),
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--data",
+            help="Only calls on this file, or on what is in this folder, are kept; may be repeated. By default all of "
+            "the command's, libraries and programs among them.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
+    from kinema.errors import ArgumentError
+    from kinema.notes import emit
+    from kinema.profile import record
+
+    called: Command = context.obj
+    if called.ranks is not None:
+        raise ArgumentError("trace starts the ranks itself: kinema trace -- mpiexec -n 4 COMMAND")
+    found = record(command or [], output, data=data or [])
+    emit(found.notes)
+    called.print_result(
+        lambda: {"folder": found.folder, "trace": found.path, "exit_code": found.code, "events": found.events},
+        lambda: f"{found.events:,} calls recorded in {found.path}; for the summary: kinema report {found.folder}",
+        # stdout is the command's
+        on_stderr=True,
+    )
+    if found.code:
+        raise typer.Exit(found.code)

@@ -1,0 +1,20 @@
+"""Traces: files of events (Kinema's, DFTracer's, strace's) as one table, and what they say of a run's I/O."""
+
+from __future__ import annotations
+
+from kinema.profile.traces.columns import TraceColumns, side_by_side
+from kinema.profile.traces.events import TraceEvents, read_trace
+from kinema.profile.traces.recording import RecordedCommand, record
+from kinema.profile.traces.summary import TimeSplit, TraceSummary, summarise
+
+__all__ = [
+    "RecordedCommand",
+    "TimeSplit",
+    "TraceColumns",
+    "TraceEvents",
+    "TraceSummary",
+    "read_trace",
+    "record",
+    "side_by_side",
+    "summarise",
+]

@@ -1,0 +1,193 @@
+"""`TraceEvents`: the events of all files of a trace as one table, with processes, functions and files by number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.printable import counted
+from kinema.profile.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, operation_of
+from kinema.profile.traces.lines import trace_files
+from kinema.profile.traces.parsing import COLUMNS, FileEvents, read_file
+
+__all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
+
+
+@dataclass(frozen=True)
+class TracedFunction:
+    """What an event is of.
+
+    Attributes
+    ----------
+    category, name : str
+    kind : str
+        One of `kinds.KINDS`.
+    operation : str
+        One of `kinds.OPERATIONS`, or "".
+    """
+
+    category: str
+    name: str
+    kind: str
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class TracedProcess:
+    """A process, or a command of which several processes were recorded together.
+
+    Attributes
+    ----------
+    host : str
+    pid : int
+    """
+
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, eq=False)
+class TraceEvents:
+    """Events as columns of numbers.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The files they are from.
+    functions, processes, files : tuple
+        By the numbers in the columns.
+    threads : tuple of (process, thread id)
+    columns : dict of (n,) int64
+        "function", "thread", "process"; "file", -1 where there is none; "start", ns since 1970, and "duration", ns;
+        "size", bytes, -1 where there are none; "offset", "epoch", "step", "frames", -1; "result", below 0 of calls that
+        failed.
+    commands : tuple of str
+    sources : tuple of str
+        Who recorded: "kinema", "strace", "other".
+    notes : tuple of str
+    """
+
+    paths: tuple[str, ...]
+    functions: tuple[TracedFunction, ...]
+    processes: tuple[TracedProcess, ...]
+    threads: tuple[tuple[int, int], ...]
+    files: tuple[str, ...]
+    columns: dict[str, NDArray[np.int64]]
+    commands: tuple[str, ...]
+    sources: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    def of(self, **wanted: Any) -> NDArray[np.bool_]:
+        """(n,) which events are of functions with these attributes; a value may be a collection of values."""
+        fits = [
+            all(getattr(one, key) in (value if isinstance(value, tuple) else (value,)) for key, value in wanted.items())
+            for one in self.functions
+        ]
+        return np.array([*fits, False])[self.columns["function"]]
+
+
+def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> TraceEvents:
+    """All events of a folder, of files, or of several of these, as one trace; both dialects, plain or gzip.
+
+    Of a process that strace has recorded, the POSIX calls are strace's: it sees those of all libraries. Kinema's own
+    events of the same calls are left out, so that none counts twice.
+
+    Raises what `trace_files` does; CorruptFileError for a file that is no trace.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    merged = _Merged()
+    for path in trace_files(given):
+        merged.add(read_file(path))
+    return merged.finish()
+
+
+class _Merged:
+    def __init__(self) -> None:
+        self._functions: dict[TracedFunction, int] = {}
+        self._processes: dict[TracedProcess, int] = {}
+        self._threads: dict[tuple[int, int], int] = {}
+        self._files: dict[str, int] = {}
+        self._parts: list[dict[str, NDArray[np.int64]]] = []
+        self._paths: list[str] = []
+        self._commands: list[str] = []
+        self._sources: list[str] = []
+        self._notes: list[str] = []
+
+    def add(self, found: FileEvents) -> None:
+        source = (found.process or {}).get("source")
+        source = source if source in ("kinema", "strace") else "other"
+        functions = [
+            TracedFunction(category, name, kind, operation_of(kind, category, name))
+            for category, name in found.functions
+            for kind in (kind_of(category, name, own=source == "kinema"),)
+        ]
+        threads = []
+        for host, pid, tid in found.threads:
+            process = TracedProcess(found.hosts.get(host, host) or _only(found.hosts), pid)
+            threads.append((self._processes.setdefault(process, len(self._processes)), tid))
+        columns = dict(found.columns)
+        # the result of lseek is a place, that of open a number
+        moves = np.array([one.kind != POSIX or one.operation in TRANSFERS for one in functions] or [False])
+        columns["size"] = np.where(moves[columns["function"]] & (columns["result"] >= 0), columns["size"], -1)
+        columns["function"] = _renumbered(columns["function"], functions, self._functions)
+        columns["thread"] = _renumbered(columns["thread"], threads, self._threads)
+        columns["file"] = _renumbered(columns["file"], found.files, self._files)
+        columns["source"] = np.full(len(columns["start"]), source == "strace", dtype=np.int64)
+        self._parts.append(columns)
+        self._paths.append(found.path)
+        self._sources.append(source)
+        if found.process and found.process.get("command"):
+            self._commands.append(str(found.process["command"]))
+        self._notes += found.notes
+
+    def finish(self) -> TraceEvents:
+        columns = {name: np.concatenate([part[name] for part in self._parts]) for name in (*COLUMNS, "source")}
+        threads = tuple(self._threads)
+        process_of = np.array([process for process, _ in threads] or [0], dtype=np.int64)
+        columns["process"] = process_of[columns["thread"]] if len(columns["thread"]) else columns["thread"]
+        trace = TraceEvents(
+            tuple(self._paths), tuple(self._functions), tuple(self._processes), threads, tuple(self._files), columns,
+            tuple(dict.fromkeys(self._commands)), tuple(dict.fromkeys(self._sources)), (),
+        )  # fmt: skip
+        return _without_doubles(trace, self._notes)
+
+
+def _without_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
+    """Without the POSIX events that Kinema recorded of processes that strace recorded as well, in their order."""
+    columns = dict(trace.columns)
+    straced = columns.pop("source") == 1
+    keep = np.ones(len(straced), dtype=bool)
+    if straced.any() and not straced.all():
+        of_strace = np.unique(columns["process"][straced])
+        keep = straced | ~(trace.of(kind=POSIX) & np.isin(columns["process"], of_strace))
+    left_out = int((~keep).sum())
+    if left_out:
+        notes = [
+            *notes,
+            f"{counted(left_out, 'POSIX event')} of Kinema's own left out: strace recorded these processes' calls",
+        ]
+    order = np.flatnonzero(keep)[np.argsort(columns["start"][keep], kind="stable")]
+    columns = {name: values[order] for name, values in columns.items()}
+    return TraceEvents(
+        trace.paths, trace.functions, trace.processes, trace.threads, trace.files, columns, trace.commands,
+        trace.sources, tuple(notes),
+    )  # fmt: skip
+
+
+def _only(hosts: dict[str, str]) -> str:
+    """The name of the one host of a file whose events do not say theirs."""
+    return next(iter(hosts.values())) if len(hosts) == 1 else ""
+
+
+def _renumbered(numbers: NDArray[np.int64], names: list[Any], known: dict[Any, int]) -> NDArray[np.int64]:
+    """Numbers of all files for those of one; -1 stays."""
+    new = np.array([*(known.setdefault(name, len(known)) for name in names), -1], dtype=np.int64)
+    return new[numbers]

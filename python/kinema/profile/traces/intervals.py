@@ -1,0 +1,66 @@
+"""Unions of intervals of time, in whole nanoseconds: how long something went on, and without something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Spans", "union"]
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Times at which something goes on: intervals in order that neither overlap nor touch.
+
+    Attributes
+    ----------
+    begins, ends : (n,) int64, ns
+    """
+
+    begins: Whole
+    ends: Whole
+
+    @property
+    def length(self) -> int:
+        """Of all together, ns."""
+        return int((self.ends - self.begins).sum())
+
+    def common(self, other: Spans) -> int:
+        """How long both go on, ns."""
+        return int((other._until(self.ends) - other._until(self.begins)).sum())
+
+    def without(self, other: Spans) -> int:
+        """How long these go on while the others do not, ns."""
+        return self.length - self.common(other)
+
+    def shares(self, edges: Whole) -> NDArray[np.float64]:
+        """(len(edges) - 1,) which part of the time between two edges these take."""
+        taken: NDArray[np.float64] = np.diff(self._until(edges)) / np.maximum(1, np.diff(edges))
+        return taken
+
+    def _until(self, times: Whole) -> Whole:
+        """How long these have gone on at each time."""
+        if len(self.begins) == 0:
+            return np.zeros(len(times), dtype=np.int64)
+        before = np.concatenate([[0], np.cumsum(self.ends - self.begins)])
+        at = np.searchsorted(self.begins, times, side="right") - 1
+        within = np.minimum(times, self.ends[at]) - self.begins[at]
+        found: Whole = np.where(at < 0, 0, before[at] + within)
+        return found
+
+
+def union(begins: Whole, ends: Whole) -> Spans:
+    """The times that at least one of the intervals covers; those without length cover none."""
+    some = ends > begins
+    begins, ends = begins[some], ends[some]
+    if len(begins) == 0:
+        return Spans(begins, ends)
+    order = np.argsort(begins, kind="stable")
+    begins, latest = begins[order], np.maximum.accumulate(ends[order])
+    first = np.concatenate([[True], begins[1:] > latest[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return Spans(begins[first], latest[last])

@@ -1,0 +1,115 @@
+"""Lines of trace files, plain or of gzip members, in batches; also of files cut when their process was killed.
+
+It knows nothing of what the lines say.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.files import open_regular
+
+__all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
+
+SUFFIXES = (".pfw", ".pfw.gz")
+_GZIP = b"\x1f\x8b"
+# bytes that are read, and made of compressed ones, at once
+_PIECE = 1 << 20
+# an event is a few hundred bytes; a file without lines is something else
+_LONGEST_LINE = 16 << 20
+
+
+def is_trace(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder, or has the name of a trace file: then it is none of a run report."""
+    return os.path.isdir(path) or os.fspath(path).endswith(SUFFIXES)
+
+
+def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The trace files of folders and among files, each once, in their order; of a folder sorted by name.
+
+    Raises FileNotFound for what is not there and for a folder without trace files, ArgumentError for no path.
+    """
+    found: list[str] = []
+    for path in [os.fspath(one) for one in paths]:
+        if not os.path.isdir(path):
+            found.append(path)
+            continue
+        try:
+            inside = sorted(str(one) for one in Path(path).iterdir() if one.name.endswith(SUFFIXES))
+        except OSError as error:
+            raise from_os("cannot read the folder", error, path) from None
+        if not inside:
+            raise FileNotFound(f"{path}: has no trace, expected files that end with {' or '.join(SUFFIXES)}", path=path)
+        found += inside
+    if not found:
+        raise ArgumentError("no trace is named; give its folder, or its files")
+    return list(dict.fromkeys(found))
+
+
+def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list[bytes]]]:
+    """Number of the first line, from 1, and lines without their ends, some megabytes at a time.
+
+    The last line of a file may have no end. `note` is called where the file ends within a gzip member.
+
+    Raises CorruptFileError for a line that is too long to be an event, and for bytes that are no gzip members; what the
+    system says as `open_regular`.
+    """
+    number, rest = 1, b""
+    with open_regular(path, "trace") as file:
+        for piece in _pieces(path, file, note):
+            lines = (rest + piece).split(b"\n")
+            rest = lines.pop()
+            if len(rest) > _LONGEST_LINE:
+                raise CorruptFileError(
+                    f"{path}: line {number + len(lines)}: is no event, expected at most {_LONGEST_LINE:,} bytes, found "
+                    "more",
+                    path=path,
+                )
+            if lines:
+                yield number, lines
+            number += len(lines)
+    if rest:
+        yield number, [rest]
+
+
+def _pieces(path: str, file: IO[bytes], note: Callable[[str], None]) -> Iterator[bytes]:
+    """The bytes of the file, or of its gzip members."""
+    data = _read(path, file)
+    if not data.startswith(_GZIP):
+        while data:
+            yield data
+            data = _read(path, file)
+        return
+    member, place = zlib.decompressobj(31), 0
+    begun = True
+    while data:
+        try:
+            made = member.decompress(data, _PIECE)
+        except zlib.error as error:
+            raise CorruptFileError(f"{path}: gzip member near byte {place}: {error}", path=path, offset=place) from None
+        rest = member.unused_data if member.eof else member.unconsumed_tail
+        place += len(data) - len(rest)
+        begun = not member.eof
+        data = rest or _read(path, file)
+        if member.eof:
+            member = zlib.decompressobj(31)
+        if made:
+            yield made
+    # what the last bytes have made, and had no room
+    left = member.flush() if begun else b""
+    if left:
+        yield left
+    if begun and not member.eof:
+        note(f"{path}: ends within a gzip member: its process was killed or still runs; the events before are there")
+
+
+def _read(path: str, file: IO[bytes]) -> bytes:
+    try:
+        return file.read(_PIECE)
+    except OSError as error:
+        raise from_os("cannot read the trace", error, path) from None

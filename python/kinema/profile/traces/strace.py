@@ -1,0 +1,297 @@
+"""Logs of strace as trace files: system calls on files become the POSIX events that Kinema and DFTracer write.
+
+The log is one of `strace -f -y -s 0 --absolute-timestamps=format:unix,precision:ns --syscall-times=ns`: it has the
+number of the thread before each line, and the path of each descriptor behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import IO, Any
+
+from kinema.errors import CorruptFileError
+from kinema.files import open_regular
+
+__all__ = ["OPTIONS", "Imported", "import_log"]
+
+# C's names of the calls, as Kinema and DFTracer have them, by the kernel's
+_NAMES = {
+    "open": "open64", "openat": "open64", "openat2": "open64", "creat": "open64", "close": "close",
+    "read": "read", "pread64": "pread64", "readv": "readv", "preadv": "preadv64", "preadv2": "preadv64v2",
+    "write": "write", "pwrite64": "pwrite64", "writev": "writev", "pwritev": "pwritev64", "pwritev2": "pwritev64v2",
+    "lseek": "lseek64", "stat": "stat", "lstat": "lstat", "fstat": "fstat", "newfstatat": "stat", "statx": "stat",
+    "access": "access", "faccessat": "access", "faccessat2": "access", "getdents64": "getdents64",
+    "readlink": "readlink", "readlinkat": "readlink", "fsync": "fsync", "fdatasync": "fdatasync",
+    "sync_file_range": "sync_file_range", "msync": "msync", "ftruncate": "ftruncate64", "truncate": "truncate64",
+    "fallocate": "fallocate", "fadvise64": "posix_fadvise", "rename": "rename", "renameat": "rename",
+    "renameat2": "rename", "unlink": "unlink", "unlinkat": "unlink", "mkdir": "mkdir", "mkdirat": "mkdir",
+    "rmdir": "rmdir", "flock": "flock", "mmap": "mmap", "copy_file_range": "copy_file_range",
+    "sendfile": "sendfile",
+}  # fmt: skip
+_TRANSFERS = {name for name in _NAMES if ("read" in name and "link" not in name) or "write" in name} | {
+    "copy_file_range", "sendfile",
+}  # fmt: skip
+# the place is the last argument, but for the flags behind it
+_AT_PLACES = {"pread64": -1, "pwrite64": -1, "preadv": -1, "pwritev": -1, "preadv2": -2, "pwritev2": -2}
+_STARTS = ("clone", "clone3", "fork", "vfork")
+OPTIONS = (
+    "-f", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns", "--seccomp-bpf",
+    "-e", "trace=" + ",".join(f"?{name}" for name in (*_NAMES, *_STARTS, "execve")),
+    # no lines about signals
+    "-e", "signal=none",
+)  # fmt: skip
+
+_LINE = re.compile(r"(\d+) +(\d+)\.(\d{9}) (.*)")
+_UNFINISHED = " <unfinished ...>"
+_RESUMED = re.compile(r"<\.\.\. (\w+) resumed>")
+# the call, its arguments, what it gave, and how long it took
+_CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(.*?)(?: <(\d+)\.(\d{9})>)?", re.DOTALL)
+_DESCRIPTOR = re.compile(r"(?:^|[(, ])(?:-?\d+|AT_FDCWD)<((?:[^<>\\]|\\.)*)>")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"b": b"\b", b"a": b"\a"}
+# what is no file of a file system
+_NO_FILES = ("/dev/", "/proc/", "/sys/")
+
+
+@dataclass(eq=False)
+class Imported:
+    """What a log had.
+
+    Attributes
+    ----------
+    events : int
+        That are in the trace.
+    left_out : Counter
+        Calls on what is no file, on files that are not asked for, and such as did not end, by reason.
+    """
+
+    events: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class _SystemCall:
+    thread: int
+    start: int
+    name: str
+    arguments: str
+    result: str
+    after: str
+    duration: int
+
+
+def import_log(
+    log: str, out: IO[bytes], *, host: str, command: str, data: tuple[str, ...] = (), without: tuple[str, ...] = ()
+) -> Imported:
+    """Writes the calls of a log on files as a trace in Chrome's dialect.
+
+    Parameters
+    ----------
+    log : str
+    out : file
+    host, command : str
+        Where it ran, and what.
+    data : tuple of str, optional
+        Folders and files: only calls on these, and on what is in them, are kept.
+    without : tuple of str
+        Of these none are kept.
+
+    Raises CorruptFileError for a line that is none of such a log, but for the last one, which may be cut.
+    """
+    # a thread may be seen before the call that made it has ended, so the log is read twice
+    processes = _processes_of(log)
+    writer = _TraceWriter(out, host, command)
+    keep = _Kept(data, without)
+    for call in _calls(log, writer.imported.left_out):
+        if call.name in _NAMES:
+            _write_call(call, processes.get(call.thread, call.thread), writer, keep)
+    writer.finish()
+    return writer.imported
+
+
+def _write_call(call: _SystemCall, process: int, writer: _TraceWriter, keep: _Kept) -> None:
+    path = _path_of(call)
+    why = keep.reason_against(path)
+    if path is None or why is not None:
+        writer.imported.left_out[why or ""] += 1
+        return
+    failed = call.result == "?" or call.result.startswith("-")
+    args: dict[str, Any] = {"fhash": writer.hash_of(path, process)}
+    if call.name in _TRANSFERS or call.name == "lseek":
+        args["ret"] = -1 if failed else int(call.result)
+    elif failed:
+        args["ret"] = -1
+    if failed and call.after.strip():
+        args["error"] = call.after.split()[0]
+    place = _AT_PLACES.get(call.name)
+    if place is not None:
+        word = call.arguments.split(", ")[place]
+        if word.isdigit():
+            args["offset"] = int(word)
+    writer.add(_name_of(call), process, call.thread, call.start, call.duration, args)
+
+
+def _name_of(call: _SystemCall) -> str:
+    if call.name in ("newfstatat", "statx") and '""' in call.arguments:
+        return "fstat"
+    if call.name in ("open", "openat") and "O_DIRECTORY" in call.arguments:
+        return "opendir"
+    return _NAMES[call.name]
+
+
+def _path_of(call: _SystemCall) -> str | None:
+    """The file that a call is on; None for one on none, such as a mapping of memory."""
+    if call.name in ("open", "openat", "openat2", "creat"):
+        # the path that the kernel has found; of a call that failed the one that was asked for
+        opened = re.match(r"<((?:[^<>\\]|\\.)*)>", call.after)
+        if opened:
+            return _unescaped(opened[1])
+    descriptor, named = _DESCRIPTOR.search(call.arguments), _QUOTED.search(call.arguments)
+    if call.name in _TRANSFERS or named is None or not named[1]:
+        return None if descriptor is None else _unescaped(descriptor[1])
+    path = _unescaped(named[1])
+    # beside a folder's descriptor
+    return path if descriptor is None else os.path.normpath(os.path.join(_unescaped(descriptor[1]), path))
+
+
+def _unescaped(text: str) -> str:
+    """A path as strace prints it, in C's escapes."""
+    data = text.encode("utf-8", "surrogateescape")
+
+    def replaced(found: re.Match[bytes]) -> bytes:
+        one = found[1]
+        return bytes([int(one, 8) & 255]) if one[:1].isdigit() else _LETTERS.get(one, one)
+
+    return os.fsdecode(_ESCAPE.sub(replaced, data))
+
+
+class _Kept:
+    """Which files are kept."""
+
+    def __init__(self, data: tuple[str, ...], without: tuple[str, ...]) -> None:
+        self._data = tuple(os.path.realpath(one) for one in data)
+        self._without = tuple(os.path.realpath(one) for one in without)
+
+    def reason_against(self, path: str | None) -> str | None:
+        """Why calls on a path are left out, in words; None for those that are kept."""
+        if path is None or not path.startswith("/") or path.startswith(_NO_FILES) or path == "/dev":
+            return "on pipes, sockets, devices, memory, /proc and /sys"
+        if _is_in(path, self._without):
+            return "on the trace itself"
+        if self._data and not _is_in(path, self._data):
+            return "on files that are not asked for"
+        return None
+
+
+def _is_in(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+class _TraceWriter:
+    """Writes events; a name of a file stands before the first event that has its hash."""
+
+    def __init__(self, out: IO[bytes], host: str, command: str) -> None:
+        self._out = out
+        self._host = _hash(host)
+        self._known: dict[str, str] = {}
+        self.imported = Imported()
+        self._out.write(b"[\n")
+        self._describe("HH", "dftracer", 0, {"hhash": self._host, "name": host, "value": self._host})
+        self._describe("process", "strace", 0, {"hhash": self._host, "command": command})
+
+    def hash_of(self, path: str, process: int) -> str:
+        """The hash of a path."""
+        found = self._known.get(path)
+        if found is None:
+            found = self._known[path] = _hash(path)
+            self._describe("FH", "dftracer", process, {"hhash": self._host, "name": path, "value": found})
+        return found
+
+    def add(self, name: str, process: int, thread: int, start: int, duration: int, args: dict[str, Any]) -> None:
+        """Writes an event; times in ns."""
+        self.imported.events += 1
+        self._write(
+            {
+                "id": self.imported.events, "name": name, "cat": "POSIX", "pid": process, "tid": thread,
+                "ts": start // 1000, "dur": duration // 1000, "ph": "X",
+                "args": {"hhash": self._host, **args, "ns": duration, "start_ns": start},
+            }
+        )  # fmt: skip
+
+    def _describe(self, name: str, category: str, process: int, args: dict[str, Any]) -> None:
+        self._write({"name": name, "cat": category, "pid": process, "tid": process, "ph": "M", "args": args})
+
+    def _write(self, one: dict[str, Any]) -> None:
+        self._out.write(json.dumps(one, separators=(",", ":")).encode() + b"\n")
+
+    def finish(self) -> None:
+        """The end of the file."""
+        self._out.write(b"]\n")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+def _processes_of(log: str) -> dict[int, int]:
+    """The process of each thread that is not the first of its own."""
+    parents: dict[int, int] = {}
+    for call in _calls(log, Counter()):
+        if call.name in _STARTS and "CLONE_THREAD" in call.arguments and call.result.isdigit():
+            parents[int(call.result)] = call.thread
+    found = {}
+    for thread in parents:
+        first = thread
+        while first in parents:
+            first = parents[first]
+        found[thread] = first
+    return found
+
+
+def _calls(log: str, left_out: Counter[str]) -> Iterator[_SystemCall]:
+    """The calls of a log as they end; one in two lines begins at the time of its first."""
+    begun: dict[int, tuple[int, str]] = {}
+    for text in _lines(log):
+        thread, start, rest = text
+        if rest.endswith(_UNFINISHED):
+            begun[thread] = start, rest.removesuffix(_UNFINISHED)
+            continue
+        resumed = _RESUMED.match(rest)
+        if resumed:
+            if thread not in begun:
+                left_out["that began before the recording"] += 1
+                continue
+            start, front = begun.pop(thread)
+            rest = front + rest[resumed.end() :]
+        call = _CALL.fullmatch(rest)
+        # else a line about the end of a process, or its signals
+        if call is not None:
+            name, arguments, result, after, seconds, part = call.groups()
+            if seconds is None:
+                left_out["that did not return"] += name in _NAMES
+                continue
+            yield _SystemCall(thread, start, name, arguments, result, after, int(seconds) * 1_000_000_000 + int(part))
+    left_out["that did not return"] += sum(one.partition("(")[0] in _NAMES for _, one in begun.values())
+
+
+def _lines(log: str) -> Iterator[tuple[int, int, str]]:
+    """Thread, time in ns, and all else of each line."""
+    with open_regular(log, "log of strace") as file:
+        for number, data in enumerate(file, 1):
+            line = _LINE.fullmatch(data.rstrip(b"\n").decode("utf-8", "surrogateescape"))
+            if line is None:
+                # the last line of a log whose writer was killed
+                if not data.endswith(b"\n") and number > 1:
+                    return
+                # strace says "PID +++ exited with 0 +++" with a time as all else
+                raise CorruptFileError(
+                    f"{log}: line {number}: is none of a log of strace, expected a thread, a time and a call", path=log
+                )
+            yield int(line[1]), int(line[2]) * 1_000_000_000 + int(line[3]), line[4]

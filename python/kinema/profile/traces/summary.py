@@ -1,0 +1,287 @@
+"""`TraceSummary`: how a program used its storage, from a trace: the publication's behaviour summary.
+
+Times are whole nanoseconds. Those of the job are unions of intervals over all its processes on one axis of time: what
+several do at once counts once. Those of the processes are unions within each process, added up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+from kinema.notes import emit
+from kinema.profile.traces.events import TraceEvents, read_trace
+from kinema.profile.traces.intervals import Spans, union
+from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT
+from kinema.profile.traces.tables import (
+    Bandwidth,
+    CacheUse,
+    EpochRow,
+    FileRow,
+    FunctionRow,
+    OperationRow,
+    bandwidth_of,
+    cache_of,
+    epochs_of,
+    files_of,
+    functions_of,
+    operations_of,
+    transfer_kind,
+    transfers_of,
+)
+from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+from kinema.writing.output_file import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["TimeSplit", "TraceSummary", "summarise"]
+
+# points of time in pictures
+_MOMENTS = 120
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """What time went to, ns; I/O is application-level or POSIX.
+
+    Attributes
+    ----------
+    total : from the first event to the end of the last
+    application_io, posix_io : in which application-level I/O, POSIX I/O went on
+    gap : of application-level I/O in which no POSIX call was under way: in libraries, in caches, copying
+    io : application-level or POSIX
+    compute, wait : decoding is computing
+    unoverlapped_application_io, unoverlapped_posix_io, unoverlapped_io : in which nothing was computed
+    unoverlapped_compute : in which there was no I/O
+    overlapped : I/O and computing at once
+    neither : nothing of both
+    """
+
+    total: int
+    application_io: int
+    posix_io: int
+    gap: int
+    io: int
+    compute: int
+    wait: int
+    unoverlapped_application_io: int
+    unoverlapped_posix_io: int
+    unoverlapped_io: int
+    unoverlapped_compute: int
+    overlapped: int
+    neither: int
+
+
+@dataclass(frozen=True, eq=False)
+class TraceSummary:
+    """The behaviour of a traced program. `print(summary)` shows it; `kinema report` makes it.
+
+    Attributes
+    ----------
+    label : str
+    paths : tuple of str
+        The trace's files.
+    commands, sources, hosts : tuple of str
+        What was run, as far as the trace says it; who recorded ("kinema", "strace", "other"); nodes.
+    processes, threads, compute_threads, io_threads : int
+        With any events; with computing; with I/O.
+    events : int
+    kinds : mapping
+        Numbers of events by kind.
+    job, in_processes : TimeSplit
+    functions : tuple of FunctionRow
+        By time, longest first.
+    operations : mapping
+        OperationRow of "read", "write", "metadata", "sync", "map": POSIX calls.
+    transfers : mapping
+        By "read" and "write" the numbers and bytes of POSIX transfers by size.
+    bandwidth : Bandwidth
+    epochs : tuple of EpochRow
+    n_files : int
+        Of POSIX calls, or where none are traced of application-level I/O.
+    files : tuple of FileRow
+        Those with most bytes.
+    cache : CacheUse or None
+    activity : mapping
+        By kind (120,) which share of each part of the time something of it went on.
+    notes : tuple of str
+    """
+
+    label: str
+    paths: tuple[str, ...]
+    commands: tuple[str, ...]
+    sources: tuple[str, ...]
+    hosts: tuple[str, ...]
+    processes: int
+    threads: int
+    compute_threads: int
+    io_threads: int
+    events: int
+    kinds: Mapping[str, int]
+    job: TimeSplit
+    in_processes: TimeSplit
+    functions: tuple[FunctionRow, ...]
+    operations: Mapping[str, OperationRow]
+    transfers: Mapping[str, Mapping[str, list[int]]]
+    bandwidth: Bandwidth
+    epochs: tuple[EpochRow, ...]
+    n_files: int
+    files: tuple[FileRow, ...]
+    cache: CacheUse | None
+    activity: Mapping[str, list[float]]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON; times in ns, under names that end with `_ns`."""
+        found: dict[str, Any] = {}
+        for one in fields(self):
+            found[one.name] = _plain(getattr(self, one.name))
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it as JSON, whole or not at all; raises as other outputs do, and for a file of the trace."""
+        check_not_input(path, *self.paths)
+        check_target(os.fspath(path))
+        text = json.dumps(self.as_dict(), allow_nan=False)
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """A matplotlib figure of what happened when, written to `path` (.png, .pdf, .svg) where one is given."""
+        from kinema.profile import plotting
+        from kinema.profile.traces.picture import draw_summary
+
+        if path is not None:
+            check_not_input(path, *self.paths)
+            check_plot_path(path)
+        figure = draw_summary(self)
+        if path is not None:
+            plotting.write(figure, path)
+        return figure
+
+    def __str__(self) -> str:
+        from kinema.profile.traces.text import summary_text
+
+        return summary_text(self)
+
+
+def summarise(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | TraceEvents, *, label: str | None = None
+) -> TraceSummary:
+    """The summary of a trace: of a folder, of files, or of one that is read already.
+
+    Raises what `read_trace` does; ArgumentError for a trace without events. What was left out is noted.
+    """
+    trace = paths if isinstance(paths, TraceEvents) else read_trace(paths)
+    emit(trace.notes)
+    if len(trace) == 0:
+        raise ArgumentError(f"{trace.paths[0]}: the trace has no events", path=trace.paths[0])
+    columns = trace.columns
+    begins, ends = columns["start"], columns["start"] + columns["duration"]
+    spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.of(kind=kind),)}
+    first, last = int(begins.min()), int(ends.max())
+    edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
+    doing_io, computing = trace.of(kind=(APPLICATION, POSIX)), trace.of(kind=COMPUTE)
+    functions = columns["function"]
+    counts = np.bincount(functions, minlength=len(trace.functions))
+    return TraceSummary(
+        label=label if label is not None else _label_of(trace),
+        paths=trace.paths,
+        commands=trace.commands,
+        sources=trace.sources,
+        hosts=tuple(sorted({one.host for one in trace.processes})),
+        processes=_distinct(columns["process"]),
+        threads=_distinct(columns["thread"]),
+        compute_threads=_distinct(columns["thread"][computing]),
+        io_threads=_distinct(columns["thread"][doing_io]),
+        events=len(trace),
+        kinds={
+            kind: int(sum(n for n, one in zip(counts, trace.functions, strict=True) if one.kind == kind))
+            for kind in KINDS
+        },
+        job=_split(trace, np.ones(len(trace), dtype=bool)),
+        in_processes=_of_each_process(trace),
+        functions=functions_of(trace),
+        operations=operations_of(trace),
+        transfers=transfers_of(trace),
+        bandwidth=bandwidth_of(trace, first, last),
+        epochs=epochs_of(trace),
+        n_files=_distinct(columns["file"][trace.of(kind=transfer_kind(trace)) & (columns["file"] >= 0)]),
+        files=files_of(trace),
+        cache=cache_of(trace),
+        activity={
+            kind: spans[kind].shares(edges).round(4).tolist() for kind in (APPLICATION, POSIX, COMPUTE, WAIT, BATCH)
+        },
+        notes=trace.notes,
+    )
+
+
+def _distinct(numbers: NDArray[np.int64]) -> int:
+    return len(np.unique(numbers))
+
+
+def _label_of(trace: TraceEvents) -> str:
+    """The folder of its files, or the one file."""
+    if len(trace.paths) == 1:
+        return os.path.basename(trace.paths[0])
+    return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
+
+
+def _of_each_process(trace: TraceEvents) -> TimeSplit:
+    """Unions within each process, added up."""
+    order = np.argsort(trace.columns["process"], kind="stable")
+    numbers = trace.columns["process"][order]
+    bounds = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1], [True]]))
+    splits = [_split(trace, order[begin:end]) for begin, end in pairwise(bounds)]
+    return TimeSplit(*(sum(values) for values in zip(*(asdict(one).values() for one in splits), strict=True)))
+
+
+def _split(trace: TraceEvents, chosen: NDArray[Any]) -> TimeSplit:
+    functions = trace.columns["function"][chosen]
+    begins = trace.columns["start"][chosen]
+    ends = begins + trace.columns["duration"][chosen]
+
+    def spans_of(*kinds: str) -> Spans:
+        wanted = np.array([one.kind in kinds for one in trace.functions])[functions]
+        return union(begins[wanted], ends[wanted])
+
+    application, posix, io = spans_of(APPLICATION), spans_of(POSIX), spans_of(APPLICATION, POSIX)
+    compute = spans_of(COMPUTE)
+    total = int(ends.max() - begins.min())
+    overlapped = io.common(compute)
+    return TimeSplit(
+        total=total,
+        application_io=application.length,
+        posix_io=posix.length,
+        gap=application.without(posix),
+        io=io.length,
+        compute=compute.length,
+        wait=spans_of(WAIT).length,
+        unoverlapped_application_io=application.without(compute),
+        unoverlapped_posix_io=posix.without(compute),
+        unoverlapped_io=io.length - overlapped,
+        unoverlapped_compute=compute.length - overlapped,
+        overlapped=overlapped,
+        neither=total - (io.length + compute.length - overlapped),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: dataclasses as objects, times under names that say their unit."""
+    if isinstance(value, TimeSplit):
+        return {f"{name}_ns": ns for name, ns in asdict(value).items()}
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,319 @@
+"""Rows of a trace's summary: functions, operations, transfers by size, bandwidth, epochs, files, the node's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.profile.traces.events import TraceEvents
+from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX
+
+__all__ = [
+    "SIZES",
+    "Bandwidth",
+    "CacheUse",
+    "Distribution",
+    "EpochRow",
+    "FileRow",
+    "FunctionRow",
+    "OperationRow",
+    "bandwidth_of",
+    "cache_of",
+    "distribution",
+    "epochs_of",
+    "files_of",
+    "functions_of",
+    "operations_of",
+    "transfer_kind",
+    "transfers_of",
+]
+
+# upper ends of the classes of transfer sizes, bytes; the last has none
+SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
+_MOST_FILES = 20
+_PARTS = 60
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Least, quartiles, mean, 99th percentile and largest of some numbers."""
+
+    min: float
+    q1: float
+    median: float
+    q3: float
+    mean: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True)
+class FunctionRow:
+    """All events of one function.
+
+    Attributes
+    ----------
+    category, name, kind : str
+    count, failed : int
+    time : int
+        Sum of durations, ns: what several threads do at once counts for each.
+    durations : Distribution
+        ns.
+    bytes : int
+    sizes : Distribution or None
+        Of those events that have a size.
+    """
+
+    category: str
+    name: str
+    kind: str
+    count: int
+    failed: int
+    time: int
+    durations: Distribution
+    bytes: int
+    sizes: Distribution | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name; times in ns."""
+        return _in_ns(self, "time", "durations")
+
+
+@dataclass(frozen=True)
+class OperationRow:
+    """POSIX calls that do the same. `time`: sum of durations, ns."""
+
+    count: int
+    failed: int
+    time: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name; times in ns."""
+        return _in_ns(self, "time")
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes over time, in equal parts of the whole.
+
+    Attributes
+    ----------
+    of : {"posix", "application"}
+        Whose transfers: application-level ones where there are no POSIX events.
+    part : int
+        ns.
+    read, write : tuple of float
+        Bytes of each part; those of a transfer are spread evenly over its duration.
+    """
+
+    of: str
+    part: int
+    read: tuple[float, ...]
+    write: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name; times in ns."""
+        return _in_ns(self, "part")
+
+
+@dataclass(frozen=True)
+class EpochRow:
+    """An epoch. Times are sums of durations, ns; `time` is that of the epoch's own event, else of its first to last.
+
+    `steps`: different ones; `batches`: that were fetched; `bytes`: of application-level I/O.
+    """
+
+    epoch: int
+    time: int
+    steps: int
+    batches: int
+    fetching: int
+    computing: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name; times in ns."""
+        return _in_ns(self, "time", "fetching", "computing")
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A file. `of`: whose events they are, as of `Bandwidth`; `time`: sum of durations, ns."""
+
+    path: str
+    of: str
+    read: int
+    written: int
+    calls: int
+    time: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name; times in ns."""
+        return _in_ns(self, "time")
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What the node's cache did: events and their bytes."""
+
+    hits: int
+    misses: int
+    fetches: int
+    evictions: int
+    bytes_hit: int
+    bytes_fetched: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name."""
+        return asdict(self)
+
+
+def _in_ns(row: Any, *times: str) -> dict[str, Any]:
+    return {f"{name}_ns" if name in times else name: value for name, value in asdict(row).items()}
+
+
+def distribution(values: NDArray[Any]) -> Distribution:
+    """Of at least one number; percentiles lie between neighbours in proportion."""
+    least, q1, median, q3, p99, most = np.percentile(values, [0, 25, 50, 75, 99, 100])
+    return Distribution(
+        float(least), float(q1), float(median), float(q3), float(values.mean()), float(p99), float(most)
+    )
+
+
+def functions_of(trace: TraceEvents) -> tuple[FunctionRow, ...]:
+    """A row for each function, by time."""
+    columns = trace.columns
+    order = np.argsort(columns["function"], kind="stable")
+    bounds = np.searchsorted(columns["function"][order], np.arange(len(trace.functions) + 1))
+    rows = []
+    for number, function in enumerate(trace.functions):
+        at = order[bounds[number] : bounds[number + 1]]
+        if len(at) == 0:
+            continue
+        durations, sizes = columns["duration"][at], columns["size"][at]
+        sized = sizes[sizes >= 0]
+        rows.append(
+            FunctionRow(
+                function.category, function.name, function.kind, len(at), int((columns["result"][at] < 0).sum()),
+                int(durations.sum()), distribution(durations), int(sized.sum()),
+                distribution(sized) if len(sized) else None,
+            )
+        )  # fmt: skip
+    return tuple(sorted(rows, key=lambda row: (-row.time, row.category, row.name)))
+
+
+def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
+    """POSIX calls by what they do."""
+    found: dict[str, OperationRow] = {}
+    columns = trace.columns
+    for operation in OPERATIONS:
+        some = trace.of(kind=POSIX, operation=operation)
+        sizes = columns["size"][some]
+        found[operation] = OperationRow(
+            int(some.sum()), int((columns["result"][some] < 0).sum()), int(columns["duration"][some].sum()),
+            int(sizes[sizes >= 0].sum()),
+        )  # fmt: skip
+    return found
+
+
+def transfer_kind(trace: TraceEvents) -> str:
+    """Whose transfers count: POSIX calls, or where none are traced the application's own."""
+    some = trace.of(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
+    return POSIX if some.any() else APPLICATION
+
+
+def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
+    """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
+    kind, found = transfer_kind(trace), {}
+    for operation in ("read", "write"):
+        sizes = trace.columns["size"][trace.of(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
+        at = np.searchsorted(SIZES, sizes, side="right")
+        bytes_of = [int(sizes[at == number].sum()) for number in range(len(SIZES) + 1)]
+        found[operation] = {"counts": np.bincount(at, minlength=len(SIZES) + 1).tolist(), "bytes": bytes_of}
+    return found
+
+
+def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
+    """Bytes in equal parts of the time from `first` to `last`, ns."""
+    kind = transfer_kind(trace)
+    part = max(1, -(-(last - first) // _PARTS))
+    found = {}
+    for operation in ("read", "write"):
+        some = trace.of(kind=kind, operation=operation) & (trace.columns["size"] > 0)
+        begins = (trace.columns["start"][some] - first).astype(np.float64)
+        lengths = np.maximum(1, trace.columns["duration"][some])
+        sizes = trace.columns["size"][some].astype(np.float64)
+        until = [
+            float((sizes * np.clip((edge - begins) / lengths, 0, 1)).sum()) for edge in part * np.arange(_PARTS + 1)
+        ]
+        # what ends after the last edge, by a ns at the most, belongs to the last part
+        until[-1] = float(sizes.sum())
+        found[operation] = tuple(np.diff(until).tolist())
+    return Bandwidth(kind, part, found["read"], found["write"])
+
+
+def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
+    """Of events that name their epoch."""
+    columns = trace.columns
+    rows = []
+    whole = trace.of(name="epoch.block")
+    # DFTracer's loops say of a batch what they say of all else of the data loader
+    fetching = trace.of(kind=BATCH) | trace.of(name="fetch.iter")
+    computing, reading = trace.of(kind=COMPUTE), trace.of(kind=APPLICATION) & (columns["size"] > 0)
+    for epoch in np.unique(columns["epoch"][columns["epoch"] >= 0]).tolist():
+        some = columns["epoch"] == epoch
+        own = columns["duration"][some & whole]
+        begins, ends = columns["start"][some], columns["start"][some] + columns["duration"][some]
+        rows.append(
+            EpochRow(
+                epoch=epoch,
+                # of several ranks the longest
+                time=int(own.max()) if len(own) else int(ends.max() - begins.min()),
+                steps=len(np.unique(columns["step"][some & (columns["step"] >= 0)])),
+                batches=int((some & fetching).sum()),
+                fetching=int(columns["duration"][some & fetching].sum()),
+                computing=int(columns["duration"][some & computing].sum()),
+                bytes=int(columns["size"][some & reading].sum()),
+            )
+        )
+    return tuple(rows)
+
+
+def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
+    """The files with most bytes; by POSIX calls where there are any."""
+    kind, columns = transfer_kind(trace), trace.columns
+    some = trace.of(kind=kind) & (columns["file"] >= 0)
+    at = columns["file"][some]
+
+    def sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        # in whole numbers, where bincount would round
+        found = np.zeros(len(trace.files), dtype=np.int64)
+        np.add.at(found, at, values[some])
+        return found
+
+    moved = np.maximum(0, columns["size"])
+    read = sums(moved * trace.of(kind=kind, operation="read"))
+    written = sums(moved * trace.of(kind=kind, operation="write"))
+    calls, time = sums(np.ones(len(trace), dtype=np.int64)), sums(columns["duration"])
+    order = np.lexsort((-time, -(read + written)))
+    return tuple(
+        FileRow(trace.files[one], kind, int(read[one]), int(written[one]), int(calls[one]), int(time[one]))
+        for one in order[:_MOST_FILES].tolist()
+        if calls[one]
+    )
+
+
+def cache_of(trace: TraceEvents) -> CacheUse | None:
+    """None where no event is of the cache."""
+    columns = trace.columns
+    of = {name: trace.of(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
+    if not any(some.any() for some in of.values()):
+        return None
+    moved = np.maximum(0, columns["size"])
+    hits, misses, fetches, evictions = (int(some.sum()) for some in of.values())
+    return CacheUse(hits, misses, fetches, evictions, int(moved[of["hit"]].sum()), int(moved[of["fetch"]].sum()))
