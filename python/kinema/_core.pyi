@@ -435,7 +435,14 @@ class Rows:
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
         """What `read` on one thread would read. Nothing is read."""
 
-def _pread_rows(path: str, offset: int, row_bytes: int, ids: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+def _pread_rows(
+    path: str,
+    offset: int,
+    row_bytes: int,
+    ids: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    node_cache: NodeCache | None = None,
+) -> None:
     """The same rows of one file by a plain loop of positional reads in the order of `ids`. For measurements alone."""
 
 def read_frames(
