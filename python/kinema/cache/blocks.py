@@ -12,6 +12,7 @@ DEFAULT_BLOCK = "16 MiB"
 LARGEST_BLOCK = 16 << 20
 # below it a request of a parallel file system takes longer than its bytes
 _SMALLEST = 256 << 10
+_STEP = 64 << 10
 # bytes fetched for a useful one, up to which a larger block is taken
 _MOST = 1.1
 
@@ -35,15 +36,16 @@ def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
 
 
 def chosen_block(unit: int, *, coverage: float = 1.0) -> int:
-    """Bytes of a block: whole units, as many as 16 MiB hold, fewer where over a tenth too much would be fetched."""
+    """Bytes of a block: as many whole units as 16 MiB hold, fewer where over a tenth too much would be fetched.
+
+    Rounded up to 64 KiB: a unit that lies across a border is read from two blocks.
+    """
     unit = max(1, unit)
-    if unit >= LARGEST_BLOCK:
-        return LARGEST_BLOCK
-    fewest = -(-_SMALLEST // unit)
-    number = LARGEST_BLOCK // unit
-    while number > fewest and amplification(unit, number * unit, coverage) > _MOST:
-        number = max(fewest, number // 2)
-    return max(number, 1) * unit
+    number = max(1, LARGEST_BLOCK // unit)
+    while number > 1 and number * unit > _SMALLEST and amplification(unit, number * unit, coverage) > _MOST:
+        number = max(1, number // 2)
+    block = min(max(number * unit, _SMALLEST), LARGEST_BLOCK)
+    return -(-block // _STEP) * _STEP
 
 
 def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, coverage: float = 1.0) -> list[str]:

@@ -11,7 +11,6 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from kinema import _core
 from kinema.printable import counted
@@ -26,38 +25,45 @@ class CacheCounts:
     Attributes
     ----------
     hits : int
-        Blocks that reads found in the cache.
+        Reads of blocks that were in the cache; of a read across several blocks each counts.
     misses : int
-        Blocks that reads had to fetch, or wait for.
+        Reads of blocks that were not, and blocks that were fetched in advance.
     waited : int
-        Of these, blocks that another process or thread was fetching.
-    bytes_hit : int
-        Bytes that reads were given from blocks of the cache.
+        Times that another process or thread was waited for, which fetched the block.
+    bytes_read : int
+        Bytes that readers were given; `bytes_hit` of them from blocks that were there.
     bytes_source : int
-        Bytes that were read from the files themselves.
-    bytes_saved : int
-        Bytes that reads were given beyond those that were read from the files; 0 where more was fetched than given.
+        Bytes that were read from the files themselves; `bytes_direct` of them went to readers and were not stored.
+    bytes_identity : int
+        Besides these, bytes that were read to know whether files are what they were.
     source_reads : int
         Reads of the files themselves.
     refetched, corrupt : int
-        Blocks that were fetched once more, and those of them whose checksum did not hold.
+        Blocks that were fetched once more, and those whose checksum did not hold.
     evicted : int
         Blocks that were removed for others.
     errors : int
-        Blocks that could not be stored, as where the disk is full; reads were given their bytes all the same.
+        Blocks that could not be stored, as where the disk is full; readers were given their bytes all the same.
     """
 
     hits: int = 0
     misses: int = 0
     waited: int = 0
+    bytes_read: int = 0
     bytes_hit: int = 0
     bytes_source: int = 0
-    bytes_saved: int = 0
+    bytes_direct: int = 0
+    bytes_identity: int = 0
     source_reads: int = 0
     refetched: int = 0
     corrupt: int = 0
     evicted: int = 0
     errors: int = 0
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes that readers were given beyond those that were read from the files; 0 where more was fetched."""
+        return max(0, self.bytes_read - self.bytes_source)
 
     @classmethod
     def of(cls, found: Mapping[str, int]) -> CacheCounts:
@@ -74,8 +80,8 @@ class CacheCounts:
         return any(getattr(self, one.name) for one in fields(self))
 
     def as_dict(self) -> dict[str, int]:
-        """As plain values."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """As plain values, with `bytes_saved`."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"bytes_saved": self.bytes_saved}
 
     def __str__(self) -> str:
         found = [
@@ -97,37 +103,48 @@ class SentCounts:
     counts: CacheCounts
 
 
-_LOCK = threading.Lock()
-# of the processes that worked for this one
-_OF_OTHERS = CacheCounts()
-_SENT = CacheCounts()
-# a forked process counts on by itself
-_TOKEN = uuid.uuid4().hex
+class _OfProcess:
+    """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
+
+    def __init__(self) -> None:
+        self.token = f"{uuid.uuid4().hex}-{os.getpid()}"
+        self.lock = threading.Lock()
+        self.sent = CacheCounts()
+        self.of_others = CacheCounts()
 
 
-def _process() -> str:
-    return f"{_TOKEN}-{os.getpid()}"
+_STATE = _OfProcess()
+
+
+def _begin_anew() -> None:
+    global _STATE
+    _STATE = _OfProcess()
+
+
+# the core counts from nothing there, too
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _own() -> CacheCounts:
+    return CacheCounts.of(_core.node_cache_counts())
 
 
 def counts_of_all() -> CacheCounts:
     """Of this process since it began, and of all that worked for it."""
-    with _LOCK:
-        return CacheCounts.of(_core.node_cache_counts()) + _OF_OTHERS
+    with _STATE.lock:
+        return _own() + _STATE.of_others
 
 
 def take_counts() -> SentCounts | None:
     """What was counted here since the last call, for the process that leads; None for nothing."""
-    global _SENT
-    with _LOCK:
-        now = CacheCounts.of(_core.node_cache_counts())
-        since, _SENT = now - _SENT, now
-    return SentCounts(_process(), since) if since else None
+    with _STATE.lock:
+        now = _own()
+        since, _STATE.sent = now - _STATE.sent, now
+    return SentCounts(_STATE.token, since) if since else None
 
 
-def add_counts(sent: Any) -> None:
+def add_counts(sent: SentCounts | None) -> None:
     """Adds what another process has counted; nothing for None, and for what this process has sent to itself."""
-    global _OF_OTHERS
-    if sent is None or sent.process == _process():
-        return
-    with _LOCK:
-        _OF_OTHERS = _OF_OTHERS + sent.counts
+    if sent is not None and sent.process != _STATE.token:
+        with _STATE.lock:
+            _STATE.of_others += sent.counts

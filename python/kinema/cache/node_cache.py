@@ -43,8 +43,9 @@ class NodeCache:
         Bytes of all blocks: beyond it blocks are removed, those that are used next last of all where the order is
         known (`kinema.ml.Loader`), else those that were used longest ago.
     block : int, str or "auto"
-        Bytes of a block: what is fetched at a time. "auto": `kinema.open` and data sets choose (see `explain`): whole
-        frames, chunks or samples, at most 16 MiB, less where few samples of a block are used.
+        Bytes of a block: what is fetched at a time, a multiple of 64 KiB. "auto": `kinema.open` and data sets choose:
+        as many whole frames, chunks or samples as 16 MiB hold. Blocks of another size are other blocks: who fills the
+        cache before names the same.
     verify : {"fetch", "always"}
         Whether the checksum of a block is compared when it is fetched and first opened, or with every read.
 
