@@ -350,6 +350,9 @@ class Prefetch:
         """What went wrong last; whoever reads the file gets the error too."""
     def stop(self) -> None: ...
 
+def node_cache_counts() -> dict[str, int]:
+    """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
+
 class CachedFile:
     """A file that is read through a NodeCache."""
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
-use kinema_core::source::cache::{CacheOptions, NodeCache, Prefetch, Verify};
+use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Prefetch, Verify, counts_of_process};
 use kinema_core::source::{Extent, OpenSource, Source};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -83,11 +83,7 @@ impl PyNodeCache {
 
     /// What this process has had of the cache by this object.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, count) in self.inner.counts().named() {
-            dict.set_item(name, count)?;
-        }
-        Ok(dict)
+        counts_dict(py, &self.inner.counts())
     }
 
     /// Why a block could not be stored or was damaged, of the last time in this process.
@@ -206,6 +202,20 @@ impl Drop for PyPrefetch {
         // its thread takes no lock of Python, so that it ends although this thread may hold that
         self.held().take();
     }
+}
+
+/// What this process has had of all caches, as `NodeCache.counts`.
+#[pyfunction]
+pub fn node_cache_counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    counts_dict(py, &counts_of_process())
+}
+
+fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, count) in counts.named() {
+        dict.set_item(name, count)?;
+    }
+    Ok(dict)
 }
 
 /// A file that is read through a cache.

@@ -93,14 +93,25 @@ impl Counts {
     }
 }
 
+/// Of all handles of this process, also those that are gone.
+static OF_PROCESS: Counter =
+    Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
+
+/// What this process has had of all caches.
+pub fn counts_of_process() -> Counts {
+    OF_PROCESS.get()
+}
+
 impl Counter {
     pub(super) fn new() -> Self {
         Self { generation: AtomicU32::new(forks::generation()), numbers: Default::default() }
     }
 
     pub(super) fn add(&self, count: Count, n: u64) {
-        self.of_this_process();
-        self.numbers[count as usize].fetch_add(n, Ordering::Relaxed);
+        for counter in [self, &OF_PROCESS] {
+            counter.of_this_process();
+            counter.numbers[count as usize].fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn get(&self) -> Counts {

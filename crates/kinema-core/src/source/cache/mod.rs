@@ -36,7 +36,7 @@ use super::{CONTENT_PLACES, FileStatus, Files, OpenSource, Source, Throttle, Thr
 use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
 
-pub use counts::Counts;
+pub use counts::{Counts, counts_of_process};
 pub use prefetch::Prefetch;
 pub use stage::{Check, Filled};
 pub use upkeep::{CacheStat, Damaged, FileStat};
