@@ -55,7 +55,7 @@ def test_it_is_a_file(path: Path, node: NodeCache) -> None:
         with pytest.raises(OSError):
             file.fileno()
         with pytest.raises(OSError):
-            file.write(b"a")  # type: ignore[attr-defined]
+            file.write(b"a")
     with pytest.raises(ValueError, match="closed"):
         file.read(1)
 
