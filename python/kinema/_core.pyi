@@ -320,14 +320,38 @@ class NodeCache:
     def last_error(self) -> str | None:
         """Why a block could not be stored or was damaged, of the last time in this process."""
     def counts(self) -> dict[str, int]:
-        """Of this process by this object: hits, misses (reads of blocks), bytes_read (given to readers), bytes_hit,
-        bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
+        """Of this process by this object: hits, misses (reads of blocks), prefetched (blocks), bytes_read (given to
+        readers), bytes_hit, bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
         bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
         source_reads (calls), errors (blocks that could not be stored)."""
+    def stat(self) -> dict[str, Any]:
+        """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
+    def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:
+        """Compare all checksums; damaged blocks (path, offset in the file, reason) are removed. progress: bytes."""
+    def clear(self, paths: Sequence[str | PathLike[str]] | None = None) -> tuple[int, int]:
+        """Remove all blocks, or those of some files: how many, and their bytes on the disk."""
+    def fill(
+        self, paths: Sequence[str | PathLike[str]], threads: int, progress: Progress | None = None
+    ) -> dict[str, int]:
+        """Fetch whole files: files, blocks, bytes, fetched_blocks, fetched_bytes, not_stored (blocks). progress: bytes.
+        Files that do not fit into the limit together are an ArgumentError."""
+    def prefetch(self, reads: Sequence[tuple[str | PathLike[str], int, int]], ahead: int) -> Prefetch:
+        """Fetch in advance what is read in this order (path, offset, length), up to `ahead` bytes before the position, in
+        one process of all that give the same reads, in a thread."""
     def open(self, path: str | PathLike[str]) -> CachedFile: ...
 
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
+
+class Prefetch:
+    """Ends when it is given up. A forked child may call `position`; its parent fetches."""
+
+    def position(self, reads: int) -> None:
+        """So many reads of the list are done, in whatever process; the greatest number counts."""
+    @property
+    def failure(self) -> str | None:
+        """What went wrong last; whoever reads the file gets the error too."""
+    def stop(self) -> None: ...
 
 class CachedFile:
     """A file that is read through a NodeCache."""

@@ -1,4 +1,4 @@
-"""Data sets and loaders through a node cache: the same batches, an epoch once from the source, the next from the node."""
+"""Data sets and loaders through a node cache: the same batches, and each byte once from the source."""
 
 from __future__ import annotations
 

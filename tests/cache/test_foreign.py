@@ -113,8 +113,8 @@ def test_h5py(tmp_path: Path, node: NodeCache) -> None:
             with pytest.raises((OSError, ValueError)):
                 file.create_dataset("y", data=values)
     assert (counts_of_all() - before).bytes_source == 0
+    (tmp_path / "b.h5").write_bytes(b"nothing" * 500)
     with pytest.raises(OSError, match="signature"):
-        (tmp_path / "b.h5").write_bytes(b"nothing" * 500)
         cache.open_hdf5(tmp_path / "b.h5", node)
 
 

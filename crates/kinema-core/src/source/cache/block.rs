@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -63,8 +63,6 @@ pub(super) struct Block {
     pub key: BlockKey,
     file: FileSource,
     len: u64,
-    /// Of the source.
-    pub path: PathBuf,
     sums: Box<[u64]>,
     /// When its use was noted last, s.
     touched: AtomicU64,
@@ -127,10 +125,9 @@ impl Block {
         if xxh3_64(said).to_le_bytes() != *sum {
             return Err(wrong("the checksum of its end is another".to_owned()));
         }
-        let (sums, rest) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
-        let path = std::ffi::OsString::from_vec(rest[..found.path_len as usize].to_vec()).into();
+        let (sums, _) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
         let sums = sums.as_chunks::<8>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
-        Ok((Self { key, file, len: found.len, path, sums, touched: AtomicU64::new(0) }, found.boot))
+        Ok((Self { key, file, len: found.len, sums, touched: AtomicU64::new(0) }, found.boot))
     }
 
     /// Bytes of the source in it.
@@ -144,7 +141,7 @@ impl Block {
     }
 
     /// Notes that it was used, at most once a minute.
-    fn touch(&self) {
+    pub(super) fn touch(&self) {
         let (now, before) = (now(), self.touched.load(Ordering::Relaxed));
         if now.abs_diff(before) >= TOUCHED {
             self.touched.store(now, Ordering::Relaxed);
@@ -217,9 +214,4 @@ pub(super) fn described(place: &Path) -> Option<(PathBuf, u64)> {
     let mut path = vec![0; found.path_len.min(LONGEST_PATH) as usize];
     file.read_exact_at(&mut path, at.checked_sub(found.path_len)?).ok()?;
     Some((std::ffi::OsString::from_vec(path).into(), found.len))
-}
-
-/// Time since the use of a block was noted.
-pub(super) fn age(modified: SystemTime) -> Duration {
-    SystemTime::now().duration_since(modified).unwrap_or_default()
 }

@@ -34,12 +34,14 @@ impl CachedSource {
         let number = extent.offset / self.block_bytes();
         let within = extent.offset % self.block_bytes();
         for _ in 0..ATTEMPTS {
-            let Place::Block(block, fetched) = self.shared.get(&self.file, number)? else { break };
+            let Place::Block(block, fetched) = self.shared.get(&self.file, number, &|| Ok(()))? else { break };
             match read(&block, within) {
                 Ok(()) => {
                     let counts = &self.shared.counts;
                     counts.add(Count::BytesRead, extent.len);
-                    if !fetched {
+                    if fetched {
+                        counts.add(Count::Misses, 1);
+                    } else {
                         counts.add(Count::Hits, 1);
                         counts.add(Count::BytesHit, extent.len);
                     }

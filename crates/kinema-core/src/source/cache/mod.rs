@@ -13,19 +13,23 @@ mod forks;
 mod key;
 mod locks;
 mod orders;
+mod prefetch;
 mod root;
 mod space;
+mod stage;
+mod upkeep;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use self::cached::CachedSource;
 use self::counts::{Count, Counter};
 use self::descriptors::Descriptors;
 use self::fetch::SourceFile;
 use self::key::{BlockKey, FileKey};
+use self::orders::Order;
 use self::root::Root;
 use super::pool::locked;
 use super::{CONTENT_PLACES, FileStatus, Files, OpenSource, Source, Throttle, Throttled, sampled_bytes};
@@ -33,6 +37,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
 
 pub use counts::{Counts, counts_of_process};
+pub use prefetch::Prefetch;
+pub use stage::{Check, Filled};
+pub use upkeep::{CacheStat, Damaged, FileStat};
 
 /// The limit must have room for so many blocks.
 const LEAST_BLOCKS: u64 = 4;
@@ -93,6 +100,8 @@ struct Shared {
     full_until: AtomicU64,
     last_error: Mutex<Option<String>>,
     throttle: Option<Arc<Throttle>>,
+    /// Orders in which this process reads.
+    orders: Mutex<Vec<Weak<Order>>>,
 }
 
 impl Shared {
@@ -100,6 +109,11 @@ impl Shared {
     fn note(&self, what: String) {
         *locked(&self.last_error) = Some(what);
     }
+}
+
+/// What a file is called in a cache: its path without symbolic links, where it is there.
+fn named(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
 impl NodeCache {
@@ -128,10 +142,22 @@ impl NodeCache {
         let root = Root::open(&options.root, options.fuse)?;
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
-        let (buffers, keys, damaged, full_until, last_error) = Default::default();
+        let (buffers, keys, damaged, full_until, last_error, orders) = Default::default();
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
-        let shared =
-            Shared { options, root, counts, descriptors, buffers, keys, damaged, full_until, last_error, throttle };
+        let shared = Shared {
+            options,
+            root,
+            counts,
+            descriptors,
+            buffers,
+            keys,
+            damaged,
+            full_until,
+            last_error,
+            throttle,
+            orders,
+        };
+        shared.remove_leftovers()?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -173,7 +199,7 @@ impl CachedFiles {
         // before its content is read
         let Some(status) = FileStatus::settled_of(&*source)? else { return Ok(None) };
         let key = self.cache.0.key(&*source, &status)?;
-        Ok(Some(SourceFile { key, status, source }))
+        Ok(Some(SourceFile { key, status, path: named(path), source }))
     }
 }
 

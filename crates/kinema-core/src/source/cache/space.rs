@@ -3,17 +3,16 @@
 //! The number of bytes stands in the file that is locked while it is changed. A process that is killed leaves bytes
 //! reserved that nobody writes; whenever the limit is reached, all files are counted anew and leftovers removed.
 
-use std::collections::HashMap;
 use std::fs::{DirEntry, File, OpenOptions, read_dir, remove_dir, remove_file};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use super::Shared;
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
-use super::{Shared, orders};
 use crate::error::{Error, Result};
 
 /// A new file of known length, which is the only one of its process until it is renamed.
@@ -158,6 +157,21 @@ impl Shared {
         Ok((n, bytes))
     }
 
+    /// Removes what processes have left that were killed, where there is anything.
+    pub(super) fn remove_leftovers(&self) -> Result<()> {
+        if !entries(&self.root.temporary)?.is_empty() {
+            let space = Lock::wait(&self.root.space())?;
+            self.count_anew(&space)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the bytes of all files; the lock of the space is held.
+    pub(super) fn count_anew(&self, space: &Lock) -> Result<()> {
+        let used = self.free_to(u64::MAX)?;
+        write_number(space.file(), used).map_err(|error| Error::io("cannot write the number of bytes", &error))
+    }
+
     /// Removes a block, and its folder with the last one.
     pub(super) fn remove(&self, place: &Path) -> Result<bool> {
         let removed = match remove_file(place) {
@@ -247,7 +261,7 @@ impl Shared {
         if used <= most {
             return Ok(used);
         }
-        let next = self.next_uses(&blocks)?;
+        let next = self.next_uses(&blocks);
         blocks.sort_by_cached_key(|block| {
             let next = next.get(&block.key).copied().unwrap_or(u64::MAX);
             (std::cmp::Reverse(next), block.modified)
@@ -262,10 +276,5 @@ impl Shared {
             used -= block.bytes;
         }
         Ok(used)
-    }
-
-    /// When blocks are read again, for those of which that is known: bytes that are read before.
-    fn next_uses(&self, blocks: &[Stored]) -> Result<HashMap<BlockKey, u64>> {
-        orders::next_uses(&self.root, self.options.block, blocks)
     }
 }
