@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,15 +202,14 @@ impl Block {
     }
 }
 
-/// The path and the length of the source's bytes that the file of a block names; `None` for what is no block.
-pub(super) fn described(place: &Path) -> Option<(PathBuf, u64)> {
-    let file = crate::source::open_regular(place).ok()?;
-    let size = file.metadata().ok()?.len();
+/// The path of the source that the file of a block names; `None` for what is no block.
+pub(super) fn described(place: &Path) -> Option<PathBuf> {
+    let file = FileSource::open(place).ok()?;
+    let at = file.len().ok()?.checked_sub(FIXED as u64)?;
     let mut fixed = [0; FIXED];
-    let at = size.checked_sub(FIXED as u64)?;
-    file.read_exact_at(&mut fixed, at).ok()?;
+    file.read_exact_at(at, &mut fixed).ok()?;
     let found = Fixed::parse(&fixed).ok()?;
     let mut path = vec![0; found.path_len.min(LONGEST_PATH) as usize];
-    file.read_exact_at(&mut path, at.checked_sub(found.path_len)?).ok()?;
-    Some((std::ffi::OsString::from_vec(path).into(), found.len))
+    file.read_exact_at(at.checked_sub(found.path_len)?, &mut path).ok()?;
+    Some(std::ffi::OsString::from_vec(path).into())
 }

@@ -94,8 +94,7 @@ impl Counts {
 }
 
 /// Of all handles of this process, also those that are gone.
-static OF_PROCESS: Counter =
-    Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
+static OF_PROCESS: Counter = Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
 
 /// What this process has had of all caches.
 pub fn counts_of_process() -> Counts {

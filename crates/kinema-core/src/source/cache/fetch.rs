@@ -1,6 +1,6 @@
 //! Blocks: found, or fetched by one of all who want them while the others wait.
 
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,8 @@ use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
 use crate::source::{Extent, FileStatus, Source};
+use crate::trace::activity::CACHE_FETCH;
+use crate::trace::{begin, finish};
 
 /// Bytes that are read from the source at once.
 const CHUNK: usize = 4 << 20;
@@ -197,6 +199,7 @@ impl Shared {
     fn store(&self, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
         let extent = file.extent(key.number, self.options.block);
         let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
+        let start = begin();
         let room = match self.room(stored_bytes(extent.len, &file.path)) {
             Ok(Some(room)) => room,
             Ok(None) => return Ok(Stored::Later),
@@ -218,7 +221,7 @@ impl Shared {
             self.counts.add(Count::BytesSource, bytes.len() as u64);
             self.counts.add(Count::SourceReads, 1);
             sums.extend(bytes.chunks(PIECE).map(xxh3_64));
-            if let Err(error) = room.file().write_all_at(bytes, done) {
+            if let Err(error) = room.write(bytes, done) {
                 return no_room(&error);
             }
             done += n as u64;
@@ -228,10 +231,11 @@ impl Shared {
             return Ok(Stored::Grows);
         }
         let end = footer(key, extent.len, &file.path, &sums);
-        if let Err(error) = room.file().write_all_at(&end, extent.len).and_then(|()| room.publish(key)) {
+        if let Err(error) = room.write(&end, extent.len).and_then(|()| room.publish(key)) {
             return no_room(&error);
         }
         file.source.not_needed(extent);
+        finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
         Ok(Stored::Yes)
     }
 

@@ -155,7 +155,7 @@ impl Shared {
             let numbers: HashMap<&Path, u32> =
                 order.files.iter().enumerate().map(|(i, path)| (path.as_path(), i as u32)).collect();
             for block in blocks {
-                let path = paths.entry(block.key.file).or_insert_with(|| described(&block.path).map(|(path, _)| path));
+                let path = paths.entry(block.key.file).or_insert_with(|| described(&block.path));
                 let file = path.as_deref().and_then(|path| numbers.get(path));
                 let next = file.zip(u32::try_from(block.key.number).ok());
                 if let Some(next) = next.and_then(|(file, number)| order.next_use(*file, number)) {

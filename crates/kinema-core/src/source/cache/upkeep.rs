@@ -50,7 +50,7 @@ fn paths_of(blocks: &[Stored]) -> HashMap<FileKey, PathBuf> {
     let mut paths = HashMap::new();
     for block in blocks {
         if let std::collections::hash_map::Entry::Vacant(entry) = paths.entry(block.key.file)
-            && let Some((path, _)) = described(&block.path)
+            && let Some(path) = described(&block.path)
         {
             entry.insert(path);
         }
