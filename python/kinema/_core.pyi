@@ -394,16 +394,6 @@ class Prefetch:
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
 
-class Prefetch:
-    """Ends when it is given up. A forked child may call `position`; its parent fetches."""
-
-    def position(self, reads: int) -> None:
-        """So many reads of the list are done, in whatever process; the greatest number counts."""
-    @property
-    def failure(self) -> str | None:
-        """What went wrong last; whoever reads the file gets the error too."""
-    def stop(self) -> None: ...
-
 class CachedFile:
     """A file that is read through a NodeCache."""
 

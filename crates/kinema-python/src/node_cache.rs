@@ -218,44 +218,6 @@ fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyD
     Ok(dict)
 }
 
-/// Fetches in advance until it is stopped or given up.
-#[pyclass(name = "Prefetch", module = "kinema._core", frozen)]
-pub struct PyPrefetch(Mutex<Option<Prefetch>>);
-
-impl PyPrefetch {
-    fn held(&self) -> MutexGuard<'_, Option<Prefetch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[pymethods]
-impl PyPrefetch {
-    /// Says that so many reads of the list are done.
-    fn position(&self, reads: u64) {
-        if let Some(prefetch) = &*self.held() {
-            prefetch.position(reads);
-        }
-    }
-
-    /// What went wrong last, in words.
-    #[getter]
-    fn failure(&self) -> Option<String> {
-        self.held().as_ref().and_then(Prefetch::failure).map(|error| error.to_string())
-    }
-
-    /// Ends it.
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| drop(self.held().take()));
-    }
-}
-
-impl Drop for PyPrefetch {
-    fn drop(&mut self) {
-        // its thread takes no lock of Python, so that it ends although this thread may hold that
-        self.held().take();
-    }
-}
-
 /// A file that is read through a cache.
 #[pyclass(name = "CachedFile", module = "kinema._core", frozen)]
 pub struct PyCachedFile {
