@@ -73,6 +73,11 @@ impl Descriptors {
         }
     }
 
+    /// Closes a block that was removed: its bytes are free only then.
+    pub(super) fn forget(&self, key: BlockKey) {
+        locked(&self.open).blocks.remove(&key);
+    }
+
     /// Closes all.
     pub(super) fn clear(&self) {
         locked(&self.open).blocks.clear();

@@ -46,8 +46,8 @@ const LEAST_BLOCKS: u64 = 4;
 /// Blocks are multiples of this, and no larger than that.
 const BLOCK_UNIT: u64 = 64 << 10;
 const LARGEST_BLOCK: u64 = 1 << 30;
-/// For the end of a block's file, at most.
-const END_BYTES: u64 = 64 << 10;
+/// For the path and the key at the end of a block's file.
+const END_BYTES: u64 = 8 << 10;
 
 /// When checksums are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -299,6 +299,7 @@ impl Shared {
             }
             let start = begin();
             if self.remove(&block.path)? {
+                self.descriptors.forget(block.key);
                 self.counts.add(Count::Evicted, 1);
                 let offset = block.key.number.saturating_mul(self.options.block);
                 finish(start, &CACHE_EVICT, Some(&block.path), [offset as i64, block.bytes as i64, 0]);
