@@ -106,7 +106,7 @@ class SentCounts:
     counts: CacheCounts
 
 
-class _OfProcess:
+class _CountsOfProcess:
     """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
 
     def __init__(self) -> None:
@@ -116,12 +116,12 @@ class _OfProcess:
         self.of_others = CacheCounts()
 
 
-_STATE = _OfProcess()
+_STATE = _CountsOfProcess()
 
 
 def _begin_anew() -> None:
     global _STATE
-    _STATE = _OfProcess()
+    _STATE = _CountsOfProcess()
 
 
 # the core counts from nothing there, too

@@ -22,7 +22,7 @@ _PLANNED = 100_000
 _BLOCKS_AHEAD = 16
 
 
-class Loop(Protocol):
+class RankedLoop(Protocol):
     """What is known of a loader."""
 
     dataset: Dataset
@@ -43,7 +43,7 @@ def local_ranks(rank: int, ranks: int) -> range:
     return range(first, first + here) if 0 <= own < here and 0 <= first <= ranks - here else range(rank, rank + 1)
 
 
-def prefetch_for(loop: Loop, epoch: int, begin: int, *, ahead: int, on: bool) -> NodePrefetch | None:
+def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bool) -> NodePrefetch | None:
     """What has the node cache of a data set fetch ahead of a loop, at least `ahead` bytes; None where it has none.
 
     `on`: whether later epochs follow.
