@@ -409,8 +409,15 @@ class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
     A file that is opened again and is another one, or shorter, is a CorruptFileError."""
 
-    def __init__(self, most: int, record_reads: bool = False, node_cache: NodeCache | None = None) -> None:
-        """node_cache: files are read through it; recorded are then the reads of the files themselves."""
+    def __init__(
+        self,
+        most: int,
+        record_reads: bool = False,
+        node_cache: NodeCache | None = None,
+        source_rate: tuple[int, str] | None = None,
+    ) -> None:
+        """node_cache: files are read through it; recorded are then the reads of the files themselves. source_rate: bytes a
+        second that all files give together, and a file by which processes share that, for measurements."""
     @property
     def n_open(self) -> int: ...
     def take_reads(self) -> list[tuple[str, int, int]]:

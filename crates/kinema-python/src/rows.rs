@@ -8,7 +8,7 @@ use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
 use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, Files, OpenSource, ReadLog};
+use kinema_core::source::{FilePool, Files, OpenSource, ReadLog, Throttle, Throttled};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -32,14 +32,23 @@ pub struct PyFilePool {
 #[pymethods]
 impl PyFilePool {
     #[new]
-    #[pyo3(signature = (most, record_reads=false, node_cache=None))]
-    fn new(most: usize, record_reads: bool, node_cache: Option<&PyNodeCache>) -> Self {
+    #[pyo3(signature = (most, record_reads=false, node_cache=None, source_rate=None))]
+    fn new(
+        most: usize,
+        record_reads: bool,
+        node_cache: Option<&PyNodeCache>,
+        source_rate: Option<(u64, PathBuf)>,
+    ) -> PyResult<Self> {
         let log = record_reads.then(ReadLog::default);
-        let files: Arc<dyn OpenSource> = match &log {
+        let mut files: Arc<dyn OpenSource> = match &log {
             Some(log) => Arc::new(log.clone()),
             None => Arc::new(Files),
         };
-        Self { inner: FilePool::new(most, cached(files, node_cache)), log }
+        if let Some((rate, state)) = source_rate {
+            let throttle = Throttle::new(rate, &state).map_err(|error| to_python(&error))?;
+            files = Arc::new(Throttled::new(files, Arc::new(throttle)));
+        }
+        Ok(Self { inner: FilePool::new(most, cached(files, node_cache)), log })
     }
 
     /// Files that are open now.

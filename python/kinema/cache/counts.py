@@ -27,7 +27,9 @@ class CacheCounts:
     hits : int
         Reads of blocks that were in the cache; of a read across several blocks each counts.
     misses : int
-        Reads of blocks that were not, and blocks that were fetched in advance.
+        Reads of blocks that were not.
+    prefetched : int
+        Blocks that were fetched in advance.
     waited : int
         Times that another process or thread was waited for, which fetched the block.
     bytes_read : int
@@ -48,6 +50,7 @@ class CacheCounts:
 
     hits: int = 0
     misses: int = 0
+    prefetched: int = 0
     waited: int = 0
     bytes_read: int = 0
     bytes_hit: int = 0
@@ -103,7 +106,7 @@ class SentCounts:
     counts: CacheCounts
 
 
-class _OfProcess:
+class _CountsOfProcess:
     """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
 
     def __init__(self) -> None:
@@ -113,12 +116,12 @@ class _OfProcess:
         self.of_others = CacheCounts()
 
 
-_STATE = _OfProcess()
+_STATE = _CountsOfProcess()
 
 
 def _begin_anew() -> None:
     global _STATE
-    _STATE = _OfProcess()
+    _STATE = _CountsOfProcess()
 
 
 # the core counts from nothing there, too
