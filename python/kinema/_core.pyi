@@ -358,6 +358,8 @@ class NodeCache:
     @property
     def source_rate(self) -> int | None: ...
     @property
+    def fuse(self) -> bool: ...
+    @property
     def last_error(self) -> str | None:
         """Why a block could not be stored or was damaged, of the last time in this process."""
     def counts(self) -> dict[str, int]:
