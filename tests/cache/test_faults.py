@@ -1,4 +1,4 @@
-"""The node cache when processes race or are killed, disks are full, blocks damaged, files changed: right bytes always."""
+"""The node cache when processes race or die, disks are full, blocks damaged, files changed: the right bytes always."""
 
 from __future__ import annotations
 
