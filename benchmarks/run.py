@@ -43,6 +43,7 @@ from kinema import _core
 from kinema.demo import run_json
 from ml_convert import ml_convert
 from netcdf import netcdf
+from node_cache import node_cache
 from pipeline import pipeline
 from runners import runners
 from serial_io import plot, serial_io
@@ -338,6 +339,7 @@ def main() -> None:
     serial_io(bench)
     ml_convert(bench)
     trace_cost(bench)
+    node_cache(bench, 1400 if bench.quick else 2800, options.folder / "node_cache.png")
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)
     start(bench)

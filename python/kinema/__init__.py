@@ -19,7 +19,7 @@ from kinema._core import TRACE_ERROR, __version__, trace_enabled
 from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
-    from kinema import analysis, errors, runners, studies
+    from kinema import analysis, cache, errors, runners, studies
     from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
     from kinema.checking import CheckReport, Problem, check
     from kinema.errors import (
@@ -101,6 +101,7 @@ __all__ = [
     "Writer",
     "__version__",
     "analysis",
+    "cache",
     "check",
     "convert",
     "errors",
@@ -122,6 +123,7 @@ __all__ = [
 
 _MODULES = {
     "analysis": "kinema.analysis",
+    "cache": "kinema.cache",
     "errors": "kinema.errors",
     "output": "kinema.writing.tables",
     "runners": "kinema.runners",

@@ -250,6 +250,7 @@ class Trajectory:
         record_reads: bool = False,
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
+        node_cache: NodeCache | None = None,  # what files are read through; not with a pool, which has its own
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
@@ -336,11 +337,92 @@ class Trajectory:
         float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
         a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
 
+class NodeCache:
+    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
+    source_rate: bytes a second that all files give together, for tests and benchmarks. fuse: whether root may be on FUSE."""
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        limit: int,
+        block: int = 16777216,
+        verify: str = "fetch",
+        source_rate: int | None = None,
+        fuse: bool = False,
+    ) -> None: ...
+    @property
+    def root(self) -> str: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def verify(self) -> str: ...
+    @property
+    def source_rate(self) -> int | None: ...
+    @property
+    def fuse(self) -> bool: ...
+    @property
+    def last_error(self) -> str | None:
+        """Why a block could not be stored or was damaged, of the last time in this process."""
+    def counts(self) -> dict[str, int]:
+        """Of this process by this object: hits, misses (reads of blocks), prefetched (blocks), bytes_read (given to
+        readers), bytes_hit, bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
+        bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
+        source_reads (calls), errors (blocks that could not be stored)."""
+    def stat(self) -> dict[str, Any]:
+        """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
+    def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:
+        """Compare all checksums; damaged blocks (path, offset in the file, reason) are removed. progress: bytes."""
+    def clear(self, paths: Sequence[str | PathLike[str]] | None = None) -> tuple[int, int]:
+        """Remove all blocks, or those of some files: how many, and their bytes on the disk."""
+    def fill(
+        self, paths: Sequence[str | PathLike[str]], threads: int, progress: Progress | None = None
+    ) -> dict[str, int]:
+        """Fetch whole files: files, blocks, bytes, fetched_blocks, fetched_bytes, not_stored (blocks). progress: bytes.
+        Files that do not fit into the limit together are an ArgumentError."""
+    def prefetch(self, reads: Sequence[tuple[str | PathLike[str], int, int]], ahead: int) -> Prefetch:
+        """Fetch in advance what is read in this order (path, offset, length), up to `ahead` bytes before the position, in
+        one process of all that give the same reads, in a thread."""
+    def open(self, path: str | PathLike[str]) -> CachedFile: ...
+
+class Prefetch:
+    """Ends when it is given up. A forked child may call `position`; its parent fetches."""
+
+    def position(self, reads: int) -> None:
+        """So many reads of the list are done, in whatever process; the greatest number counts."""
+    @property
+    def failure(self) -> str | None:
+        """What went wrong last; whoever reads the file gets the error too."""
+    def stop(self) -> None: ...
+
+def node_cache_counts() -> dict[str, int]:
+    """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
+
+class CachedFile:
+    """A file that is read through a NodeCache."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Fewer bytes than asked for at the end of the file."""
+    def readinto_at(self, offset: int, buffer: Any) -> int: ...
+
 class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
     A file that is opened again and is another one, or shorter, is a CorruptFileError."""
 
-    def __init__(self, most: int, record_reads: bool = False) -> None: ...
+    def __init__(
+        self,
+        most: int,
+        record_reads: bool = False,
+        node_cache: NodeCache | None = None,
+        source_rate: tuple[int, str] | None = None,
+    ) -> None:
+        """node_cache: files are read through it; recorded are then the reads of the files themselves. source_rate: bytes a
+        second that all files give together, and a file by which processes share that, for measurements."""
     @property
     def n_open(self) -> int: ...
     def take_reads(self) -> list[tuple[str, int, int]]:
@@ -409,7 +491,14 @@ class Rows:
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
         """What `read` on one thread would read. Nothing is read."""
 
-def _pread_rows(path: str, offset: int, row_bytes: int, ids: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+def _pread_rows(
+    path: str,
+    offset: int,
+    row_bytes: int,
+    ids: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    node_cache: NodeCache | None = None,
+) -> None:
     """The same rows of one file by a plain loop of positional reads in the order of `ids`. For measurements alone."""
 
 def read_frames(

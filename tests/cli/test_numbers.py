@@ -34,11 +34,13 @@ NEEDED = {
     "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
     "ml catalogue": ["make", "a.dcd", "-o", "out.kinema-catalogue"],
     "ml bench": ["a.npy"],
+    "cache fill": ["a.dcd", "--node-cache", "node"],
 }
 # texts that are, or hold, numbers
 TEXTS = {
     "--memory": "{}TiB",
     "--shard-size": "{}TiB",
+    "--limit": "{}TiB",
     "--workers": "1,{}",
     "--workload": "{}",
     "--oversubscribe": "{}",

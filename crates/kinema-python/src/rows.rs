@@ -8,7 +8,7 @@ use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
 use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
+use kinema_core::source::{FilePool, Files, OpenSource, ReadLog, Throttle, Throttled};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use crate::arguments;
 use crate::errors::{invalid, to_python};
 use crate::h5md;
+use crate::node_cache::{PyNodeCache, cached};
 use crate::signals::{run_inline, run_interruptible};
 
 /// So many bytes are read on the calling thread, which would wait for another longer than for them.
@@ -31,14 +32,23 @@ pub struct PyFilePool {
 #[pymethods]
 impl PyFilePool {
     #[new]
-    #[pyo3(signature = (most, record_reads=false))]
-    fn new(most: usize, record_reads: bool) -> Self {
+    #[pyo3(signature = (most, record_reads=false, node_cache=None, source_rate=None))]
+    fn new(
+        most: usize,
+        record_reads: bool,
+        node_cache: Option<&PyNodeCache>,
+        source_rate: Option<(u64, PathBuf)>,
+    ) -> PyResult<Self> {
         let log = record_reads.then(ReadLog::default);
-        let inner = match &log {
-            Some(log) => FilePool::new(most, Arc::new(log.clone())),
-            None => FilePool::new(most, Arc::new(Files)),
+        let mut files: Arc<dyn OpenSource> = match &log {
+            Some(log) => Arc::new(log.clone()),
+            None => Arc::new(Files),
         };
-        Self { inner, log }
+        if let Some((rate, state)) = source_rate {
+            let throttle = Throttle::new(rate, &state).map_err(|error| to_python(&error))?;
+            files = Arc::new(Throttled::new(files, Arc::new(throttle)));
+        }
+        Ok(Self { inner: FilePool::new(most, cached(files, node_cache)), log })
     }
 
     /// Files that are open now.
@@ -153,9 +163,9 @@ impl PyRows {
     }
 }
 
-/// A plain loop of positional reads, one a row, for measurements.
+/// A plain loop of positional reads, one a row, for measurements; of the file, or through a node cache.
 #[pyfunction]
-#[pyo3(name = "_pread_rows")]
+#[pyo3(name = "_pread_rows", signature = (path, offset, row_bytes, ids, out, node_cache=None))]
 pub fn pread_rows(
     py: Python<'_>,
     path: PathBuf,
@@ -163,6 +173,7 @@ pub fn pread_rows(
     row_bytes: usize,
     ids: PyReadonlyArray1<'_, i64>,
     out: &Bound<'_, PyArray1<u8>>,
+    node_cache: Option<&PyNodeCache>,
 ) -> PyResult<()> {
     let ids = numbers(&ids)?;
     let mut out = out.try_readwrite().map_err(|error| invalid(format!("out cannot be written: {error}")))?;
@@ -171,7 +182,7 @@ pub fn pread_rows(
         return Err(invalid("out does not fit the rows"));
     }
     let work = || {
-        let file = FileSource::open(&path)?;
+        let file = cached(Arc::new(Files), node_cache).open(&path)?;
         let places = bytes.chunks_exact_mut(row_bytes);
         ids.iter().zip(places).try_for_each(|(id, place)| file.read_exact_at(offset + id * row_bytes as u64, place))
     };

@@ -16,10 +16,10 @@ from kinema.errors import ArgumentError
 # in the order of --help; each is a function in a module of its name, with _ for -
 COMMANDS = (
     "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "trace", "scaling", "bench-write", "ml",
+    "report", "trace", "scaling", "bench-write", "cache", "ml",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
-GROUPS = ("ml",)
+GROUPS = ("cache", "ml")
 # folders of the modules of commands that are of one kind, and no group of the command line
 _FOLDERS = {"rmsd": "analyses", "rmsf": "analyses", "rgyr": "analyses"}
 

@@ -135,6 +135,11 @@ impl FileSource {
         system_call(activity, &self.path, (offset, len), call)
     }
 
+    /// The open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     fn metadata(&self) -> Result<Metadata> {
         stat(&self.file, &self.path).map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
     }
@@ -189,6 +194,17 @@ fn bytes_of(buffers: &[IoSliceMut<'_>]) -> u64 {
     buffers.iter().map(|buffer| buffer.len() as u64).sum()
 }
 
+/// A hint: what it cannot do, the read does.
+#[cfg(target_os = "linux")]
+fn advise(file: &File, path: &Path, extent: Extent, advice: libc::c_int) {
+    if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) {
+        let start = begin();
+        // SAFETY: the descriptor is open, and the call takes integers only
+        let error = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, advice) };
+        finish(start, &POSIX_FADVISE, Some(path), [offset, len, -i64::from(error)]);
+    }
+}
+
 impl Source for FileSource {
     fn path(&self) -> &Path {
         &self.path
@@ -204,14 +220,12 @@ impl Source for FileSource {
 
     #[cfg(target_os = "linux")]
     fn will_need(&self, extent: Extent) {
-        let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) else {
-            return;
-        };
-        // a hint: what it cannot do, the read does
-        let start = begin();
-        // SAFETY: the descriptor is open, and the call takes integers only
-        let error = unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED) };
-        finish(start, &POSIX_FADVISE, Some(&self.path), [offset, len, -i64::from(error)]);
+        advise(&self.file, &self.path, extent, libc::POSIX_FADV_WILLNEED);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn not_needed(&self, extent: Extent) {
+        advise(&self.file, &self.path, extent, libc::POSIX_FADV_DONTNEED);
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -63,6 +63,19 @@ const fn step(category: &'static str, name: &'static str) -> Activity {
     Activity::new(category, name, ["offset", "size", "frames"])
 }
 
+const fn cache(name: &'static str) -> Activity {
+    Activity::new("cache", name, ["offset", "size", ""])
+}
+
+/// A read of a file from a block of the node cache.
+pub static CACHE_HIT: Activity = cache("cache.hit");
+/// A read for which a block had to be fetched, or that went to the file itself.
+pub static CACHE_MISS: Activity = cache("cache.miss");
+/// A block copied from a file into the node cache.
+pub static CACHE_FETCH: Activity = cache("cache.fetch");
+/// A block removed from the node cache to make room.
+pub static CACHE_EVICT: Activity = cache("cache.evict");
+
 /// Getting at a file that is to be read, by a worker.
 pub static OPENING: Activity = step("reader", "open");
 /// Opening a trajectory: status and header of its first file.

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kinema.cache.node_cache import NodeCacheChoice
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointChoice
 from kinema.formats.hdf5.filters import Compression
@@ -103,6 +104,7 @@ def plan_conversion(
     workers: int | None = None,
     memory: int | str | None = None,
     file_is_sample: bool | None = None,
+    node_cache: NodeCacheChoice = None,
 ) -> ConversionPlan:
     """What `convert` with these arguments would do: `print` of it says layout, memory and what a training loop reads.
 
@@ -117,6 +119,7 @@ def plan_conversion(
         workers=workers,
         memory=memory,
         file_is_sample=file_is_sample,
+        node_cache=node_cache,
     )
 
 
@@ -135,6 +138,7 @@ def convert(
     workers: int | None = None,
     memory: int | str | None = None,
     file_is_sample: bool | None = None,
+    node_cache: NodeCacheChoice = None,
     overwrite: bool = False,
     verify: bool = True,
     checkpoint: CheckpointChoice = None,
@@ -170,6 +174,8 @@ def convert(
         Limit of working memory, "256 MiB".
     file_is_sample : bool, optional
         Whether each file is one sample; by default for folders.
+    node_cache : kinema.cache.NodeCache or path, optional
+        As of `SampleDataset`.
     overwrite : bool
         Replace a file that is there.
     verify : bool
@@ -197,6 +203,7 @@ def convert(
     plan = plan_conversion(
         sources, layout=layout, compression=compression, level=level, shuffle=shuffle, checksum=checksum,
         fields=fields, dtype=dtype, workers=workers, memory=memory, file_is_sample=file_is_sample,
+        node_cache=node_cache,
     )  # fmt: skip
     paths = plan.sources.dataset.paths
     check_not_input(name, *paths)

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 from kinema import _core
 from kinema._core import __version__
+from kinema.cache.node_cache import NodeCacheChoice
 from kinema.errors import ArgumentError, MemoryLimitError, UnsupportedFormatError
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
@@ -72,11 +73,12 @@ class ConversionPlan:
         workers: int | None,
         memory: int | str | None,
         file_is_sample: bool | None,
+        node_cache: NodeCacheChoice,
     ) -> ConversionPlan:
         """Reads headers alone. Raises as `kinema.ml.convert`."""
         # before any file is opened
         chunk_samples(layout, compression)
-        dataset = SampleDataset(paths, fields, file_is_sample=file_is_sample)
+        dataset = SampleDataset(paths, fields, file_is_sample=file_is_sample, node_cache=node_cache)
         if not len(dataset):
             raise ArgumentError(f"{dataset.paths[0]}: has no samples", path=dataset.paths[0])
         _check_names(dataset.fields)

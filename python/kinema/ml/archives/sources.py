@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError
 from kinema.ml.archives.checksums import MemberChecksum
 from kinema.ml.deflated import inflated
@@ -103,7 +104,7 @@ class Sources:
             if one.member is not None and one.rows
         }
         self._in_place = {
-            (name, number): RowsInPlace(one)
+            (name, number): RowsInPlace(one, dataset.node_cache)
             for name, files in self._files.items()
             for number, one in enumerate(files)
             if not isinstance(one.place, Deflated)
@@ -145,7 +146,7 @@ class Sources:
         """
         one, length = self.file(name, number), self.run_length(name, number, n_bytes)
         if isinstance(one.place, Deflated):
-            yield from _inflated_runs(one, stop, room)
+            yield from _inflated_runs(one, stop, room, self.dataset.node_cache)
             return
         reader, checksum = self._in_place[name, number], self._checksums.get((name, number)) if check else None
         at = start
@@ -161,8 +162,8 @@ class Sources:
 class RowsInPlace:
     """The rows of an array that is no stream; several threads may read at a time."""
 
-    def __init__(self, one: SampleFile) -> None:
-        self._one = one
+    def __init__(self, one: SampleFile, node_cache: NodeCache | None = None) -> None:
+        self._one, self._node_cache = one, node_cache
         self._is_plain = isinstance(one.place, tuple) and one.place[1] == one.row_bytes
         self._rows: _core.Rows | None = None
 
@@ -174,22 +175,22 @@ class RowsInPlace:
             # all of them as one row
             assert isinstance(one.place, tuple)
             described = [(one.path, 1, (one.place[0] + start * one.row_bytes, len(out)))]
-            _core.Rows(described, len(out), file_pool()).read(np.zeros(1, np.int64), out, 1)
+            _core.Rows(described, len(out), file_pool(self._node_cache)).read(np.zeros(1, np.int64), out, 1)
         else:
             if self._rows is None:
-                self._rows = _core.Rows([(one.path, one.rows, one.place)], one.row_bytes, file_pool())
+                self._rows = _core.Rows([(one.path, one.rows, one.place)], one.row_bytes, file_pool(self._node_cache))
             self._rows.read(np.arange(start, stop), out, 1)
         return out.reshape(n, one.row_bytes)
 
 
-def _inflated_runs(one: SampleFile, stop: int, room: Room) -> Iterator[ReadRows]:
+def _inflated_runs(one: SampleFile, stop: int, room: Room, node_cache: NodeCache | None) -> Iterator[ReadRows]:
     """The rows of a deflated member from the first on, where zlib has put them; those that lie in two of its pieces are
     copied. The member is decompressed to its end, where its checksum is compared."""
     place, row_bytes = one.place, one.row_bytes
     assert isinstance(place, Deflated)
     before, left, first = place.header, stop * row_bytes, 0
     begun, filled = room(row_bytes), 0
-    for piece in inflated(one):
+    for piece in inflated(one, node_cache):
         values = np.frombuffer(piece, np.uint8)
         skipped = min(before, len(values))
         before -= skipped

@@ -155,10 +155,9 @@ def _of_archives(
             found[name] = Moments.of_core(core, data.shape(name))
     left = [name for name in fields if name not in found]
     if left:
-        blocks = _of_blocks(
-            SampleDataset(data.paths, left, file_is_sample=data.file_is_sample), numbers, workers, report
-        )
-        found |= blocks
+        whole = data.file_is_sample
+        others = SampleDataset(data.paths, left, file_is_sample=whole, node_cache=data.node_cache)
+        found |= _of_blocks(others, numbers, workers, report)
     return {name: found[name] for name in fields}
 
 

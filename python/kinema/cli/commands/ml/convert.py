@@ -83,6 +83,7 @@ def convert(
     ] = False,
     workers: options.Workers = None,
     memory: options.Memory = None,
+    node_cache: options.NodeCacheFolder = None,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Read back what was written, and compare.")
     ] = True,
@@ -98,7 +99,8 @@ def convert(
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
     paths: Any = sources[0] if len(sources) == 1 else sources
-    given = {**stored.arguments, "workers": workers, "memory": memory}
+    folder = None if node_cache is None else str(node_cache)
+    given = {**stored.arguments, "workers": workers, "memory": memory, "node_cache": folder}
     if explain:
         plan = kinema.ml.plan_conversion(paths, **given)
         command.print_result(lambda: {"plan": str(plan).splitlines()}, lambda: plan)

@@ -86,7 +86,7 @@ def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list
             name = wrong[0].replace("_", "-") if wrong else "labels"
             raise ArgumentError(f"--{name} is for trajectories, and {inputs.paths[0]} is an archive of samples")
         paths = [str(path) for path in inputs.paths]
-        return kinema.ml.SampleDataset(paths[0] if len(paths) == 1 else paths, fields)
+        return kinema.ml.SampleDataset(paths[0] if len(paths) == 1 else paths, fields, node_cache=stated["node_cache"])
     trajectories = []
     for path in inputs.paths:
         trajectory = kn.open(path, inputs.topology, **stated)

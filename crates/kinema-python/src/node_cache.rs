@@ -1,0 +1,277 @@
+//! `NodeCache` and `CachedFile`: files through blocks that are kept on this node.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kinema_core::error::catch_panics;
+use kinema_core::named::Named;
+use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Prefetch, Verify, counts_of_process};
+use kinema_core::source::{Extent, OpenSource, Source};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::arguments::named;
+use crate::errors::{invalid, to_python};
+use crate::signals::run_interruptible;
+
+/// A cache of blocks on this node.
+#[pyclass(name = "NodeCache", module = "kinema._core", frozen)]
+pub struct PyNodeCache {
+    inner: NodeCache,
+}
+
+/// Opens files as `inner` does, through a cache if there is one.
+pub fn cached(inner: Arc<dyn OpenSource>, cache: Option<&PyNodeCache>) -> Arc<dyn OpenSource> {
+    match cache {
+        Some(cache) => Arc::new(cache.inner.over(inner)),
+        None => inner,
+    }
+}
+
+#[pymethods]
+impl PyNodeCache {
+    #[new]
+    #[pyo3(signature = (root, limit, block=16 << 20, verify="fetch", source_rate=None, fuse=false))]
+    fn new(
+        py: Python<'_>,
+        root: PathBuf,
+        limit: u64,
+        block: u64,
+        verify: &str,
+        source_rate: Option<u64>,
+        fuse: bool,
+    ) -> PyResult<Self> {
+        let options = CacheOptions { root, limit, block, verify: named(verify)?, fuse, source_rate };
+        let inner = py.detach(|| catch_panics(|| NodeCache::open(options))).map_err(|error| to_python(&error))?;
+        Ok(Self { inner })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let options = slf.get().inner.options();
+        let CacheOptions { limit, block, verify, fuse, source_rate, .. } = options;
+        let arguments = (options.root.as_os_str(), limit, block, verify.name(), source_rate, fuse);
+        Ok((slf.get_type().into_any(), arguments.into_pyobject(slf.py())?))
+    }
+
+    #[getter]
+    fn root(&self) -> OsString {
+        self.inner.options().root.clone().into_os_string()
+    }
+
+    #[getter]
+    fn limit(&self) -> u64 {
+        self.inner.options().limit
+    }
+
+    #[getter]
+    fn block(&self) -> u64 {
+        self.inner.options().block
+    }
+
+    #[getter]
+    fn verify(&self) -> &'static str {
+        Verify::name(self.inner.options().verify)
+    }
+
+    #[getter]
+    fn fuse(&self) -> bool {
+        self.inner.options().fuse
+    }
+
+    #[getter]
+    fn source_rate(&self) -> Option<u64> {
+        self.inner.options().source_rate
+    }
+
+    /// What this process has had of the cache by this object.
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        counts_dict(py, &self.inner.counts())
+    }
+
+    /// Why a block could not be stored or was damaged, of the last time in this process.
+    #[getter]
+    fn last_error(&self) -> Option<String> {
+        self.inner.last_error()
+    }
+
+    /// What is in the folder.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = run_interruptible(py, None, 0, |_| self.inner.stat())?;
+        let dict = PyDict::new(py);
+        dict.set_item("blocks", found.blocks)?;
+        dict.set_item("bytes", found.bytes)?;
+        let files = found.files.into_iter().map(|file| (file.path.into_os_string(), file.blocks, file.bytes));
+        dict.set_item("files", files.collect::<Vec<_>>())?;
+        dict.set_item("temporary", found.temporary)?;
+        Ok(dict)
+    }
+
+    /// Compares all checksums; damaged blocks are removed and listed: path, offset, reason.
+    #[pyo3(signature = (progress=None))]
+    fn verify_all(
+        &self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(OsString, u64, String)>> {
+        let total = py.detach(|| self.inner.stat()).map_err(|error| to_python(&error))?.bytes;
+        let damaged = run_interruptible(py, progress, total, |progress| {
+            self.inner.verify_all(&|bytes| {
+                progress.done.fetch_add(bytes, Ordering::Relaxed);
+                progress.check()
+            })
+        })?;
+        Ok(damaged.into_iter().map(|one| (one.path.into_os_string(), one.offset, one.reason)).collect())
+    }
+
+    /// Removes all blocks, or those of some files; returns how many, and their bytes.
+    #[pyo3(signature = (paths=None))]
+    fn clear(&self, py: Python<'_>, paths: Option<Vec<PathBuf>>) -> PyResult<(u64, u64)> {
+        run_interruptible(py, None, 0, |_| self.inner.clear(paths.as_deref()))
+    }
+
+    /// Fetches whole files.
+    #[pyo3(signature = (paths, threads, progress=None))]
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        threads: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        // sizes are for the progress bar only: a file that cannot be asked is reported by the call itself
+        let total = paths.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
+        let filled = run_interruptible(py, progress, total, |progress| {
+            self.inner.fill(&paths, threads, &|| progress.check(), &progress.done)
+        })?;
+        let dict = PyDict::new(py);
+        dict.set_item("files", filled.files)?;
+        dict.set_item("blocks", filled.blocks)?;
+        dict.set_item("bytes", filled.bytes)?;
+        dict.set_item("fetched_blocks", filled.fetched_blocks)?;
+        dict.set_item("fetched_bytes", filled.fetched_bytes)?;
+        dict.set_item("not_stored", filled.not_stored)?;
+        Ok(dict)
+    }
+
+    /// Fetches in advance what is read in this order: path, offset, length.
+    fn prefetch(&self, py: Python<'_>, reads: Vec<(PathBuf, u64, u64)>, ahead: u64) -> PyResult<PyPrefetch> {
+        let extent = |(path, offset, len)| (path, Extent { offset, len });
+        let reads: Vec<_> = reads.into_iter().map(extent).collect();
+        let started = py.detach(|| catch_panics(|| self.inner.prefetch(&reads, ahead)));
+        Ok(PyPrefetch(Mutex::new(Some(started.map_err(|error| to_python(&error))?))))
+    }
+
+    /// A file through the cache.
+    fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<PyCachedFile> {
+        let opened = py.detach(|| catch_panics(|| self.inner.open(&path)));
+        Ok(PyCachedFile { source: opened.map_err(|error| to_python(&error))? })
+    }
+}
+
+/// Fetches in advance until it is stopped or given up.
+#[pyclass(name = "Prefetch", module = "kinema._core", frozen)]
+pub struct PyPrefetch(Mutex<Option<Prefetch>>);
+
+impl PyPrefetch {
+    fn held(&self) -> MutexGuard<'_, Option<Prefetch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyPrefetch {
+    /// Says that so many reads of the list are done.
+    fn position(&self, reads: u64) {
+        if let Some(prefetch) = &*self.held() {
+            prefetch.position(reads);
+        }
+    }
+
+    /// What went wrong last, in words.
+    #[getter]
+    fn failure(&self) -> Option<String> {
+        self.held().as_ref().and_then(Prefetch::failure).map(|error| error.to_string())
+    }
+
+    /// Ends it.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| drop(self.held().take()));
+    }
+}
+
+impl Drop for PyPrefetch {
+    fn drop(&mut self) {
+        // its thread takes no lock of Python, so that it ends although this thread may hold that
+        self.held().take();
+    }
+}
+
+/// What this process has had of all caches, as `NodeCache.counts`.
+#[pyfunction]
+pub fn node_cache_counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    counts_dict(py, &counts_of_process())
+}
+
+fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, count) in counts.named() {
+        dict.set_item(name, count)?;
+    }
+    Ok(dict)
+}
+
+/// A file that is read through a cache.
+#[pyclass(name = "CachedFile", module = "kinema._core", frozen)]
+pub struct PyCachedFile {
+    source: Arc<dyn Source>,
+}
+
+impl PyCachedFile {
+    /// Bytes that are there from a position on, at most `len`.
+    fn there(&self, offset: u64, len: usize) -> kinema_core::Result<usize> {
+        Ok(self.source.len()?.saturating_sub(offset).min(len as u64) as usize)
+    }
+}
+
+#[pymethods]
+impl PyCachedFile {
+    /// Bytes of the file now.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.source.len()).map_err(|error| to_python(&error))
+    }
+
+    #[getter]
+    fn path(&self) -> OsString {
+        self.source.path().as_os_str().to_owned()
+    }
+
+    /// Bytes from a position on; fewer than asked for at the end of the file.
+    fn read_at<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let n = py.detach(|| self.there(offset, length)).map_err(|error| to_python(&error))?;
+        PyBytes::new_with(py, n, |bytes| {
+            let read = py.detach(|| catch_panics(|| self.source.read_exact_at(offset, bytes)));
+            read.map_err(|error| to_python(&error))
+        })
+    }
+
+    /// The same into a buffer; returns the number of bytes.
+    fn readinto_at(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        if buffer.readonly() || !buffer.is_c_contiguous() {
+            return Err(invalid("the buffer must be writable, contiguous and of bytes"));
+        }
+        let n = py.detach(|| self.there(offset, buffer.len_bytes())).map_err(|error| to_python(&error))?;
+        if n == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the buffer is exported, writable, contiguous and at least so long for as long as `buffer` lives. Other
+        // threads of Python that change it meanwhile get mixed bytes, as with any function that reads into a buffer
+        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<u8>(), n) };
+        let read = py.detach(|| catch_panics(|| self.source.read_exact_at(offset, bytes)));
+        read.map_err(|error| to_python(&error)).map(|()| n)
+    }
+}

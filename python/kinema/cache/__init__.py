@@ -1,0 +1,32 @@
+"""Files on a disk of this node: a cache of blocks, which each byte of a shared file system is fetched into once.
+
+Public names are imported when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinema.cache.counts import CacheCounts
+    from kinema.cache.foreign import open, open_hdf5
+    from kinema.cache.node_cache import NodeCache
+
+# by the module that has them
+_NAMES = {
+    "kinema.cache.counts": ("CacheCounts",),
+    "kinema.cache.foreign": ("open", "open_hdf5"),
+    "kinema.cache.node_cache": ("NodeCache",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = ["CacheCounts", "NodeCache", "open", "open_hdf5"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'kinema.cache' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,142 @@
+"""`NodePrefetch`: has a node cache fetch the blocks of an epoch in its order, ahead of the loop that reads them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+from typing import Protocol
+
+import numpy as np
+
+from kinema import _core
+from kinema.ml.dataset import Dataset
+from kinema.ml.loading.gathers import Gather
+
+__all__ = ["NodePrefetch", "local_ranks", "prefetch_for"]
+
+# reads that are planned at a time: some 20 MiB, and time that a thread takes from others
+_PLANNED = 100_000
+# blocks that are fetched before they are read, at the least
+_BLOCKS_AHEAD = 16
+
+
+class RankedLoop(Protocol):
+    """What is known of a loader."""
+
+    dataset: Dataset
+    rank: int
+    ranks: int
+
+    def gathers(self, epoch: int, begin: int, rank: int | None) -> Iterator[tuple[Gather, int]]:
+        """What a rank reads of an epoch from a place on, with its bytes."""
+
+
+def local_ranks(rank: int, ranks: int) -> range:
+    """Ranks on this node, as torchrun says them; the own one where nothing is said."""
+    try:
+        own, here = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return range(rank, rank + 1)
+    first = rank - own
+    return range(first, first + here) if 0 <= own < here and 0 <= first <= ranks - here else range(rank, rank + 1)
+
+
+def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bool) -> NodePrefetch | None:
+    """What has the node cache of a data set fetch ahead of a loop, at least `ahead` bytes; None where it has none.
+
+    `on`: whether later epochs follow.
+    """
+    cache = loop.dataset.node_cache
+    if cache is None:
+        return None
+
+    def batches() -> Iterator[list[Gather]]:
+        here, place, at = local_ranks(loop.rank, loop.ranks), begin, epoch
+        while True:
+            found = False
+            for several in zip_longest(*(loop.gathers(at, place, rank) for rank in here)):
+                found = True
+                yield [one[0] for one in several if one is not None]
+            if not (on and found):
+                return
+            place, at = 0, at + 1
+
+    most = max(ahead, _BLOCKS_AHEAD * (cache.block or 1))
+    return NodePrefetch(loop.dataset, batches(), min(cache.limit // 2, most))
+
+
+class NodePrefetch:
+    """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` tells where the loop is.
+
+    Of all processes of a node that read in one order one fetches; the others only say where they are. It is a hint:
+    what is not there when it is read is fetched then, and an error of a file is raised by whoever reads it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With a `node_cache`.
+    batches : iterator of lists of Gather
+        What the ranks of this node read, in the order of their reading: at each place of the epoch one each.
+    ahead : int
+        Bytes that are fetched before they are read.
+    """
+
+    def __init__(self, dataset: Dataset, batches: Iterator[list[Gather]], ahead: int) -> None:
+        cache = dataset.node_cache
+        assert cache is not None
+        self._dataset, self._batches, self._ahead, self._cache = dataset, batches, ahead, cache.core
+        self._lock = threading.Lock()
+        self._running: _core.Prefetch | None = None
+        # reads before each place of the running list, by epoch and place
+        self._before: dict[tuple[int, int], int] = {}
+        # what begins the next list: the last of this one, and what was taken and is not in it
+        self._next: list[list[Gather]] = []
+        self._begin()
+
+    def passed(self, gather: Gather) -> None:
+        """The loop is about to read it."""
+        key = _place([gather])
+        with self._lock:
+            if self._running is None or key not in self._before:
+                return
+            self._running.position(self._before[key])
+            if len(self._before) > 1 and key == _place(self._next[0]):
+                self._begin()
+
+    def _begin(self) -> None:
+        """A list in place of the running one: from the last place of that on, of two epochs at most."""
+        reads: list[tuple[str, int, int]] = []
+        before: dict[tuple[int, int], int] = {}
+        first: int | None = None
+        last: list[list[Gather]] = []
+        for batch in chain(self._next, self._batches):
+            first = batch[0].epoch if first is None else first
+            if len(before) > 1 and (len(reads) >= _PLANNED or batch[0].epoch > first + 1):
+                last.append(batch)
+                break
+            before[_place(batch)] = len(reads)
+            reads += [read for gather in batch for read in _reads(self._dataset, gather)]
+            last = [batch]
+        if not reads or before.keys() == self._before.keys():
+            return
+        self.stop()
+        self._before, self._next = before, last
+        self._running = self._cache.prefetch(reads, self._ahead)
+
+    def stop(self) -> None:
+        """Ends the fetching; what was fetched stays."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.stop()
+
+
+def _place(batch: list[Gather]) -> tuple[int, int]:
+    return batch[0].epoch, batch[0].first
+
+
+def _reads(dataset: Dataset, gather: Gather) -> Iterator[tuple[str, int, int]]:
+    extents = dataset.extents(np.concatenate(gather.ids))
+    columns = (extents.file.tolist(), extents.offset.tolist(), extents.length.tolist())
+    return ((extents.paths[file], offset, length) for file, offset, length in zip(*columns, strict=True))
