@@ -132,7 +132,7 @@ def slow_epochs(path: Path, folder: Path, order: str) -> dict[str, float]:
     found["first"] = epoch(SampleDataset(path, node_cache=cache), order)
     first = counts_of_all() - before
     tries: dict[str, list[float]] = {"second": [], "disk": []}
-    for _ in range(3):
+    for _ in range(5):
         drop(path, root)
         tries["disk"].append(epoch(SampleDataset(path), order, 1))
         drop(path, root)

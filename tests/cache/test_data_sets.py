@@ -17,7 +17,8 @@ from kinema import ml
 from kinema.cache import CacheCounts, NodeCache
 from kinema.cache.blocks import amplification
 from kinema.cache.counts import counts_of_all
-from kinema.ml.loading.node_prefetch import NodePrefetch, local_ranks
+from kinema.ml.loading import node_prefetch
+from kinema.ml.loading.node_prefetch import local_ranks
 from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
 from kinema.testing.synthetic import synthetic
 
@@ -248,16 +249,7 @@ def test_frames_with_a_prefetch_and_a_small_cache(tmp_path: Path, counted: Any) 
     loader.close()
 
 
-class Followed(NodePrefetch):
-    """Lists that were given to the cache, and where the loop was in them."""
-
-    lists: list[list[tuple[str, int, int]]]
-    places: list[list[int]]
-
-
 def test_lists_follow_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinema.ml.loading import node_prefetch
-
     data = ml.SampleDataset(npy(tmp_path), node_cache=cache_in(tmp_path))
     lists: list[list[tuple[str, int, int]]] = []
     places: list[int] = []
@@ -275,11 +267,13 @@ def test_lists_follow_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             pass
 
     monkeypatch.setattr(type(data.node_cache), "core", property(lambda _: Core()))
+    monkeypatch.setattr(node_prefetch, "_FIRST_PLANNED", 100)
     monkeypatch.setattr(node_prefetch, "_PLANNED", 100)
     loader = ml.Loader(data, 32, seed=3, tensors=False)
     ids = [loader.batch_ids(number) for number in range(len(loader))]
     loops = node_prefetch.prefetch_for(loader, 0, 0, ahead=1, on=False)
     assert loops is not None
+    loops._thread.join()
     header = lists[0][0][1] - 8 * FEATURES * int(ids[0][0])
 
     def samples(reads: Any) -> list[int]:
@@ -292,9 +286,11 @@ def test_lists_follow_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert places == [0, 32, 64] and len(lists) == 1
     # the last one of a list begins the next one
     loops.passed(gathers[3])
+    loops._thread.join()
     assert len(lists) == 2 and samples(lists[1]) == np.concatenate(ids[3:7]).tolist()
     for gather in gathers[4:]:
         loops.passed(gather)
+        loops._thread.join()
     assert [one for reads in (lists[0][:96], *lists[1:]) for one in reads][-1:] == lists[-1][-1:]
     assert samples(lists[-1])[-1] == ids[-1][-1]
 

@@ -11,13 +11,16 @@ from typing import Protocol
 import numpy as np
 
 from kinema import _core
+from kinema.errors import Error
 from kinema.ml.dataset import Dataset
 from kinema.ml.loading.gathers import Gather
+from kinema.notes import emit
 
 __all__ = ["NodePrefetch", "local_ranks", "prefetch_for"]
 
 # reads that are planned at a time: some 20 MiB, and time that a thread takes from others
 _PLANNED = 100_000
+_FIRST_PLANNED = 2_000
 # blocks that are fetched before they are read, at the least
 _BLOCKS_AHEAD = 16
 
@@ -87,23 +90,42 @@ class NodePrefetch:
         cache = dataset.node_cache
         assert cache is not None
         self._dataset, self._batches, self._ahead, self._cache = dataset, batches, ahead, cache.core
-        self._lock = threading.Lock()
+        self._pid, self._lock = os.getpid(), threading.Lock()
         self._running: _core.Prefetch | None = None
-        # reads before each place of the running list, by epoch and place
+        self._stopped = False
+        # reads before each place of the running list, by epoch and place; where the loop is
         self._before: dict[tuple[int, int], int] = {}
+        self._at: tuple[int, int] | None = None
         # what begins the next list: the last of this one, and what was taken and is not in it
         self._next: list[list[Gather]] = []
-        self._begin()
+        # the first lists are short, so that fetching begins soon
+        self._planned = _FIRST_PLANNED
+        self._thread = self._started()
+
+    def _started(self) -> threading.Thread:
+        """Lists are made beside the loop. The interpreter waits for one that is being made before it ends."""
+        thread = threading.Thread(target=self._begin_noted, name="kinema-prefetch-list")
+        thread.start()
+        return thread
+
+    def _begin_noted(self) -> None:
+        try:
+            self._begin()
+        except Error as error:
+            # of a file: whoever reads it gets it; of the folder: the loop goes on without
+            emit([f"nothing more is fetched ahead into the node cache: {error}"])
 
     def passed(self, gather: Gather) -> None:
         """The loop is about to read it."""
-        key = _place([gather])
+        if os.getpid() != self._pid:
+            return
         with self._lock:
+            self._at = key = _place([gather])
             if self._running is None or key not in self._before:
                 return
             self._running.position(self._before[key])
-            if len(self._before) > 1 and key == _place(self._next[0]):
-                self._begin()
+            if len(self._before) > 1 and key == _place(self._next[0]) and not self._thread.is_alive():
+                self._thread = self._started()
 
     def _begin(self) -> None:
         """A list in place of the running one: from the last place of that on, of two epochs at most."""
@@ -113,21 +135,34 @@ class NodePrefetch:
         last: list[list[Gather]] = []
         for batch in chain(self._next, self._batches):
             first = batch[0].epoch if first is None else first
-            if len(before) > 1 and (len(reads) >= _PLANNED or batch[0].epoch > first + 1):
+            if len(before) > 1 and (len(reads) >= self._planned or batch[0].epoch > first + 1):
                 last.append(batch)
                 break
+            if self._stopped:
+                return
             before[_place(batch)] = len(reads)
             reads += [read for gather in batch for read in _reads(self._dataset, gather)]
             last = [batch]
         if not reads or before.keys() == self._before.keys():
             return
-        self.stop()
-        self._before, self._next = before, last
-        self._running = self._cache.prefetch(reads, self._ahead)
+        running = self._cache.prefetch(reads, self._ahead)
+        with self._lock:
+            former, self._running = self._running, None if self._stopped else running
+            self._before, self._next = before, last
+            self._planned = min(_PLANNED, 8 * self._planned)
+            if self._at in before:
+                running.position(before[self._at])
+        for one in (former, running if self._running is None else None):
+            if one is not None:
+                one.stop()
 
     def stop(self) -> None:
-        """Ends the fetching; what was fetched stays."""
-        running, self._running = self._running, None
+        """Ends the fetching; what was fetched stays. In a process that was forked it is the parent's, and goes on."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._stopped = True
+            running, self._running = self._running, None
         if running is not None:
             running.stop()
 

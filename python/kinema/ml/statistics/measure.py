@@ -156,8 +156,8 @@ def _of_archives(
     left = [name for name in fields if name not in found]
     if left:
         whole = data.file_is_sample
-        others = SampleDataset(data.paths, left, file_is_sample=whole, node_cache=data.node_cache)
-        found |= _of_blocks(others, numbers, workers, report)
+        rest = SampleDataset(data.paths, left, file_is_sample=whole, node_cache=data.node_cache)
+        found |= _of_blocks(rest, numbers, workers, report)
     return {name: found[name] for name in fields}
 
 
