@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # of any HDF5 file: H5MD, NetCDF-4, others
     ("formats.h5md.read.atoms", "formats.h5md.read.describe", "formats.external_frames"),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
+    ("following",),
     ("trajectory",),
     ("opening", "selection.time_range"),
     # who computes

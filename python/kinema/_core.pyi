@@ -205,6 +205,8 @@ class Trajectory:
         record_reads: bool = False,
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
+        growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
+        previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""

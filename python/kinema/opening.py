@@ -16,6 +16,7 @@ from kinema import _core
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
+from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
@@ -94,7 +95,8 @@ def open(
     Parameters
     ----------
     paths : path, list of paths, or MDAnalysis Universe
-        The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology, with
+        The files, parts of one trajectory in their order; also a pattern of their names, "md.part*.xtc", in the order
+        of the numbers in them. Of a Universe, its trajectory's files and its topology, with
         the arguments that it was loaded with (several files without continuous=True: overlap="all"), unless they are
         given here; those that change frames and are none of `open` are an ArgumentError.
     topology : path or MDAnalysis Universe, optional
@@ -168,7 +170,8 @@ def open(
     """
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
-    names = file_names(paths)
+    given = file_names(paths)
+    names = GivenFiles(tuple(given)).checked()
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -257,9 +260,10 @@ def open(
         if axis is not None and axis not in core.fields:
             vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
-        return Trajectory(core, known, opening=opening, stated=stated)
+        return Trajectory(core, known, opening=opening, stated=stated, given=given)
     own = h5md.atoms_source(names[0], options) if known is None else None
-    return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
+    known = known if own is None else Topology(own)
+    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=given)
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:

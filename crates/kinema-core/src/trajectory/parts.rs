@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use super::growing::{self, KnownParts};
 use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of, status_before};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
@@ -40,16 +41,18 @@ impl Trajectory {
         if let Some(scanned) = self.scanned.get() {
             return Ok(scanned);
         }
-        let parts = self.scan_parts(ScanOptions { previous: None, workers: workers.max(1), progress, skip_damaged })?;
+        let known = std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        let parts =
+            self.scan_parts(&known, ScanOptions { previous: None, workers: workers.max(1), progress, skip_damaged })?;
         let scanned = Scanned::new(parts, &self.options)?;
         Ok(self.scanned.get_or_init(|| scanned))
     }
 
     /// Few parts: all threads on each; many: a part a thread.
-    fn scan_parts(&self, options: ScanOptions<'_>) -> Result<Vec<Part>> {
+    fn scan_parts(&self, known: &KnownParts, options: ScanOptions<'_>) -> Result<Vec<Part>> {
         let (n, workers) = (self.paths.len(), options.workers);
         if workers == 1 || n < 2 * workers {
-            return (0..n).map(|part| self.scan_part(part, &options, workers)).collect();
+            return (0..n).map(|part| self.scan_part(part, known, &options, workers)).collect();
         }
         let next = AtomicUsize::new(0);
         let slots: Vec<OnceLock<Result<Part>>> = (0..n).map(|_| OnceLock::new()).collect();
@@ -59,7 +62,7 @@ impl Trajectory {
                     loop {
                         let part = next.fetch_add(1, Ordering::Relaxed);
                         let Some(slot) = slots.get(part) else { break };
-                        let outcome = crate::error::catch_panics(|| self.scan_part(part, &options, 1));
+                        let outcome = crate::error::catch_panics(|| self.scan_part(part, known, &options, 1));
                         if outcome.is_err() {
                             next.store(n, Ordering::Relaxed);
                         }
@@ -84,8 +87,11 @@ impl Trajectory {
         }
     }
 
-    fn scan_part(&self, number: usize, options: &ScanOptions<'_>, workers: usize) -> Result<Part> {
+    fn scan_part(&self, number: usize, known: &KnownParts, options: &ScanOptions<'_>, workers: usize) -> Result<Part> {
         let path = &self.paths[number];
+        if let Some(part) = known.unchanged(path) {
+            return Ok(part.clone());
+        }
         let first = self.handles.get((number, 0), path)?;
         // taken before anything is read of the file, here or by others: what changes from then on has another status
         let (earlier, ranges) = self.take_scanned_ranges(number);
@@ -97,8 +103,9 @@ impl Trajectory {
             }
         };
         let source = self.multi_file(number, first, &*opened.1);
-        // `previous` is found where the index is loaded
-        let options = ScanOptions { previous: None, workers, ..*options };
+        // `previous` is found where the index is loaded, unless it is known
+        let previous = known.index(path, &*source).map_err(|error| error.at_path(path))?;
+        let options = ScanOptions { previous, workers, ..*options };
         let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options);
         let mut part = scanned.map_err(|error| error.at_path(path))?;
         self.load_atom_checkpoints(&mut part, &*source)?;
@@ -124,8 +131,10 @@ impl Trajectory {
         let size = source.len()?;
         let file = File { path: &path, name, decoder: &*decoder, source, status, size };
         let loaded = match self.options.index {
-            IndexPolicy::Auto => store::load(&store::places(&path), source, name, n_atoms)?,
-            IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
+            IndexPolicy::Auto if options.previous.is_none() => {
+                store::load(&store::places(&path), source, name, n_atoms)?
+            }
+            IndexPolicy::Auto | IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
         let found = match loaded {
             LoadOutcome::Fits(stored) => self.stored(&file, stored),
@@ -172,7 +181,11 @@ impl Trajectory {
 
     fn scanned_file(&self, file: &File<'_>, options: ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Found> {
         let extended = options.previous.is_some();
-        let scan = file.decoder.scan_with_ranges(file.source, &options, ranges).map_err(|e| e.in_format(file.name))?;
+        let scan = match self.options.growing {
+            true => growing::scan(file.decoder, file.source, &options),
+            false => file.decoder.scan_with_ranges(file.source, &options, ranges),
+        };
+        let scan = scan.map_err(|e| e.in_format(file.name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
@@ -180,7 +193,10 @@ impl Trajectory {
             return Err(with_place_of(place, error));
         }
         let others = file.decoder.other_files().iter().map(|path| FileStatus::of_path(path));
-        let identity = file.identity(file.size, &scan.index)?.naming(others.collect::<Result<Vec<_>>>()?);
+        // of a file that grows what is behind its frames will be other bytes
+        let end = if self.options.growing { scan.index.end().filter(|_| !scan.index.is_chunked()) } else { None };
+        let identity = file.identity(end.unwrap_or(file.size), &scan.index)?;
+        let identity = identity.naming(others.collect::<Result<Vec<_>>>()?);
         let (mut index_path, mut index_note) = (None, None);
         let origin = match scan.index {
             Index::Chunked(_) => IndexOrigin::Structure,
@@ -188,7 +204,7 @@ impl Trajectory {
             Index::Table(_) if extended => IndexOrigin::Extended,
             Index::Table(_) => IndexOrigin::Built,
         };
-        if matches!(scan.index, Index::Table(_)) {
+        if matches!(scan.index, Index::Table(_)) && !self.options.growing {
             if !scan.damaged.is_empty() {
                 // the next reader is to find the damage, and to note it
                 index_note = Some("the index is not stored, as the file is damaged".to_owned());

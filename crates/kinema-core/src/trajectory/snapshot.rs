@@ -98,6 +98,7 @@ impl Trajectory {
             unverified,
             threads: Threads::default(),
             scanned_ranges: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
