@@ -170,8 +170,8 @@ def open(
     """
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
-    given = file_names(paths)
-    names = GivenFiles(tuple(given)).checked()
+    patterns = file_names(paths)
+    names = GivenFiles(tuple(patterns)).checked()
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -260,10 +260,10 @@ def open(
         if axis is not None and axis not in core.fields:
             vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
-        return Trajectory(core, known, opening=opening, stated=stated, given=given)
+        return Trajectory(core, known, opening=opening, stated=stated, given=patterns)
     own = h5md.atoms_source(names[0], options) if known is None else None
     known = known if own is None else Topology(own)
-    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=given)
+    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=patterns)
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any) -> Topology:

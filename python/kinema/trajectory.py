@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.following.follow import Following
+from kinema.following.options import FollowOptions
 from kinema.following.patterns import GivenFiles
-from kinema.following.watching import POLL
 from kinema.formats import h5md
 from kinema.frame import (
     VECTOR_FIELDS,
@@ -321,20 +321,7 @@ class Trajectory:
         self._core = core
 
     def follow(
-        self,
-        until: int | str | None = None,
-        timeout: float | None = None,
-        *,
-        over: Literal["frames", "blocks"] = "frames",
-        select: AtomChoice = None,
-        fields: str | Sequence[str] | None = None,
-        dtype: DTypeLike = "float32",
-        memory: int | str = "64 MiB",
-        workers: int | None = None,
-        on_rewind: Literal["error", "restart"] = "error",
-        poll: float = POLL,
-        end: str | os.PathLike[str] | None = None,
-        events: bool = True,
+        self, until: int | str | None = None, timeout: float | None = None, **options: Unpack[FollowOptions]
     ) -> Following:
         """Gives the frames of files that are being written, as they are completed; `refresh` is called in between.
 
@@ -349,20 +336,9 @@ class Trajectory:
             A number of frames, or a time with its unit, "100 ns": the frame at that time is the last.
         timeout : float, optional
             Seconds in which nothing is written, after which it ends, with a note; None: it waits for ever.
-        over : {"frames", "blocks"}
-            What it gives: a `Frame` at a time as the iteration does, or a `Block` of all that is new, as `blocks`.
-        select, fields, dtype, memory, workers
-            As of `blocks`; by default the fields of the file.
-        on_rewind : {"error", "restart"}
-            Where a frame that was given is no longer in the file, or is another one, as after a restart from an earlier
-            checkpoint: RewoundError, which names the first such frame; or a note, and all frames from 0 on again.
-        poll : float
-            Seconds between two looks at the files. On local file systems inotify says when something happens.
-        end : path, optional
-            A file whose being there says that nothing will be written any more; by default, of one file NAME, either of
-            NAME.end and NAME.ready.
-        events : bool
-            False: inotify is not used.
+        **options
+            `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`, as
+            `kinema.following.FollowOptions` has them.
 
         Raises
         ------
@@ -370,22 +346,7 @@ class Trajectory:
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")
-        return Following(
-            self,
-            self._given,
-            until,
-            timeout,
-            over=over,
-            select=select,
-            fields=self._vector_fields() if fields is None else fields,
-            dtype=dtype,
-            memory=memory,
-            workers=workers,
-            on_rewind=on_rewind,
-            poll=poll,
-            end=end,
-            events=events,
-        )
+        return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})
 
     def scan(
         self,

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from kinema.choices import check_choice
 from kinema.errors import ArgumentError, Error, RewoundError
-from kinema.following.given_frames import GivenFrames, atoms_at_origin
+from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
+from kinema.following.remembered import RememberedFrames, atoms_at_origin
 from kinema.following.until import Until
-from kinema.following.watching import POLL, Watch
+from kinema.following.watching import Watch
 from kinema.frame import Block, Frame
 from kinema.notes import emit
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from kinema.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Following"]
@@ -54,47 +51,35 @@ class Following:
         given: Sequence[str],
         until: int | str | None,
         timeout: float | None,
-        *,
-        over: Literal["frames", "blocks"],
-        select: AtomChoice,
-        fields: str | Sequence[str],
-        dtype: DTypeLike,
-        memory: int | str,
-        workers: int | None,
-        on_rewind: Literal["error", "restart"],
-        poll: float,
-        end: str | os.PathLike[str] | None,
-        events: bool,
+        options: Mapping[str, Any],
     ) -> None:
-        check_choice("over", over, ("frames", "blocks"))
-        check_choice("on_rewind", on_rewind, ("error", "restart"))
-        for name, value, least in (("timeout", timeout, 0.0), ("poll", poll, 0.001)):
-            if value is not None and not least <= value < float("inf"):
-                raise ArgumentError(f"{name} must be at least {least:g} s and finite, found {value:g}")
+        checked = checked_options(options)
+        if timeout is not None and not 0 <= timeout < float("inf"):
+            raise ArgumentError(f"timeout must be at least 0 s and finite, found {timeout:g}")
         self.restarts = 0
         self.ended: str | None = None
         self._trajectory = trajectory
         self._files = GivenFiles(tuple(given))
         self._until = Until.of(until)
         self._timeout = timeout
-        self._over = over
+        fields = checked["fields"]
         names = (fields,) if isinstance(fields, str) else tuple(fields)
-        self._reading: dict[str, Any] = {"select": select, "fields": names, "dtype": dtype, "workers": workers}
-        self._memory = memory
-        self._restarting = on_rewind == "restart"
-        self._poll = poll
-        self._markers = [os.fspath(end)] if end is not None else self._default_markers()
-        self._events = events
-        self._given = GivenFrames()
+        self._reading: dict[str, Any] = {"fields": names}
+        self._reading |= {name: checked[name] for name in ("memory", "select", "dtype", "workers")}
+        self._restarting = checked["on_rewind"] == "restart"
+        self._poll, self._events = checked["poll"], checked["events"]
+        self._markers = self._default_markers() if checked["end"] is None else [os.fspath(checked["end"])]
+        self._given = RememberedFrames()
         self._notes: dict[str, None] = {}
         # the state of the files that was seen last, and when it was seen first
         self._seen: tuple[list[str], list[Status]] = ([], [])
         self._seen_since = 0.0
-        self._grown = 0.0
+        self._grown = self._refreshed = 0.0
         self._stale = True
         self._doubted = False
         self._trouble: tuple[Error, float] | None = None
-        self._iterator = self._frames() if over == "frames" else self._blocks()
+        self._iterator: Generator[Any, None, None]
+        self._iterator = self._frames() if checked["over"] == "frames" else self._blocks()
         trajectory.check_fields(names)
 
     @property
@@ -115,15 +100,15 @@ class Following:
 
     def close(self) -> None:
         """Ends it; nothing is given afterwards."""
-        self._iterator.close()  # type: ignore[attr-defined]
+        self._iterator.close()
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
-    def _frames(self) -> Iterator[Frame]:
+    def _frames(self) -> Generator[Frame, None, None]:
         for block in self._blocks():
             yield from block
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Generator[Block, None, None]:
         self._note_on_writer()
         watch = Watch([*self._trajectory.paths, *self._files.patterns], self._poll, events=self._events)
         self._seen_since = self._grown = time.monotonic()
@@ -176,14 +161,9 @@ class Following:
             self._stale = True
         elif self._settled() and any(part.truncation for part in self._trajectory.parts[-1:]) and not self._stale:
             # two changes within a tick of the file system's clock have one time
-            self._stale = self._looked_before(self._seen_since + self._poll / 2)
+            self._stale = self._refreshed < self._seen_since + self._poll / 2
         if self._stale or self._doubted or self._trouble is not None:
             self._refresh(paths)
-
-    def _looked_before(self, moment: float) -> bool:
-        return self._refreshed < moment
-
-    _refreshed = 0.0
 
     def _refresh(self, paths: list[str]) -> None:
         known = list(self._trajectory.paths)
@@ -238,7 +218,7 @@ class Following:
         if n_frames <= self.n_frames:
             return
         chosen = range(self.n_frames, n_frames)
-        blocks = self._trajectory.blocks(self._memory, frames=chosen, **self._reading)
+        blocks = self._trajectory.blocks(frames=chosen, **self._reading)
         try:
             for block in blocks:
                 if self.n_frames and not self._given.is_last(self._read(self.n_frames - 1)):
@@ -263,7 +243,7 @@ class Following:
 
     def _read(self, frame: int) -> Block:
         """A block of one frame, as frames are given."""
-        return next(iter(self._trajectory.blocks(self._memory, frames=range(frame, frame + 1), **self._reading)))
+        return next(iter(self._trajectory.blocks(frames=range(frame, frame + 1), **self._reading)))
 
     def _seems_empty(self, n_frames: int) -> bool:
         """Whether the last frame of an HDF5 file has atoms at the origin that the one before has elsewhere.
@@ -301,8 +281,8 @@ class Following:
         path, number = self._place(first)
         found = f"{n_frames} frames" if first >= n_frames else "another frame"
         error = RewoundError(
-            f"{path}: {self._trajectory.format} frame {number}: the file was written anew from here on, of which frames "
-            f"up to {given - 1} were given already, expected the same frames, found {found}",
+            f"{path}: {self._trajectory.format} frame {number}: the file was written anew from here on, though "
+            f"frames up to {given - 1} were given already, expected the same frames, found {found}",
             path=path,
             format=self._trajectory.format,
             frame=first,
@@ -330,12 +310,12 @@ class Following:
         emit([text])
 
     def _note_on_writer(self) -> None:
-        for part in self._trajectory.parts[:1]:
-            if part.format == "H5MD" and not any(name in part.variant.lower() for name in ("kinema", "gromacs")):
-                self._note(
-                    f"{part.path}: {part.format} of a writer that is not known ({part.variant}): its frames are taken "
-                    "as whole when they are counted, their chunks are in the file and their last atoms not at the origin"
-                )
+        part = self._trajectory.parts[0]
+        if part.format == "H5MD" and not any(name in part.variant.lower() for name in ("kinema", "gromacs")):
+            self._note(
+                f"{part.path}: H5MD of a writer that is not known ({part.variant}): its frames are taken as whole when "
+                "they are counted, their chunks are in the file and their last atoms are not at the origin"
+            )
 
 
 def _status(path: str) -> Status:
@@ -348,4 +328,5 @@ def _status(path: str) -> Status:
 
 def _front(block: Block, n: int) -> Block:
     """The first frames of a block."""
-    return Block(**{name: None if values is None else values[:n] for name, values in vars(block).items()})
+    kept: dict[str, Any] = {name: None if values is None else values[:n] for name, values in vars(block).items()}
+    return Block(**kept)

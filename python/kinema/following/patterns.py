@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinema.errors import FileNotFound
@@ -48,7 +47,7 @@ def _matching(pattern: str) -> list[str]:
     return sorted(found, key=_by_numbers)
 
 
-def _by_numbers(path: str) -> Sequence[tuple[int, int, str]]:
+def _by_numbers(path: str) -> list[tuple[int, int, str]]:
     """part2 before part10."""
     words = re.split(r"(\d+)", path)
     return [(1, int(word), word) if word.isdigit() else (0, 0, word) for word in words]

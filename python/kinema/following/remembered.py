@@ -1,4 +1,4 @@
-"""`GivenFrames`: what has been given of a trajectory, so that frames that were changed afterwards are noticed."""
+"""`RememberedFrames`: what has been given of a trajectory, so that frames that were changed afterwards are noticed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kinema.frame import VECTOR_FIELDS, Block
 
-__all__ = ["GivenFrames"]
+__all__ = ["RememberedFrames"]
 
 
-class GivenFrames:
+class RememberedFrames:
     """Eight bytes of each frame, by which the first one that has changed is found, and a digest of the last one.
 
     Frames are compared as they were given: their atoms, fields and type.
