@@ -64,7 +64,9 @@ def of_file(path: Path) -> Made:
     """What a file holds once it is finished."""
     with collected():
         traj = kn.open(path, stored=False)
-        block = next(iter(traj.blocks(fields=tuple(name for name in traj.fields if name in ("positions", "velocities")))))
+        block = next(
+            iter(traj.blocks(fields=tuple(name for name in traj.fields if name in ("positions", "velocities"))))
+        )
     ends = [sum(traj.core.locate(i)[2:]) for i in range(len(traj))]
     values = np.concatenate([v for v in (block.positions, block.velocities) if v is not None], axis=1)
     return Made(path.name, path.read_bytes(), ends, values, block.times)
