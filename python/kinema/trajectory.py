@@ -304,7 +304,7 @@ class Trajectory:
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
-        before = self.notes
+        before = self.notes if self._core.scanned else ()
         self.refresh_as(GivenFiles(self._given).checked())
         emit(note for note in self.notes if note not in before)
         return self._core.n_frames
@@ -315,7 +315,8 @@ class Trajectory:
         Whatever may still be written is left out, unless the files are `finished`: then they are opened as by `open`.
         """
         recipe = fresh_recipe(self._core) | ({} if paths is None else {"paths": list(paths)})
-        damaged = any(part.damaged for part in self.parts)
+        # frames of files that are being written are not looked for in any other way
+        damaged = self._core.scanned and any(part.damaged for part in self.parts)
         core = _core.Trajectory(**recipe, previous=None if finished or damaged else self._core)
         core.scan(skip_damaged=damaged)
         self._core = core

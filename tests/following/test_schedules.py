@@ -9,12 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import kinema as kn
-from kinema.notes import collected
 from tests.following.writers import (
     BYTE_FORMATS,
-    FIELDS,
     Made,
     Program,
     Stage,
@@ -24,6 +20,9 @@ from tests.following.writers import (
     head_of,
     make,
 )
+
+import kinema as kn
+from kinema.notes import collected
 
 N_FRAMES = 12
 
@@ -153,7 +152,7 @@ def test_a_run_that_goes_on_from_an_earlier_checkpoint(
         program.put(0, made.data[: made.ends[0]])
         Stage(monkeypatch, rewinding(program, made, second, cut, rng), rng)
         following = followed(program.path, name, on_rewind=on_rewind)
-        frames, runs = [], [[]]
+        runs: list[list[kn.Frame]] = [[]]
         try:
             for frame in following:
                 if frame.frame == 0 and runs[-1]:

@@ -1,4 +1,4 @@
-"""Programs that write trajectories in small steps, one after the other, and a follower that lets them run while it waits.
+"""Programs that write trajectories in small steps, and a follower that lets them run while it waits.
 
 Time is counted, not waited for: each wait of the follower is one step of the program and some tenths of an interval.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def appending(program: Program, made: Made, start: int, stop: int, rng: random.R
 
 
 def extending(program: Program, made: Made, start: int, stop: int, rng: random.Random) -> Steps:
-    """The file is made longer for some frames, and these are filled afterwards from their front, at last byte by byte."""
+    """The file is made longer for some frames, which are filled afterwards from their front, at last byte by byte."""
     frame = start
     while frame < stop:
         last = min(stop, frame + rng.randint(1, 3))
@@ -121,18 +121,6 @@ def extending(program: Program, made: Made, start: int, stop: int, rng: random.R
             at += n
             yield
         frame = last
-
-
-def counted(steps: Steps, program: Program, heads: Callable[[int], bytes], made: Made, start: int) -> Steps:
-    """The same with a count in the header that follows the frames, one frame late at times."""
-    n = start
-    for _ in steps:
-        whole = sum(end <= os.fstat(program.file).st_size for end in made.ends)
-        yield
-        if whole > n:
-            n = whole
-            program.put(0, heads(n))
-            yield
 
 
 class Stage:

@@ -23,6 +23,8 @@ __all__ = ["Following"]
 
 # an error that stays as long, with files that are not touched, is one; before that it may be that of half a write
 _TROUBLE = 1.0
+# finding frames takes at most one in so many seconds, and one more
+_REST = 3.0
 # of many parts the first are looked at when something is seen of the last ones
 _LOOKED_AT = 8
 # files besides `end`, by which a trajectory of one file is known to be whole
@@ -75,9 +77,11 @@ class Following:
         self._seen: tuple[list[str], list[Status]] = ([], [])
         self._seen_since = 0.0
         self._grown = self._refreshed = 0.0
+        self._cost = 0.0
         self._stale = True
         self._doubted = False
         self._trouble: tuple[Error, float] | None = None
+        self._looked_at = False
         self._iterator: Generator[Any, None, None]
         self._iterator = self._frames() if checked["over"] == "frames" else self._blocks()
         trajectory.check_fields(names)
@@ -109,7 +113,6 @@ class Following:
             yield from block
 
     def _blocks(self) -> Generator[Block, None, None]:
-        self._note_on_writer()
         watch = Watch([*self._trajectory.paths, *self._files.patterns], self._poll, events=self._events)
         self._seen_since = self._grown = time.monotonic()
         try:
@@ -159,11 +162,14 @@ class Following:
         if (paths, statuses) != self._seen:
             self._seen, self._seen_since, self._grown = (paths, statuses), now, now
             self._stale = True
-        elif self._settled() and any(part.truncation for part in self._trajectory.parts[-1:]) and not self._stale:
+        elif not self._stale and self._settled() and any(part.truncation for part in self._trajectory.parts[-1:]):
             # two changes within a tick of the file system's clock have one time
             self._stale = self._refreshed < self._seen_since + self._poll / 2
-        if self._stale or self._doubted or self._trouble is not None:
+        # files whose structure is read anew each time, of HDF5, are not read all the time
+        due = now >= self._refreshed + _REST * self._cost
+        if due and (self._stale or self._doubted or self._trouble is not None):
             self._refresh(paths)
+            self._cost = time.monotonic() - self._refreshed
 
     def _refresh(self, paths: list[str]) -> None:
         known = list(self._trajectory.paths)
@@ -181,6 +187,9 @@ class Following:
                 return
         else:
             self._trouble = None
+        if not self._looked_at:
+            self._looked_at = True
+            self._note_on_writer()
         self._stale = False
 
     def _settled(self) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from kinema.choices import check_choice
+from kinema.choices import ON_REWIND, check_choice
 from kinema.errors import ArgumentError
 from kinema.following.watching import POLL
 
@@ -69,9 +69,9 @@ def checked_options(given: Mapping[str, Any]) -> FollowOptions:
     """All options, with their defaults; ArgumentError for one that is none, and for values that cannot be meant."""
     for name in given.keys() - _DEFAULTS.keys():
         raise ArgumentError(f"follow has no option {name!r}, expected one of {', '.join(_DEFAULTS)}")
-    options: Any = {**_DEFAULTS, **given}
+    options: Any = {**_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
     check_choice("over", options["over"], ("frames", "blocks"))
-    check_choice("on_rewind", options["on_rewind"], ("error", "restart"))
+    check_choice("on_rewind", options["on_rewind"], ON_REWIND)
     if not 0.001 <= options["poll"] < float("inf"):
         raise ArgumentError(f"poll must be at least 0.001 s and finite, found {options['poll']:g}")
     chosen: FollowOptions = options

@@ -12,7 +12,7 @@ use super::{Part, Trajectory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Request, Scan, ScanOptions, Wanted};
 use crate::frame::Scales;
-use crate::index::Index;
+use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, FileStatus, Source};
 
@@ -25,31 +25,49 @@ const FEW_FRAMES: u64 = 64;
 
 /// The parts of a trajectory as they were when it was opened before.
 #[derive(Default)]
-pub(super) struct KnownParts(BTreeMap<PathBuf, Part>);
+pub(super) struct KnownParts {
+    parts: BTreeMap<PathBuf, Part>,
+    /// Whether they were opened as files that are being written, so that no frame counts that was not whole.
+    growing: bool,
+}
 
 impl KnownParts {
     pub fn of(previous: Option<&Trajectory>) -> Self {
         let parts = previous.and_then(Trajectory::scanned).map(|scanned| scanned.parts.as_slice()).unwrap_or_default();
-        Self(parts.iter().map(|part| (part.path.clone(), part.clone())).collect())
+        let growing = previous.is_some_and(|previous| previous.options.growing);
+        Self { parts: parts.iter().map(|part| (part.path.clone(), part.clone())).collect(), growing }
     }
 
     /// A part that is what it was, by its status alone.
     pub fn unchanged(&self, path: &Path) -> Option<&Part> {
-        let part = self.0.get(path)?;
+        let part = self.parts.get(path).filter(|_| self.growing)?;
         let known = part.identity.status()?;
         FileStatus::of_path(path).is_ok_and(|now| known.is_unchanged(&now) && part.size == now.size).then_some(part)
     }
 
     /// The index of a part that has the same content as far as it was known.
     pub fn index(&self, path: &Path, source: &dyn Source) -> Result<Option<Index>> {
-        let Some(part) = self.0.get(path).filter(|part| part.damaged.is_empty() && part.index.n_frames() > 0) else {
+        let Some(part) = self.parts.get(path).filter(|part| part.damaged.is_empty() && part.index.n_frames() > 0)
+        else {
             return Ok(None);
         };
         if source.len()? < part.identity.size {
             return Ok(None);
         }
-        Ok(part.identity.has_same_content(source, Some(&part.index))?.then(|| part.index.clone()))
+        if !part.identity.has_same_content(source, Some(&part.index))? {
+            return Ok(None);
+        }
+        Ok(if self.growing { Some(part.index.clone()) } else { without_last(&part.index) })
     }
+}
+
+/// What is known for certain of a file that may be written, by an index that was made of it as of one that is not: all
+/// frames behind which there is another; nothing where frames are found by arithmetic.
+pub(super) fn without_last(index: &Index) -> Option<Index> {
+    let Index::Table(table) = index else { return None };
+    let mut builder = TableBuilder::extend(table.clone());
+    builder.pop();
+    Some(Index::Table(builder.finish()))
 }
 
 /// The scan of a file that is being written: up to its last whole frame.

@@ -137,6 +137,10 @@ impl Trajectory {
             IndexPolicy::Auto | IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
         let found = match loaded {
+            LoadOutcome::Fits(Stored { index, .. }) | LoadOutcome::Grew(index) if self.options.growing => {
+                let previous = growing::without_last(&index);
+                self.scanned_file(&file, ScanOptions { previous, ..options }, ranges)?
+            }
             LoadOutcome::Fits(stored) => self.stored(&file, stored),
             LoadOutcome::Grew(index) => {
                 self.scanned_file(&file, ScanOptions { previous: Some(index), ..options }, ranges)?
