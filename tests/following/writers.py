@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ BYTE_FORMATS = ("md.xtc", "md.trr", "md.dcd", "md.nc", "md.history")
 FIELDS = {"md.trr": ("positions", "velocities"), "md.history": ("positions", "velocities")}
 
 Steps = Iterator[None]
+_status = follow._status
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def make(folder: Path, name: str, n_frames: int, seed: int = 1, first: int = 0) 
     walk = random_walk(first + n_frames, N_ATOMS, seed)[first:]
     given: dict[str, Any] = {"cell": np.broadcast_to(CELL, (n_frames, 3, 3))}
     if "velocities" in FIELDS.get(name, ()):
-        given["velocities"] = walk[::-1] / 7
+        given["velocities"] = walk / 7
     steps = 10 * np.arange(first, first + n_frames)
     if name != "md.nc":
         given["step"] = steps
@@ -77,15 +78,19 @@ class Program:
     """A file that a program writes by positions."""
 
     path: Path
+    # of all files: by it these have another status however quick the steps are, as after a tick of the system's clock
+    changes: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         self.file = os.open(self.path, os.O_RDWR | os.O_CREAT)
 
     def put(self, at: int, data: bytes) -> None:
         os.pwrite(self.file, data, at)
+        Program.changes += 1
 
     def cut(self, size: int) -> None:
         os.ftruncate(self.file, size)
+        Program.changes += 1
 
 
 def head_of(made: Made, n_frames: int, folder: Path, seed: int) -> bytes:
@@ -154,6 +159,4 @@ class Stage:
 
         monkeypatch.setattr(follow, "Watch", Waits)
         monkeypatch.setattr(follow, "time", Clock)
-        # the clock of the file system ticks at each step, however quick these are
-        status = follow._status
-        monkeypatch.setattr(follow, "_status", lambda path: (status(path), stage.count))
+        monkeypatch.setattr(follow, "_status", lambda path: (_status(path), Program.changes))

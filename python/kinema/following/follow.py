@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kinema.errors import ArgumentError, Error, RewoundError
+from kinema.files import open_regular
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin
@@ -25,6 +26,8 @@ __all__ = ["Following"]
 _TROUBLE = 1.0
 # finding frames takes at most one in so many seconds, and one more
 _REST = 3.0
+# a file that begins with so many zeros is not begun
+_HEAD_BYTES = 16
 # of many parts the first are looked at when something is seen of the last ones
 _LOOKED_AT = 8
 # files besides `end`, by which a trajectory of one file is known to be whole
@@ -203,7 +206,7 @@ class Following:
             self._trouble = (error, now)
         elif now - max(self._trouble[1], self._seen_since) >= max(_TROUBLE, 10 * self._poll):
             waiting = self._restarting and isinstance(error, FileNotFoundError)
-            if not waiting:
+            if not waiting and not _is_empty(error.path):
                 raise error
 
     def _read_as_finished(self) -> None:
@@ -333,6 +336,14 @@ def _status(path: str) -> Status:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _is_empty(path: str | None) -> bool:
+    """Whether nothing is in a file yet, or nothing but zeros at its beginning."""
+    if path is None or not os.path.isfile(path):
+        return False
+    with open_regular(path, "trajectory") as file:
+        return not any(file.read(_HEAD_BYTES))
 
 
 def _front(block: Block, n: int) -> Block:
