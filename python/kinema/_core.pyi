@@ -206,6 +206,7 @@ class Trajectory:
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
         growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
+        settled: bool = False,  # they have stood still for long: few zeros at the end of a frame are numbers
         previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:

@@ -309,15 +309,16 @@ class Trajectory:
         emit(note for note in self.notes if note not in before)
         return self._core.n_frames
 
-    def refresh_as(self, paths: Sequence[str] | None = None, *, finished: bool = False) -> None:
+    def refresh_as(self, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False) -> None:
         """As `refresh`, without notes, with these files: parts that are known and unchanged are not opened.
 
-        Whatever may still be written is left out, unless the files are `finished`: then they are opened as by `open`.
+        Whatever may still be written is left out, with less caution where the files are `settled`, as they have stood
+        still for long, and with none where they are `finished`: then they are opened as by `open`.
         """
         recipe = fresh_recipe(self._core) | ({} if paths is None else {"paths": list(paths)})
         # frames of files that are being written are not looked for in any other way
         damaged = self._core.scanned and any(part.damaged for part in self.parts)
-        core = _core.Trajectory(**recipe, previous=None if finished or damaged else self._core)
+        core = _core.Trajectory(**recipe, settled=settled, previous=None if finished or damaged else self._core)
         core.scan(skip_damaged=damaged)
         self._core = core
 

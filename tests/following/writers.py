@@ -132,7 +132,7 @@ class Stage:
     """The follower's clock and waits: the program makes a step whenever the follower waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: Steps, rng: random.Random) -> None:
-        self.now, self.steps, self.done, self.count = 1000.0, steps, False, 0
+        self.now, self.steps, self.done, self.count, self.idle = 1000.0, steps, False, 0, 0
         stage = self
 
         class Waits:
@@ -142,11 +142,14 @@ class Stage:
                 pass
 
             def wait(self, most: float) -> None:
-                try:
-                    next(stage.steps)
-                    stage.count += 1
-                except StopIteration:
-                    stage.done = True
+                # the program stands still for a while at times, wherever it is
+                stage.idle = stage.idle - 1 if stage.idle else rng.choice((0,) * 12 + (4,))
+                if not stage.idle:
+                    try:
+                        next(stage.steps)
+                        stage.count += 1
+                    except StopIteration:
+                        stage.done = True
                 stage.now += rng.choice((0.0, 0.01, 0.03, 0.06, 0.2)) if not stage.done else max(most, 0.05)
 
             def close(self) -> None:

@@ -70,7 +70,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false, pool=None, catalogue=None, growing=false, previous=None))]
+        record_reads=false, pool=None, catalogue=None, growing=false, settled=false, previous=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -92,6 +92,7 @@ impl PyTrajectory {
         pool: Option<&PyFilePool>,
         catalogue: Option<PathBuf>,
         growing: bool,
+        settled: bool,
         previous: Option<PyRef<'_, Self>>,
     ) -> PyResult<Self> {
         let format = format
@@ -129,6 +130,7 @@ impl PyTrajectory {
             max_open_files,
             catalogue,
             growing: growing || previous.is_some(),
+            settled,
         };
         let previous = previous.map(|previous| previous.inner.clone());
         let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-# an error that stays as long, with files that are not touched, is one; before that it may be that of half a write
+# an error that stays as long, with files that are not touched, is one; before that it may be that of half a write.
+# Zeros at the end of a frame are numbers then, if they are few
 _TROUBLE = 1.0
 # finding frames takes at most one in so many seconds, and one more
 _REST = 3.0
@@ -140,8 +141,10 @@ class Following:
         most = 3600.0 if self._timeout is None else self._grown + self._timeout - now
         if self._stale or self._doubted or self._trouble is not None:
             return max(0.0, min(most, self._poll / 2))
-        unsettled = self._seen_since + self._poll / 2 - now
-        return max(0.0, min(most, unsettled) if unsettled > 0 else most)
+        for after in (self._poll / 2, self._stillness):
+            if self._seen_since + after > now:
+                return max(0.0, min(most, self._seen_since + after - now))
+        return max(0.0, most)
 
     def _end(self, marker: str | None) -> None:
         if marker is not None:
@@ -166,8 +169,9 @@ class Following:
             self._seen, self._seen_since, self._grown = (paths, statuses), now, now
             self._stale = True
         elif not self._stale and self._settled() and any(part.truncation for part in self._trajectory.parts[-1:]):
-            # two changes within a tick of the file system's clock have one time
-            self._stale = self._refreshed < self._seen_since + self._poll / 2
+            # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
+            moments = (self._poll / 2, self._stillness)
+            self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
         # files whose structure is read anew each time, of HDF5, are not read all the time
         due = now >= self._refreshed + _REST * self._cost
         if due and (self._stale or self._doubted or self._trouble is not None):
@@ -178,7 +182,7 @@ class Following:
         known = list(self._trajectory.paths)
         self._refreshed = time.monotonic()
         try:
-            self._trajectory.refresh_as(paths)
+            self._trajectory.refresh_as(paths, settled=self._is_still())
         except Error as error:
             self._troubled(error)
             if paths[: len(known)] != known or len(paths) == len(known):
@@ -195,6 +199,14 @@ class Following:
             self._note_on_writer()
         self._stale = False
 
+    @property
+    def _stillness(self) -> float:
+        """Seconds after which a file is taken to stand still."""
+        return max(_TROUBLE, 10 * self._poll)
+
+    def _is_still(self) -> bool:
+        return time.monotonic() - self._seen_since >= self._stillness
+
     def _settled(self) -> bool:
         """Whether the files have not been touched for half an interval: a frame at their end is not being written."""
         return time.monotonic() - self._seen_since >= self._poll / 2
@@ -204,7 +216,7 @@ class Following:
         now = time.monotonic()
         if self._trouble is None or str(self._trouble[0]) != str(error):
             self._trouble = (error, now)
-        elif now - max(self._trouble[1], self._seen_since) >= max(_TROUBLE, 10 * self._poll):
+        elif now - max(self._trouble[1], self._seen_since) >= self._stillness:
             waiting = self._restarting and isinstance(error, FileNotFoundError)
             if not waiting and not _is_empty(error.path):
                 raise error

@@ -16,7 +16,8 @@ use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, FileStatus, Source};
 
-/// Zeros at the end of a frame that say nothing: padding, and numbers with few digits.
+/// Zeros at the end of a frame that say nothing: padding, and numbers with few digits. In a file that was seen with zeros
+/// where nothing was written yet they do, unless it has stood still for long.
 const FEW_ZEROS: usize = 7;
 /// Bytes of a file that a system writes or shows as zeros at once.
 const PAGE: u64 = 4096;
@@ -38,9 +39,19 @@ impl KnownParts {
         Self { parts: parts.iter().map(|part| (part.path.clone(), part.clone())).collect(), growing }
     }
 
+    /// How many zeros at the end of a frame of this file say nothing.
+    pub fn few_zeros(&self, path: &Path, settled: bool) -> usize {
+        if self.is_extended(path) && !settled { 0 } else { FEW_ZEROS }
+    }
+
+    /// Whether the file was seen with zeros where nothing was written yet.
+    pub fn is_extended(&self, path: &Path) -> bool {
+        self.parts.get(path).is_some_and(|part| part.extended)
+    }
+
     /// A part that is what it was, by its status alone.
     pub fn unchanged(&self, path: &Path) -> Option<&Part> {
-        let part = self.parts.get(path).filter(|_| self.growing)?;
+        let part = self.parts.get(path).filter(|part| self.growing && !part.extended)?;
         let known = part.identity.status()?;
         FileStatus::of_path(path).is_ok_and(|now| known.is_unchanged(&now) && part.size == now.size).then_some(part)
     }
@@ -70,11 +81,17 @@ pub(super) fn without_last(index: &Index) -> Option<Index> {
     Some(Index::Table(builder.finish()))
 }
 
-/// The scan of a file that is being written: up to its last whole frame.
+/// The scan of a file that is being written, up to its last whole frame; and whether zeros were seen where nothing is
+/// written yet. So many zeros at the end of a frame say nothing.
 ///
 /// # Errors
 /// As [`Decoder::scan`].
-pub(super) fn scan(decoder: &dyn Decoder, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+pub(super) fn scan(
+    decoder: &dyn Decoder,
+    source: &dyn Source,
+    options: &ScanOptions<'_>,
+    few: usize,
+) -> Result<(Scan, bool)> {
     let mut front = Front { inner: source, len: source.len()? };
     let known = options.previous.as_ref().map_or(0, Index::n_frames);
     let mut unfilled: Option<Error> = None;
@@ -90,14 +107,14 @@ pub(super) fn scan(decoder: &dyn Decoder, source: &dyn Source, options: &ScanOpt
                 continue;
             }
         };
-        let whole = whole_frames(decoder, source, &scan.index, known)?;
+        let whole = whole_frames(decoder, source, &scan.index, known, few)?;
         if whole < scan.index.n_frames() {
             let at = scan.index.extent(whole).offset;
             let error = not_filled(at, Some(whole)).at_path(source.path());
             match &mut scan.index {
                 Index::Chunked(chunked) => {
                     chunked.n_frames = whole;
-                    return Ok(Scan { truncation: Some(error), ..scan });
+                    return Ok((Scan { truncation: Some(error), ..scan }, true));
                 }
                 Index::Uniform(_) | Index::Table(_) if at < front.len => {
                     unfilled = Some(error);
@@ -107,10 +124,11 @@ pub(super) fn scan(decoder: &dyn Decoder, source: &dyn Source, options: &ScanOpt
                 Index::Uniform(_) | Index::Table(_) => return Err(error),
             }
         }
+        let seen = unfilled.is_some();
         if let Some(error) = unfilled {
             scan.truncation = Some(error.moved_to_frame(whole).at_path(source.path()));
         }
-        return Ok(scan);
+        return Ok((scan, seen));
     }
 }
 
@@ -133,11 +151,11 @@ fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
 }
 
 /// How many frames are whole: all that were known, and those behind them up to the first that is not.
-fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64) -> Result<u64> {
+fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64, few: usize) -> Result<u64> {
     let n = index.n_frames();
     let is_whole = |frame: u64| match index {
         Index::Chunked(_) => is_stored(decoder, source, index, frame),
-        Index::Uniform(_) | Index::Table(_) => is_filled(decoder, source, index, frame),
+        Index::Uniform(_) | Index::Table(_) => is_filled(decoder, source, index, frame, few),
     };
     match index {
         // each but the last is followed by the head of another
@@ -174,26 +192,31 @@ fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     let scales = decoder.scales().unwrap_or(Scales { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 });
     let request = Request { fields: decoder.header().fields, atoms: AtomSelection::all(n_atoms), scales };
     let mut segments = Vec::new();
+    // a step or a time of 0 behind the first frame is the value of a chunk that is not written
+    let empty = |value: Option<f64>| frame > 0 && value == Some(0.0);
+    if empty(index.step(frame).map(|step| step as f64)) || empty(index.time(frame)) {
+        return Ok(false);
+    }
     decoder.segments(index, &[Wanted { frame, row: 0 }], &request, &mut segments)?;
     let size = source.len()?;
     let one_file = decoder.other_files().is_empty();
     Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && decoder.is_stored(frame))
 }
 
-fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64) -> Result<bool> {
+fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64, few: usize) -> Result<bool> {
     let extent = index.extent(frame);
     let bytes = read(source, extent)?;
     if !decoder.is_filled(frame, extent.offset, &bytes) {
         return Ok(false);
     }
     let (zeros, pages) = (zeros_at_end(&bytes), zero_pages(extent.offset, &bytes));
-    if zeros <= FEW_ZEROS && pages == 0 {
+    if zeros <= few && pages == 0 {
         return Ok(true);
     }
     // some have zeros at their end, as forces on virtual sites: then the frame before has them too
     if let Some(before) = frame.checked_sub(1).map(|before| index.extent(before)) {
         let former = read(source, before)?;
-        let usual = zeros <= FEW_ZEROS.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
+        let usual = zeros <= few.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
         if usual {
             return Ok(true);
         }

@@ -89,6 +89,8 @@ pub struct Part {
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
     pub damaged: Vec<u64>,
+    /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
+    pub extended: bool,
 }
 
 impl Part {

@@ -85,6 +85,8 @@ pub struct OpenOptions {
     pub catalogue: Option<PathBuf>,
     /// Whether the files are being written: bytes that may still be filled are no damage, and nothing is stored of them.
     pub growing: bool,
+    /// Whether they have stood still for long, though they may be written again.
+    pub settled: bool,
 }
 
 impl std::fmt::Debug for dyn Format {
@@ -109,6 +111,7 @@ impl Default for OpenOptions {
             sources: Arc::new(Files),
             catalogue: None,
             growing: false,
+            settled: false,
         }
     }
 }

@@ -106,7 +106,7 @@ impl Trajectory {
         // `previous` is found where the index is loaded, unless it is known
         let previous = known.index(path, &*source).map_err(|error| error.at_path(path))?;
         let options = ScanOptions { previous, workers, ..*options };
-        let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options);
+        let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options, known);
         let mut part = scanned.map_err(|error| error.at_path(path))?;
         self.load_atom_checkpoints(&mut part, &*source)?;
         Ok(part)
@@ -119,6 +119,7 @@ impl Trajectory {
         source: &dyn Source,
         (status, ranges): (Option<FileStatus>, &[TableIndex]),
         options: ScanOptions<'_>,
+        known: &KnownParts,
     ) -> Result<Part> {
         let path = self.paths[number].clone();
         let name = format.info().name;
@@ -129,7 +130,8 @@ impl Trajectory {
         }
         let scales = scales_of(format, &*decoder, &self.options.units);
         let size = source.len()?;
-        let file = File { path: &path, name, decoder: &*decoder, source, status, size };
+        let few_zeros = known.few_zeros(&path, self.options.settled);
+        let file = File { path: &path, name, decoder: &*decoder, source, status, size, few_zeros };
         let loaded = match self.options.index {
             IndexPolicy::Auto if options.previous.is_none() => {
                 store::load(&store::places(&path), source, name, n_atoms)?
@@ -152,7 +154,8 @@ impl Trajectory {
                 Found { index_note: found.index_note.or(Some(note)), ..found }
             }
         };
-        let Found { index, identity, origin, index_path, index_note, truncation, damaged } = found;
+        let Found { index, identity, origin, index_path, index_note, truncation, damaged, extended } = found;
+        let extended = extended || known.is_extended(&path);
         Ok(Part {
             path,
             format,
@@ -166,6 +169,7 @@ impl Trajectory {
             index_note,
             truncation,
             damaged,
+            extended,
         })
     }
 
@@ -180,16 +184,25 @@ impl Trajectory {
             }
         }
         let (origin, index_path) = (IndexOrigin::Stored, Some(place));
-        Found { index, identity, origin, index_path, index_note, truncation: None, damaged: Vec::new() }
+        Found {
+            index,
+            identity,
+            origin,
+            index_path,
+            index_note,
+            truncation: None,
+            damaged: Vec::new(),
+            extended: false,
+        }
     }
 
     fn scanned_file(&self, file: &File<'_>, options: ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Found> {
         let extended = options.previous.is_some();
         let scan = match self.options.growing {
-            true => growing::scan(file.decoder, file.source, &options),
-            false => file.decoder.scan_with_ranges(file.source, &options, ranges),
+            true => growing::scan(file.decoder, file.source, &options, file.few_zeros),
+            false => file.decoder.scan_with_ranges(file.source, &options, ranges).map(|scan| (scan, false)),
         };
-        let scan = scan.map_err(|e| e.in_format(file.name))?;
+        let (scan, unfilled) = scan.map_err(|e| e.in_format(file.name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
@@ -222,7 +235,7 @@ impl Trajectory {
         }
         let truncation = scan.truncation.map(|error| error.in_format(file.name).at_path(file.path));
         let (index, damaged) = (scan.index, scan.damaged);
-        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged })
+        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged, extended: unfilled })
     }
 
     /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
@@ -265,6 +278,8 @@ struct File<'a> {
     source: &'a dyn Source,
     status: Option<FileStatus>,
     size: u64,
+    /// See [`growing::scan`].
+    few_zeros: usize,
 }
 
 impl File<'_> {
@@ -283,6 +298,7 @@ struct Found {
     index_note: Option<String>,
     truncation: Option<Error>,
     damaged: Vec<u64>,
+    extended: bool,
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {

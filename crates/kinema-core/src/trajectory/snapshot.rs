@@ -228,6 +228,7 @@ fn restored_part(
         index_note: None,
         truncation: None,
         damaged: Vec::new(),
+        extended: false,
     })
 }
 
