@@ -39,6 +39,7 @@ from cases import (
 )
 from convert import convert
 from files import make_files
+from follow import follow
 from kinema import _core
 from kinema.demo import run_json
 from ml_convert import ml_convert
@@ -334,6 +335,7 @@ def main() -> None:
     convert(bench)
     netcdf(bench)
     serial_io(bench)
+    follow(bench)
     ml_convert(bench)
     plot(bench.rows, options.folder / "serial_io.png")
     runners(bench)

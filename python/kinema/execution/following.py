@@ -178,10 +178,11 @@ class _GrowingRun:
         for number, analysis in enumerate(self.analyses):
             if number in self.rows:
                 analysis.record = self._record(notes)
-            elif self.whole.get(number, 0) < len(self.done):
+                continue
+            if self.whole.get(number, 0) < len(self.done):
                 self._run_whole(number)
-                if analysis.record is not None:
-                    analysis.record = replace(analysis.record, notes=(*notes, *analysis.record.notes))
+            if analysis.record is not None:
+                analysis.record = replace(analysis.record, notes=(*notes, *analysis.record.notes))
 
 
 def _returned(generator: Any, results: Mapping[str, Any]) -> Results:
