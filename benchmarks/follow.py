@@ -1,8 +1,8 @@
 """Following a file that another process writes: delay of frames, and what waiting costs.
 
-`python benchmarks/follow.py` prints it alone; `make bench` has it among its rows. The delay is from the moment at which the
-last byte of a frame is written to that at which the loop has the frame, in polling intervals; the goal is at most 2. The
-CPU time of waiting for a file that nobody writes is a share of one core; the goal is at most 1 %.
+`python benchmarks/follow.py` prints it alone; `make bench` has it among its rows. The delay is from the moment at which
+the last byte of a frame is written to that at which the loop has the frame, in polling intervals; the goal is at most
+2. The CPU time of waiting for a file that nobody writes is a share of one core; the goal is at most 1 %.
 """
 
 from __future__ import annotations

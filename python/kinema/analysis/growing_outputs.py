@@ -57,13 +57,13 @@ class GrowingOutputs:
         if self._values is not None:
             check_writable(self._values, format)
 
-    def update(self, analysis: Analysis, *, last: bool = False) -> None:
-        """Writes rows that are new; with `last`, or where it is time, the files anew."""
+    def update(self, analysis: Analysis, *, last: bool = False) -> bool:
+        """Writes rows that are new; with `last`, or where it is time, the files anew. Whether it was time."""
         if self._values is not None and is_stream(self._values):
             self._write_rows(analysis, self._values)
         now = time.monotonic()
         if now < self._next and not last:
-            return
+            return False
         if self._values is not None and not is_stream(self._values):
             analysis.save(self._values, format=self._format, **self._units)
             if not last:
@@ -73,7 +73,9 @@ class GrowingOutputs:
             analysis.plot(self._plot, **self._units)
             if not last:
                 reserve(self._plot)
-        self._next = time.monotonic() + max(_INTERVAL, _REST * (time.monotonic() - now))
+        taken = time.monotonic() - now if self._next else 0.0  # the first has imported matplotlib
+        self._next = time.monotonic() + max(_INTERVAL, _REST * taken)
+        return True
 
     def _write_rows(self, analysis: Analysis, name: str) -> None:
         table = analysis.table().in_units(self._units["output_unit"], self._units["output_time_unit"])

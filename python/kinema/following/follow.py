@@ -83,6 +83,8 @@ class Following:
         self._grown = self._refreshed = 0.0
         self._cost = 0.0
         self._stale = True
+        # something behind the last frame; whether the frames that were given are known to be there still
+        self._pending = self._checked = False
         self._doubted = False
         self._trouble: tuple[Error, float] | None = None
         self._looked_at = False
@@ -168,7 +170,7 @@ class Following:
         if (paths, statuses) != self._seen:
             self._seen, self._seen_since, self._grown = (paths, statuses), now, now
             self._stale = True
-        elif not self._stale and self._settled() and any(part.truncation for part in self._trajectory.parts[-1:]):
+        elif not self._stale and self._pending and self._settled():
             # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
             moments = (self._poll / 2, self._stillness)
             self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
@@ -197,7 +199,8 @@ class Following:
         if not self._looked_at:
             self._looked_at = True
             self._note_on_writer()
-        self._stale = False
+        self._stale = self._checked = False
+        self._pending = any(part.truncation for part in self._trajectory.parts[-1:])
 
     @property
     def _stillness(self) -> float:
@@ -224,6 +227,7 @@ class Following:
     def _read_as_finished(self) -> None:
         """Opens the files as those of a simulation that has ended: what is in them is all there will be."""
         self._trajectory.refresh_as(self._files.paths() if self._files.patterns else None, finished=True)
+        self._checked = False
 
     def _default_markers(self) -> list[str]:
         if self._files.patterns or len(self._trajectory.paths) > 1:
@@ -282,11 +286,11 @@ class Following:
     def _was_rewound(self) -> bool:
         """Whether a frame that was given is no longer there, as it may be for a moment; raises where it is certain."""
         n_frames = self._trajectory.n_frames
-        if not self.n_frames:
+        if not self.n_frames or self._checked:
             return False
         try:
             if n_frames >= self.n_frames and self._given.is_last(self._read(self.n_frames - 1)):
-                self._doubted = False
+                self._doubted, self._checked = False, True
                 return False
             if not self._doubted:
                 # once more after a while
