@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.following.writers import make
 
 import kinema as kn
 from kinema.errors import FileNotFound
@@ -18,7 +19,6 @@ from kinema.following.appearing import when_there
 from kinema.following.watching import Watch
 from kinema.notes import collected
 from kinema.testing.children import start_child
-from tests.following.writers import make
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
@@ -95,6 +95,8 @@ def test_ctrl_c_ends_it_with_what_has_come(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while not table.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+    # the last frame comes after half an interval, and is not in the table before the next one is made
+    time.sleep(0.5)
     os.kill(child.pid, signal.SIGINT)
     _, err = child.communicate(timeout=30)
     assert child.returncode == 130, err

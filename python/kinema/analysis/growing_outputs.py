@@ -36,6 +36,11 @@ class GrowingOutputs:
     format : {"csv", "xvg", "dat"}, optional
         Of the table, as `Analysis.save`.
     output_unit, output_time_unit : as of `Analysis.save`
+
+    Attributes
+    ----------
+    times : int
+        How often the files were written.
     """
 
     def __init__(
@@ -51,19 +56,20 @@ class GrowingOutputs:
         self._plot = None if plot is None else os.fspath(plot)
         self._format = format
         self._units = {"output_unit": output_unit, "output_time_unit": output_time_unit}
+        self.times = 0
         self._next = 0.0
         self._rows = 0
         self._stream: IO[bytes] | None = None
         if self._values is not None:
             check_writable(self._values, format)
 
-    def update(self, analysis: Analysis, *, last: bool = False) -> bool:
-        """Writes rows that are new; with `last`, or where it is time, the files anew. Whether it was time."""
+    def update(self, analysis: Analysis, *, last: bool = False) -> None:
+        """Writes rows that are new; with `last`, or where it is time, the files anew."""
         if self._values is not None and is_stream(self._values):
             self._write_rows(analysis, self._values)
         now = time.monotonic()
         if now < self._next and not last:
-            return False
+            return
         if self._values is not None and not is_stream(self._values):
             analysis.save(self._values, format=self._format, **self._units)
             if not last:
@@ -75,7 +81,7 @@ class GrowingOutputs:
                 reserve(self._plot)
         taken = time.monotonic() - now if self._next else 0.0  # the first has imported matplotlib
         self._next = time.monotonic() + max(_INTERVAL, _REST * taken)
-        return True
+        self.times += 1
 
     def _write_rows(self, analysis: Analysis, name: str) -> None:
         table = analysis.table().in_units(self._units["output_unit"], self._units["output_time_unit"])

@@ -40,12 +40,12 @@ def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None]) -> Fol
     words = [sys.executable, "-m", "kinema.demo.simulation", str(path), str(n_frames)]
     show(f"{engine()} simulates in a process of its own: {path}")
     outputs = GrowingOutputs(folder / "following.csv", picture)
-    drawn: dict[int, int] = {}
 
     def update(analysis: kn.analysis.RadiusOfGyration, *, last: bool = False) -> None:
-        if outputs.update(analysis, last=last):
+        before = outputs.times
+        outputs.update(analysis, last=last)
+        if outputs.times > before:
             values = analysis.results.values[:, 0]
-            drawn[len(values)] = picture.stat().st_size
             bar = "#" * round(values[-1])
             show(f"{len(values):6d} frames, {analysis.results.time[-1]:8.1f} ps, {values[-1]:6.2f} angstrom {bar}")
 
@@ -62,4 +62,4 @@ def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None]) -> Fol
             f"the simulation has ended after {len(analysis.results.values)} frames: {error.strip()[-300:]}"
         )
     update(analysis, last=True)
-    return Followed(analysis, picture, engine(), len(drawn))
+    return Followed(analysis, picture, engine(), outputs.times)
