@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz golden-fortran help setup demo test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
+.PHONY: fuzz golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ $(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
 
 demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the hardware's limit
 	$(BIN)/kinema demo
+
+demo-follow: setup ## a simulation runs, an analysis follows it, and its picture grows
+	$(BIN)/kinema demo --follow
 
 test: test-rust test-python ## all tests, Rust and Python
 

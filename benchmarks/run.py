@@ -39,6 +39,7 @@ from cases import (
 )
 from convert import convert
 from files import make_files
+from follow import follow
 from kinema import _core
 from kinema.demo import run_json
 from ml_convert import ml_convert
@@ -337,6 +338,7 @@ def main() -> None:
     convert(bench)
     netcdf(bench)
     serial_io(bench)
+    follow(bench)
     ml_convert(bench)
     trace_cost(bench)
     node_cache(bench, 1400 if bench.quick else 2800, options.folder / "node_cache.png")

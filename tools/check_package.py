@@ -41,6 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     # blocks of files on a disk of the node
     ("cache",),
+    ("following",),
     ("trajectory",),
     ("opening", "selection.time_range"),
     # who computes

@@ -251,6 +251,9 @@ class Trajectory:
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
         node_cache: NodeCache | None = None,  # what files are read through; not with a pool, which has its own
+        growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
+        settled: bool = False,  # they have stood still for long: few zeros at the end of a frame are numbers
+        previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""

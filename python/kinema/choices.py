@@ -17,6 +17,7 @@ __all__ = [
     "GATHER",
     "INDEX",
     "MATCH",
+    "ON_REWIND",
     "ON_TRUNCATED",
     "OUTPUT_TIME_UNIT",
     "OUTPUT_UNIT",
@@ -37,6 +38,8 @@ R = TypeVar("R")
 OVERLAP: tuple[str, ...] = _core.OVERLAP_VALUES
 # whether an incomplete last frame of a file is an error or is left out
 ON_TRUNCATED: tuple[str, ...] = _core.ON_TRUNCATED_VALUES
+# where frames that were given of a file that is followed are written anew
+ON_REWIND: tuple[str, ...] = ("error", "restart")
 # how a stored frame index is used, where stored things are
 INDEX: tuple[str, ...] = tuple(value for value in _core.INDEX_VALUES if value != "memory")
 

@@ -18,6 +18,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingPackageError",
     "OutOfRangeError",
+    "RewoundError",
     "TruncatedFileError",
     "UnsupportedFormatError",
     "WorkerError",
@@ -89,6 +90,10 @@ class TruncatedFileError(Error, EOFError):
 
 class CorruptFileError(Error, ValueError):
     """The bytes of a file contradict its format, or coordinates are not numbers."""
+
+
+class RewoundError(CorruptFileError):
+    """A file that is being followed has lost frames that were given already, or has others in their place."""
 
 
 class UnsupportedFormatError(Error, ValueError):

@@ -18,6 +18,7 @@ from kinema.cache.trajectories import sized_for
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
+from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
@@ -98,7 +99,8 @@ def open(
     Parameters
     ----------
     paths : path, list of paths, or MDAnalysis Universe
-        The files, parts of one trajectory in their order. Of a Universe, its trajectory's files and its topology, with
+        The files, parts of one trajectory in their order; also a pattern of their names, "md.part*.xtc", in the order
+        of the numbers in them. Of a Universe, its trajectory's files and its topology, with
         the arguments that it was loaded with (several files without continuous=True: overlap="all"), unless they are
         given here; those that change frames and are none of `open` are an ArgumentError.
     topology : path or MDAnalysis Universe, optional
@@ -175,7 +177,8 @@ def open(
     """
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
-    names = file_names(paths)
+    patterns = file_names(paths)
+    names = GivenFiles(tuple(patterns)).checked()
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -274,9 +277,10 @@ def open(
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
         if cache is not None and core.format == EXTERNAL:
             emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
-        return Trajectory(core, known, opening=opening, stated=stated)
+        return Trajectory(core, known, opening=opening, stated=stated, given=patterns)
     own = h5md.atoms_source(names[0], options) if known is None else None
-    return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)
+    known = known if own is None else Topology(own)
+    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=patterns)
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:

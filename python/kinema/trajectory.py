@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.following.follow import Following
+from kinema.following.options import FollowOptions
+from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.frame import (
     VECTOR_FIELDS,
@@ -73,8 +76,11 @@ class Trajectory:
         hdf5: h5md.H5mdOptions | None = None,
         opening: dict[str, float] | None = None,
         stated: Mapping[str, str] | None = None,
+        given: Sequence[str] | None = None,
     ) -> None:
         self._core = core
+        # names and patterns, as the files were opened
+        self._given = tuple(core.paths if given is None else given)
         # shared by all views
         self._opening = {} if opening is None else opening
         self._timings: Timings | None = None
@@ -298,12 +304,51 @@ class Trajectory:
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
-        core = _core.Trajectory(**fresh_recipe(self._core))
-        core.scan(skip_damaged=any(part.damaged for part in self.parts))
-        before = self.notes
-        self._core = core
+        before = self.notes if self._core.scanned else ()
+        self.refresh_as(GivenFiles(self._given).checked())
         emit(note for note in self.notes if note not in before)
-        return core.n_frames
+        return self._core.n_frames
+
+    def refresh_as(self, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False) -> None:
+        """As `refresh`, without notes, with these files: parts that are known and unchanged are not opened.
+
+        Whatever may still be written is left out, with less caution where the files are `settled`, as they have stood
+        still for long, and with none where they are `finished`: then they are opened as by `open`.
+        """
+        recipe = fresh_recipe(self._core) | ({} if paths is None else {"paths": list(paths)})
+        # frames of files that are being written are not looked for in any other way
+        damaged = self._core.scanned and any(part.damaged for part in self.parts)
+        core = _core.Trajectory(**recipe, settled=settled, previous=None if finished or damaged else self._core)
+        core.scan(skip_damaged=damaged)
+        self._core = core
+
+    def follow(
+        self, until: int | str | None = None, timeout: float | None = None, **options: Unpack[FollowOptions]
+    ) -> Following:
+        """Gives the frames of files that are being written, as they are completed; `refresh` is called in between.
+
+            for frame in kn.open("md.part*.xtc").follow(until="100 ns", timeout=600): ...
+
+        A frame is given once all of its bytes are there: nothing was written for half of `poll`, or the next frame has
+        been begun. Files that fit a pattern that was opened are added as they appear.
+
+        Parameters
+        ----------
+        until : int or str, optional
+            A number of frames, or a time with its unit, "100 ns": the frame at that time is the last.
+        timeout : float, optional
+            Seconds in which nothing is written, after which it ends, with a note; None: it waits for ever.
+        **options
+            `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`, as
+            `kinema.following.FollowOptions` has them.
+
+        Raises
+        ------
+        RewoundError, CorruptFileError, ArgumentError (also for a view); others as `refresh` and `blocks`.
+        """
+        if self._view is not None:
+            raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")
+        return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})
 
     def scan(
         self,

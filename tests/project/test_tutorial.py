@@ -104,6 +104,7 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
         "docs/repair.md",
         "docs/dask.md",
         "docs/convert.md",
+        "docs/follow.md",
     ],
 )
 def test_python_from_top_to_bottom(here: Path, name: str) -> None:

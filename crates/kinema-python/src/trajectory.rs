@@ -72,7 +72,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false, pool=None, catalogue=None, node_cache=None))]
+        record_reads=false, pool=None, catalogue=None, node_cache=None, growing=false, settled=false, previous=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -94,6 +94,9 @@ impl PyTrajectory {
         pool: Option<&PyFilePool>,
         catalogue: Option<PathBuf>,
         node_cache: Option<Py<PyNodeCache>>,
+        growing: bool,
+        settled: bool,
+        previous: Option<PyRef<'_, Self>>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -132,13 +135,16 @@ impl PyTrajectory {
             times,
             max_open_files,
             catalogue,
+            growing: growing || previous.is_some(),
+            settled,
         };
+        let previous = previous.map(|previous| previous.inner.clone());
         let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;
         let inner = run_interruptible(py, None, 0, |progress| {
             stops.add(progress);
             match snapshot {
                 Some(bytes) => Trajectory::from_snapshot(paths, options, bytes),
-                None => Trajectory::open(paths, options),
+                None => Trajectory::open_again(paths, options, previous.as_deref()),
             }
         })?;
         Ok(Self {

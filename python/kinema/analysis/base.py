@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -15,8 +15,10 @@ import numpy as np
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
+from kinema.execution.following import follow, frames_by_number
 from kinema.execution.results_file import ResultDataset
 from kinema.execution.run import CheckpointChoice, run
+from kinema.following import FollowOptions
 from kinema.notes import emit
 from kinema.printable import are_float32
 from kinema.progress import ProgressChoice
@@ -156,6 +158,46 @@ class Analysis(Computation):
             access=access,
             skip_damaged=skip_damaged,
             **options,
+        )
+        return self
+
+    def follow(
+        self,
+        until: int | str | None = None,
+        timeout: float | None = None,
+        *,
+        callback: Callable[[Self], object] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        step: int | None = None,
+        **options: Unpack[FollowOptions],
+    ) -> Self:
+        """Runs the analysis over frames as they are written, and returns it when that has ended.
+
+        The results are those of `run` over the same frames, to the bit. Threads compute. Results that are not one row
+        a frame are computed anew whenever there are a quarter more frames, and at the end.
+
+        Parameters
+        ----------
+        until, timeout, **options
+            As of `Trajectory.follow`, without `over` and `fields`: where it ends, how files are looked at, memory.
+        callback : function of the analysis, optional
+            Called when frames have come, with the results so far: to show them, to choose what is simulated next. It
+            ends the run by returning what is true.
+        start, stop, step : int, optional
+            Frames as in a slice, counted from the first.
+
+        Raises
+        ------
+        ArgumentError (also for an analysis of several passes), and as `Trajectory.follow` and `run`.
+        """
+        follow(
+            [self],
+            until,
+            timeout,
+            callback=None if callback is None else lambda: callback(self),
+            choose=None if (start, stop, step) == (None, None, None) else frames_by_number(start, stop, step),
+            options=options,
         )
         return self
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FileWorkers",
+    "FollowedFiles",
     "FrameOptions",
     "Inputs",
     "Opened",
@@ -201,6 +202,43 @@ class FrameOptions:
     start: options.Start = None
     stop: options.Stop = None
     step: options.Step = None
+
+
+@dataclass(frozen=True)
+class FollowedFiles:
+    """Whether the files are being written, and where that ends."""
+
+    follow: options.Follow = False
+    until: options.Until = None
+    follow_timeout: options.FollowTimeout = None
+    on_rewind: options.OnRewind = "error"
+
+    def check(self, outputs: "Outputs", workers: "Workers", opening: Opening) -> None:
+        """ArgumentError for options that are of files that are being written, or of others, alone."""
+        from kinema.errors import ArgumentError
+
+        if not self.follow:
+            given = {"until": self.until, "follow-timeout": self.follow_timeout}
+            named = [name for name, value in given.items() if value is not None]
+            for name in [*named, *(["on-rewind"] if self.on_rewind != "error" else [])]:
+                raise ArgumentError(f"--{name} is for files that are being written; add --follow")
+            return
+        refused: list[tuple[str, object]] = [
+            ("--checkpoint", outputs.checkpoint),
+            ("--report", outputs.report),
+            ("--skip-damaged", opening.skip_damaged or None),
+            ("--runner", None if workers.runner in (None, options.RunnerName.threads) else workers.runner),
+            ("--scheduler", workers.scheduler),
+            ("--access", None if workers.access == "direct" else workers.access),
+            (f"-o {outputs.rows}", outputs.rows),
+            *((f"--{name}", value) for name, value in workers.scheduling.items()),
+        ]
+        for name, value in refused:
+            if value is not None:
+                raise ArgumentError(
+                    f"{name} is not for files that are being written: --follow computes on threads, and writes tables "
+                    "and pictures"
+                )
 
 
 @dataclass(frozen=True)

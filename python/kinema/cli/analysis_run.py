@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
-from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, Outputs, Workers
+from kinema.analysis.growing_outputs import GrowingOutputs
+from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, Workers
 from kinema.cli.command_line import Command
 from kinema.errors import ArgumentError
+from kinema.execution.following import follow, frames_by_number, frames_in_time
 from kinema.execution.results_file import ResultArray
+from kinema.following.appearing import when_there
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
@@ -43,16 +46,30 @@ class Summarised:
 
 
 def open_inputs(
-    inputs: Inputs, opening: Opening, outputs: Outputs, reference: Path | None = None
+    command: Command,
+    inputs: Inputs,
+    opening: Opening,
+    outputs: Outputs,
+    workers: Workers,
+    following: FollowedFiles,
+    reference: Path | None = None,
 ) -> tuple[kn.Trajectory, kn.Selection]:
-    """The trajectory and its atoms; outputs that cannot be written are refused before anything is read."""
+    """The trajectory and its atoms; outputs that cannot be written are refused before anything is read.
+
+    Files that are to be followed are waited for.
+    """
+
+    def opened() -> kn.Trajectory:
+        topology = None if inputs.topology is None else str(inputs.topology)
+        return kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
+
+    following.check(outputs, workers, opening)
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, reference])
-        trajectory = kn.open(
-            [str(path) for path in inputs.paths],
-            None if inputs.topology is None else str(inputs.topology),
-            **opening.arguments,
-        )
+        if following.follow:
+            trajectory = when_there(opened, following.follow_timeout, command.print_progress)
+        else:
+            trajectory = opened()
         if inputs.topology is not None:
             _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
         if inputs.group is not None and inputs.index_file is None:
@@ -71,8 +88,14 @@ def run(
     window: FrameOptions,
     outputs: Outputs,
     workers: Workers,
+    following: FollowedFiles,
 ) -> None:
     """Runs the analysis on the frames of the window, writes what is to be written and prints the summary."""
+    if following.follow:
+        analysis.command = command.typed
+        _follow(analysis, window, outputs, workers, following)
+        _print_summary(command, trajectory, analysis, quantity, outputs)
+        return
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     with outputs.checkpoint_noted():
@@ -100,6 +123,36 @@ def run(
             analysis.report().save(outputs.report)
         if kept is not None:
             kept.remove()
+    _print_summary(command, trajectory, analysis, quantity, outputs)
+
+
+def _follow(analysis: Any, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles) -> None:
+    """Runs the analysis on frames as they come; what is written of it grows."""
+    choose = None
+    if _is_by_time(window):
+        choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))
+    elif (window.start, window.stop, window.step) != (None, None, None):
+        choose = frames_by_number(window.start, window.stop, window.step)
+    growing = GrowingOutputs(outputs.output, outputs.plot, format=outputs.output_format, **outputs.units)
+    try:
+        follow(
+            [analysis],
+            following.until,
+            following.follow_timeout,
+            callback=lambda: growing.update(analysis),
+            choose=choose,
+            options={"workers": workers.workers, "memory": workers.memory, "on_rewind": following.on_rewind},
+        )
+    finally:
+        # also of a run that is stopped, which is how one without an end is ended
+        if analysis.results:
+            growing.update(analysis, last=True)
+        growing.close()
+
+
+def _print_summary(
+    command: Command, trajectory: kn.Trajectory, analysis: Any, quantity: Summarised, outputs: Outputs
+) -> None:
     command.print_result(
         lambda: _facts(command, trajectory, analysis, quantity, outputs),
         lambda: "\n".join(map(printable, _lines(trajectory, analysis, quantity, outputs))),
@@ -107,13 +160,18 @@ def run(
     )
 
 
-def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
-    """The arguments of `run` that choose frames."""
+def _is_by_time(window: FrameOptions) -> bool:
+    """Whether frames are chosen by time; ArgumentError where they are by number as well."""
     by_time = any(value is not None for value in (window.begin, window.end, window.dt))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
     if by_time and by_number:
         raise ArgumentError("-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one")
-    if by_time:
+    return by_time
+
+
+def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
+    """The arguments of `run` that choose frames."""
+    if _is_by_time(window):
         return {"frames": frames_between(trajectory, window.begin, window.end, window.dt)}
     return {"start": window.start, "stop": window.stop, "step": window.step}
 

@@ -14,6 +14,7 @@ from kinema.choices import (
     BY,
     GATHER,
     MATCH,
+    ON_REWIND,
     ON_TRUNCATED,
     OUTPUT_TIME_UNIT,
     OUTPUT_UNIT,
@@ -64,6 +65,7 @@ ACCESS_NAMES = access_names()
 _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
+_FOLLOWING = "Following"
 
 Files = Annotated[
     list[Path] | None,
@@ -386,5 +388,43 @@ Report = Annotated[
         help="Where the time went, as JSON; `kinema report FILE` prints it.",
         show_default=False,
         rich_help_panel=_OUTPUT,
+    ),
+]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        help="The files are being written: use their frames as they come, until --until, --follow-timeout or Ctrl-C; a "
+        "pattern in quotes names parts to come.",
+        rich_help_panel=_FOLLOWING,
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        help='With --follow: the last frame, as a number of frames or a time, "100 ns".',
+        metavar="N|TIME",
+        show_default=False,
+        rich_help_panel=_FOLLOWING,
+    ),
+]
+FollowTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--follow-timeout",
+        **numbers.decimal(0.0, 1e9),
+        help="With --follow: seconds in which nothing is written, after which it ends.",
+        show_default=False,
+        rich_help_panel=_FOLLOWING,
+    ),
+]
+OnRewind = Annotated[
+    str,
+    typer.Option(
+        "--on-rewind",
+        **one_of(ON_REWIND),
+        help="With --follow: where frames that were used are written anew, stop with an error or begin anew as well.",
+        rich_help_panel=_FOLLOWING,
     ),
 ]

@@ -39,7 +39,7 @@ from kinema.timings import BLOCK_COLUMNS
 if TYPE_CHECKING:
     from kinema.execution.persistence import Persistence
 
-__all__ = ["CheckpointChoice", "run"]
+__all__ = ["CheckpointChoice", "check_analyses", "run", "run_pass"]
 
 A = TypeVar("A", bound=Computation)
 
@@ -76,7 +76,7 @@ def run(
     began = time.perf_counter()
     chosen_runner = choose_runner(runner, **options)
     method = access_method(access)
-    _check_analyses(analyses)
+    check_analyses(analyses)
     method.check(chosen_runner.name, analyses[0].trajectory.format)
 
     def whole() -> _Finished:
@@ -128,6 +128,20 @@ def run(
         analysis.results = ResultsOnRoot() if finished is None else finished.results[number]
         analysis.record = record
     return list(analyses)
+
+
+def run_pass(
+    analyses: Sequence[Computation],
+    passes: Sequence[Pass],
+    frames: FrameSelection,
+    *,
+    workers: int | None = None,
+    memory: int | str | None = None,
+) -> PassResult:
+    """One pass of each analysis over frames, together, on threads."""
+    limit = 0 if memory is None else parse_memory(memory)
+    whole = _Passes(analyses, frames, choose_runner("threads"), workers, limit, False, "direct")
+    return whole._run_pass(0, 1, dict(enumerate(passes)), None)
 
 
 def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
@@ -256,7 +270,8 @@ def _persistence(
     return Persistence(analyses, frames, saved, out)
 
 
-def _check_analyses(analyses: Sequence[A]) -> None:
+def check_analyses(analyses: Sequence[A]) -> None:
+    """Raises ArgumentError for what cannot run together."""
     if isinstance(analyses, Computation) or not isinstance(analyses, Sequence):
         raise ArgumentError("run takes a list of analyses: kinema.run([a, b])")
     if not analyses:

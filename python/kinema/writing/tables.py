@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
-from kinema.errors import UnsupportedFormatError, missing_package
+from kinema.errors import ArgumentError, UnsupportedFormatError, missing_package
 from kinema.printable import printable
 from kinema.writing.output_checks import check_target, is_stream
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Provenance
 
-__all__ = ["NO_UNIT", "PER_UNIT", "SUFFIXES", "Column", "Table", "check_writable", "table_files", "write_table"]
+__all__ = [
+    "NO_UNIT",
+    "PER_UNIT",
+    "SUFFIXES",
+    "Column",
+    "Table",
+    "check_writable",
+    "table_files",
+    "table_lines",
+    "write_table",
+]
 
 # of a quantity whose unit is not known
 NO_UNIT = "1"
@@ -62,6 +73,10 @@ class Table:
     columns: tuple[Column, ...]
     x: str = "time"
     names: str | None = None
+
+    def __getitem__(self, rows: slice) -> Table:
+        """Some of its rows."""
+        return replace(self, columns=tuple(replace(one, values=one.values[rows]) for one in self.columns))
 
     def curves(self) -> tuple[Column, list[Column]]:
         """The column `x`, and those to be drawn over it: the quantities, which have a unit."""
@@ -113,6 +128,23 @@ def write_table(
         write_whole(sidecar, lambda file: file.write(_sidecar(table, provenance).encode()))
     write = _WRITERS[suffix]
     write_whole(name, lambda file: write(file, table, provenance))
+
+
+def table_lines(
+    path: str | os.PathLike[str], table: Table, provenance: Provenance, *, format: str | None = None
+) -> tuple[bytes, bytes]:
+    """What `write_table` would write of a table of numbers as text: what stands before the first row, and the rows.
+
+    ArgumentError for a format that is no text.
+    """
+    suffix = _suffix(os.fspath(path), format)
+    if suffix.lstrip(".") not in TABLE_FORMATS:
+        raise ArgumentError(f"{os.fspath(path)}: {suffix} has no rows of text, expected {', '.join(TABLE_FORMATS)}")
+    text = io.BytesIO()
+    _WRITERS[suffix](text, table, provenance)
+    lines = text.getvalue().splitlines(keepends=True)
+    head = len(lines) - len(table.columns[0].values)
+    return b"".join(lines[:head]), b"".join(lines[head:])
 
 
 def table_files(path: str | os.PathLike[str], format: str | None = None) -> list[str]:

@@ -390,6 +390,19 @@ pub trait Decoder: Send + Sync {
     /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
 
+    /// Whether the bytes of a frame at byte `offset` of a file that is being written are all there, as far as they show it:
+    /// its head is sound, what ends it has come. Zeros at its end are the caller's business.
+    fn is_filled(&self, frame: u64, offset: u64, bytes: &[u8]) -> bool {
+        let _ = (frame, offset, bytes);
+        true
+    }
+
+    /// Whether all chunks that hold a frame have been given a place in the file.
+    fn is_stored(&self, frame: u64) -> bool {
+        let _ = frame;
+        true
+    }
+
     /// Whether byte ranges of a file can be scanned by different processes.
     fn supports_ranged_scan(&self) -> bool {
         false

@@ -126,6 +126,16 @@ impl FileIdentity {
         Ok(self.by_content(&Self::of(source, self.size, None, index, self.places)?))
     }
 
+    /// Whether the file has the same content wherever it was sampled, as far as it went; its status is not looked at, so that
+    /// one that was filled behind that is the same.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn has_same_content(&self, source: &dyn Source, index: Option<&Index>) -> Result<bool> {
+        let now = Self::of(source, self.size, None, index, self.places)?;
+        Ok(matches!(self.by_content(&now), Match::SameContent))
+    }
+
     /// What a file is whose identity was taken now, at as many places; other files that it names included.
     pub fn compare(&self, now: &Self) -> Match {
         if self.size != now.size {

@@ -82,6 +82,11 @@ impl Index {
         }
     }
 
+    /// Whether frames are in the chunks of an HDF5 file.
+    pub fn is_chunked(&self) -> bool {
+        matches!(self, Self::Chunked(_))
+    }
+
     /// Where frame `frame` is; `frame` must be below `n_frames()`.
     pub fn extent(&self, frame: u64) -> Extent {
         match self {

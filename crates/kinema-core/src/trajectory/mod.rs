@@ -4,6 +4,7 @@
 
 mod atom_checkpoints;
 mod concatenation;
+mod growing;
 mod open_files;
 mod options;
 mod parts;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub use self::atom_checkpoints::MadeCheckpoints;
 pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
+use self::growing::KnownParts;
 use self::open_files::Handles;
 pub use self::options::{Absent, IndexPolicy, OnTruncated, OpenOptions};
 use self::ranged_scan::ScannedRanges;
@@ -63,6 +65,7 @@ impl Named for IndexOrigin {
 }
 
 /// One file of the trajectory, once it has been scanned.
+#[derive(Clone)]
 pub struct Part {
     /// The file.
     pub path: PathBuf,
@@ -88,6 +91,8 @@ pub struct Part {
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
     pub damaged: Vec<u64>,
+    /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
+    pub extended: bool,
 }
 
 impl Part {
@@ -188,6 +193,8 @@ pub struct Trajectory {
     pub(crate) threads: Threads,
     /// Parts of which other processes scan byte ranges.
     scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
+    /// Of files that grow, until they are scanned.
+    known: Mutex<KnownParts>,
 }
 
 impl Trajectory {
@@ -206,15 +213,30 @@ impl Trajectory {
     /// # Errors
     /// As [`FileSource::open`], [`format::detect`] and [`Format::open`].
     pub fn open(paths: Vec<PathBuf>, options: OpenOptions) -> Result<Self> {
+        Self::open_again(paths, options, None)
+    }
+
+    /// As [`Trajectory::open`]; parts of a trajectory that was opened before and are unchanged are as they are there, those
+    /// that have grown are scanned from their former end. [`OpenOptions::growing`] holds where there is one.
+    ///
+    /// # Errors
+    /// As [`Trajectory::open`].
+    pub fn open_again(paths: Vec<PathBuf>, options: OpenOptions, previous: Option<&Self>) -> Result<Self> {
         let Some(path) = paths.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
+        let known = KnownParts::of(previous);
         let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
-        let mut watch = Stopwatch::start();
-        let source = handles.get((0, 0), path)?;
-        let first_status = status_before(&*source, &options)?;
-        let first = open_decoder(&*source, &options)?;
-        watch.lap(&HEADER, Work { file: Some(path), ..Work::default() });
+        let (first_status, first) = match known.unchanged(path) {
+            Some(part) => (part.identity.status().copied(), (part.format, part.decoder.clone())),
+            None => {
+                let mut watch = Stopwatch::start();
+                let source = handles.get((0, 0), path)?;
+                let opened = (status_before(&*source, &options)?, open_decoder(&*source, &options)?);
+                watch.lap(&HEADER, Work { file: Some(path), ..Work::default() });
+                opened
+            }
+        };
         Ok(Self {
             paths,
             options,
@@ -226,6 +248,7 @@ impl Trajectory {
             unverified: Vec::new(),
             threads: Threads::default(),
             scanned_ranges: Mutex::default(),
+            known: Mutex::new(known),
         })
     }
 

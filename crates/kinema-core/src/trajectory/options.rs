@@ -83,6 +83,10 @@ pub struct OpenOptions {
     pub sources: Arc<dyn OpenSource>,
     /// The catalogue that a snapshot is kept in, for errors.
     pub catalogue: Option<PathBuf>,
+    /// Whether the files are being written: bytes that may still be filled are no damage, and nothing is stored of them.
+    pub growing: bool,
+    /// Whether they have stood still for long, though they may be written again.
+    pub settled: bool,
 }
 
 impl std::fmt::Debug for dyn Format {
@@ -106,6 +110,8 @@ impl Default for OpenOptions {
             write_index: None,
             sources: Arc::new(Files),
             catalogue: None,
+            growing: false,
+            settled: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use super::growing::{self, KnownParts};
 use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of, status_before};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result, printed};
@@ -42,16 +43,18 @@ impl Trajectory {
         if let Some(scanned) = self.scanned.get() {
             return Ok(scanned);
         }
-        let parts = self.scan_parts(ScanOptions { previous: None, workers: workers.max(1), progress, skip_damaged })?;
+        let known = std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        let parts =
+            self.scan_parts(&known, ScanOptions { previous: None, workers: workers.max(1), progress, skip_damaged })?;
         let scanned = Scanned::new(parts, &self.options)?;
         Ok(self.scanned.get_or_init(|| scanned))
     }
 
     /// Few parts: all threads on each; many: a part a thread.
-    fn scan_parts(&self, options: ScanOptions<'_>) -> Result<Vec<Part>> {
+    fn scan_parts(&self, known: &KnownParts, options: ScanOptions<'_>) -> Result<Vec<Part>> {
         let (n, workers) = (self.paths.len(), options.workers);
         if workers == 1 || n < 2 * workers {
-            return (0..n).map(|part| self.scan_part(part, &options, workers)).collect();
+            return (0..n).map(|part| self.scan_part(part, known, &options, workers)).collect();
         }
         let next = AtomicUsize::new(0);
         let slots: Vec<OnceLock<Result<Part>>> = (0..n).map(|_| OnceLock::new()).collect();
@@ -61,7 +64,7 @@ impl Trajectory {
                     loop {
                         let part = next.fetch_add(1, Ordering::Relaxed);
                         let Some(slot) = slots.get(part) else { break };
-                        let outcome = crate::error::catch_panics(|| self.scan_part(part, &options, 1));
+                        let outcome = crate::error::catch_panics(|| self.scan_part(part, known, &options, 1));
                         if outcome.is_err() {
                             next.store(n, Ordering::Relaxed);
                         }
@@ -86,8 +89,11 @@ impl Trajectory {
         }
     }
 
-    fn scan_part(&self, number: usize, options: &ScanOptions<'_>, workers: usize) -> Result<Part> {
+    fn scan_part(&self, number: usize, known: &KnownParts, options: &ScanOptions<'_>, workers: usize) -> Result<Part> {
         let path = &self.paths[number];
+        if let Some(part) = known.unchanged(path) {
+            return Ok(part.clone());
+        }
         let first = self.handles.get((number, 0), path)?;
         // taken before anything is read of the file, here or by others: what changes from then on has another status
         let (earlier, ranges) = self.take_scanned_ranges(number);
@@ -99,10 +105,11 @@ impl Trajectory {
             }
         };
         let source = self.multi_file(number, first, &*opened.1);
-        // `previous` is found where the index is loaded
-        let options = ScanOptions { previous: None, workers, ..*options };
+        // `previous` is found where the index is loaded, unless it is known
+        let previous = known.index(path, &*source).map_err(|error| error.at_path(path))?;
+        let options = ScanOptions { previous, workers, ..*options };
         let mut watch = Stopwatch::start();
-        let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options);
+        let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options, known);
         let mut part = scanned.map_err(|error| error.at_path(path))?;
         self.load_atom_checkpoints(&mut part, &*source)?;
         let work = Work { file: Some(path), size: part.size, frames: part.index.n_frames(), ..Work::default() };
@@ -117,6 +124,7 @@ impl Trajectory {
         source: &dyn Source,
         (status, ranges): (Option<FileStatus>, &[TableIndex]),
         options: ScanOptions<'_>,
+        known: &KnownParts,
     ) -> Result<Part> {
         let path = self.paths[number].clone();
         let name = format.info().name;
@@ -127,12 +135,19 @@ impl Trajectory {
         }
         let scales = scales_of(format, &*decoder, &self.options.units);
         let size = source.len()?;
-        let file = File { path: &path, name, decoder: &*decoder, source, status, size };
+        let few_zeros = known.few_zeros(&path, self.options.settled);
+        let file = File { path: &path, name, decoder: &*decoder, source, status, size, few_zeros };
         let loaded = match self.options.index {
-            IndexPolicy::Auto => store::load(&store::places(&path), source, name, n_atoms)?,
-            IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
+            IndexPolicy::Auto if options.previous.is_none() => {
+                store::load(&store::places(&path), source, name, n_atoms)?
+            }
+            IndexPolicy::Auto | IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
         let found = match loaded {
+            LoadOutcome::Fits(Stored { index, .. }) | LoadOutcome::Grew(index) if self.options.growing => {
+                let previous = growing::without_last(&index);
+                self.scanned_file(&file, ScanOptions { previous, ..options }, ranges)?
+            }
             LoadOutcome::Fits(stored) => self.stored(&file, stored),
             LoadOutcome::Grew(index) => {
                 self.scanned_file(&file, ScanOptions { previous: Some(index), ..options }, ranges)?
@@ -144,7 +159,8 @@ impl Trajectory {
                 Found { index_note: found.index_note.or(Some(note)), ..found }
             }
         };
-        let Found { index, identity, origin, index_path, index_note, truncation, damaged } = found;
+        let Found { index, identity, origin, index_path, index_note, truncation, damaged, extended } = found;
+        let extended = extended || known.is_extended(&path);
         Ok(Part {
             path,
             format,
@@ -158,6 +174,7 @@ impl Trajectory {
             index_note,
             truncation,
             damaged,
+            extended,
         })
     }
 
@@ -172,12 +189,25 @@ impl Trajectory {
             }
         }
         let (origin, index_path) = (IndexOrigin::Stored, Some(place));
-        Found { index, identity, origin, index_path, index_note, truncation: None, damaged: Vec::new() }
+        Found {
+            index,
+            identity,
+            origin,
+            index_path,
+            index_note,
+            truncation: None,
+            damaged: Vec::new(),
+            extended: false,
+        }
     }
 
     fn scanned_file(&self, file: &File<'_>, options: ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Found> {
         let extended = options.previous.is_some();
-        let scan = file.decoder.scan_with_ranges(file.source, &options, ranges).map_err(|e| e.in_format(file.name))?;
+        let scan = match self.options.growing {
+            true => growing::scan(file.decoder, file.source, &options, file.few_zeros),
+            false => file.decoder.scan_with_ranges(file.source, &options, ranges).map(|scan| (scan, false)),
+        };
+        let (scan, unfilled) = scan.map_err(|e| e.in_format(file.name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
@@ -185,7 +215,10 @@ impl Trajectory {
             return Err(with_place_of(place, error));
         }
         let others = file.decoder.other_files().iter().map(|path| FileStatus::of_path(path));
-        let identity = file.identity(file.size, &scan.index)?.naming(others.collect::<Result<Vec<_>>>()?);
+        // of a file that grows what is behind its frames will be other bytes
+        let end = if self.options.growing { scan.index.end().filter(|_| !scan.index.is_chunked()) } else { None };
+        let identity = file.identity(end.unwrap_or(file.size), &scan.index)?;
+        let identity = identity.naming(others.collect::<Result<Vec<_>>>()?);
         let (mut index_path, mut index_note) = (None, None);
         let origin = match scan.index {
             Index::Chunked(_) => IndexOrigin::Structure,
@@ -193,7 +226,7 @@ impl Trajectory {
             Index::Table(_) if extended => IndexOrigin::Extended,
             Index::Table(_) => IndexOrigin::Built,
         };
-        if matches!(scan.index, Index::Table(_)) {
+        if matches!(scan.index, Index::Table(_)) && !self.options.growing {
             if !scan.damaged.is_empty() {
                 // the next reader is to find the damage, and to note it
                 index_note = Some("the index is not stored, as the file is damaged".to_owned());
@@ -207,7 +240,7 @@ impl Trajectory {
         }
         let truncation = scan.truncation.map(|error| error.in_format(file.name).at_path(file.path));
         let (index, damaged) = (scan.index, scan.damaged);
-        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged })
+        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged, extended: unfilled })
     }
 
     /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
@@ -250,6 +283,8 @@ struct File<'a> {
     source: &'a dyn Source,
     status: Option<FileStatus>,
     size: u64,
+    /// See [`growing::scan`].
+    few_zeros: usize,
 }
 
 impl File<'_> {
@@ -268,6 +303,7 @@ struct Found {
     index_note: Option<String>,
     truncation: Option<Error>,
     damaged: Vec<u64>,
+    extended: bool,
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {

@@ -98,6 +98,7 @@ impl Trajectory {
             unverified,
             threads: Threads::default(),
             scanned_ranges: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
@@ -227,6 +228,7 @@ fn restored_part(
         index_note: None,
         truncation: None,
         damaged: Vec::new(),
+        extended: false,
     })
 }
 

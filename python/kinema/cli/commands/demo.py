@@ -21,14 +21,45 @@ def demo(
         "demo-output"
     ),
     frames: Annotated[
-        int, typer.Option("--frames", **numbers.whole(1, 10**9), help="Frames; fewer where the disk is small.")
-    ] = 100_000,
+        int | None,
+        typer.Option(
+            "--frames",
+            **numbers.whole(1, 10**9),
+            help="Frames; fewer where the disk is small. 100,000 by default, with --follow 250.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Instead: a small simulation runs, an analysis follows it, a picture grows."),
+    ] = False,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
+    if follow:
+        _follow(context.obj, folder, 250 if frames is None else frames)
+        return
+    _measure(context.obj, folder, 100_000 if frames is None else frames)
+
+
+def _follow(command: Command, folder: Path, n_frames: int) -> None:
+    from kinema.demo.followed import follow_demo
+
+    found = follow_demo(folder, n_frames, command.print_progress)
+    facts = {"n_frames": n_frames, "engine": found.engine, "picture": str(found.picture), "drawn": found.drawn}
+    command.print_result(
+        lambda: facts,
+        lambda: (
+            f"picture: {found.picture}, drawn {found.drawn} times while {found.engine} simulated\n\n"
+            "the same for a simulation of your own, which may have yet to begin:\n  "
+            'kinema rgyr -s topology.psf "md.part*.xtc" --follow --until "100 ns" --plot rgyr.png'
+        ),
+    )
+
+
+def _measure(command: Command, folder: Path, frames: int) -> None:
     from kinema.demo import make_case, measurements
     from kinema.progress import reporting
 
-    command: Command = context.obj
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
         case = make_case(folder, frames, report)

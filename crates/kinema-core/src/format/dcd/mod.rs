@@ -164,6 +164,21 @@ impl Decoder for DcdDecoder {
         Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
     }
 
+    /// All records have their lengths before and behind them.
+    fn is_filled(&self, frame: u64, _: u64, bytes: &[u8]) -> bool {
+        let layout = self.dcd.layout;
+        let end = bytes.len() as u64 - self.dcd.skipped_len(frame).min(bytes.len() as u64);
+        let (mut at, mut whole) = (0, true);
+        let cell = self.dcd.cell_len();
+        let plane = 4 * u64::from(self.dcd.stored_atoms(frame));
+        while whole && at < end {
+            let payload = if at == 0 && cell > 0 { cell - 2 * layout.marker_len() } else { plane };
+            whole = layout.payload(bytes, at, payload).is_ok();
+            at += layout.record_len(payload);
+        }
+        whole
+    }
+
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let n_atoms = self.dcd.n_atoms;
         let wants_planes = request.fields.contains(self.field());

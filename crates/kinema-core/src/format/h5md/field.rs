@@ -193,6 +193,18 @@ impl Field {
         Ok(())
     }
 
+    /// Whether all chunks of a frame have a place in the file; a frame without the field has none that lack one.
+    pub fn is_stored(&self, frame: u64) -> bool {
+        let (Ok(row), Rows::Stored(_)) = (u64::try_from(self.row(frame)), &self.rows) else { return true };
+        let Some((row, array)) = self.piece(row) else { return false };
+        let [rows, units, _] = array.shape();
+        let step = array.chunk_shape()[1].max(1);
+        let chunks = (0..units)
+            .step_by(step as usize)
+            .flat_map(|unit| (0..array.component_chunks()).map(move |component| array.chunk_at(row, unit, component)));
+        row < rows && chunks.into_iter().all(|chunk| array.stored(&chunk) != Stored::Nowhere)
+    }
+
     /// As [`crate::format::Decoder::in_place`].
     pub fn in_place(&self, segment: &Segment, wanted: &[Wanted], atoms: &AtomSelection) -> bool {
         let whole = || {

@@ -275,6 +275,10 @@ impl Decoder for H5mdDecoder {
         shared.div_ceil(all.max(1))
     }
 
+    fn is_stored(&self, frame: u64) -> bool {
+        self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
+    }
+
     fn other_files(&self) -> &[PathBuf] {
         &self.other_files
     }

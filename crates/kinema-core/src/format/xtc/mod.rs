@@ -135,6 +135,13 @@ impl Decoder for XtcDecoder {
         super::scan::scan(source, &self.headers(), options, super::scan::PARALLEL_FROM)
     }
 
+    /// The compressed coordinates of all atoms take as many bytes as the header says.
+    fn is_filled(&self, _: u64, offset: u64, bytes: &[u8]) -> bool {
+        let Ok(header) = FrameHeader::parse(bytes, offset, Some(self.header.n_atoms)) else { return false };
+        let Some(stream) = bytes.get(header.len()..) else { return false };
+        header.packing.is_none_or(|packing| stream_bytes(&header, offset, stream) == Some(packing.n_bytes))
+    }
+
     fn supports_ranged_scan(&self) -> bool {
         true
     }

@@ -6,7 +6,15 @@ import typer
 
 from kinema.choices import WEIGHTS
 from kinema.cli import options
-from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, SeriesOutputs, Workers, takes_groups
+from kinema.cli.analysis_options import (
+    FollowedFiles,
+    FrameOptions,
+    Inputs,
+    Opening,
+    SeriesOutputs,
+    Workers,
+    takes_groups,
+)
 
 
 @takes_groups
@@ -16,6 +24,7 @@ def rgyr(
     window: FrameOptions,
     workers: Workers,
     opening: Opening,
+    following: FollowedFiles,
     outputs: SeriesOutputs,
     weights: Annotated[
         str | None,
@@ -33,7 +42,7 @@ def rgyr(
     from kinema.cli.analysis_run import Summarised, open_inputs, run
     from kinema.errors import ArgumentError
 
-    traj, atoms = open_inputs(inputs, opening, outputs)
+    traj, atoms = open_inputs(context.obj, inputs, opening, outputs, workers, following)
     if traj.topology_name is None and weights != "none":
         raise ArgumentError("masses come from a topology: give one with -s, or --weights none")
     analysis = kn.analysis.RadiusOfGyration(
@@ -48,4 +57,5 @@ def rgyr(
         window,
         outputs,
         workers,
+        following,
     )

@@ -6,7 +6,15 @@ import typer
 
 from kinema.choices import WEIGHTS
 from kinema.cli import options
-from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, SeriesOutputs, Workers, takes_groups
+from kinema.cli.analysis_options import (
+    FollowedFiles,
+    FrameOptions,
+    Inputs,
+    Opening,
+    SeriesOutputs,
+    Workers,
+    takes_groups,
+)
 
 
 @takes_groups
@@ -16,6 +24,7 @@ def rmsd(
     window: FrameOptions,
     workers: Workers,
     opening: Opening,
+    following: FollowedFiles,
     outputs: SeriesOutputs,
     rmsd_select: Annotated[
         list[str] | None,
@@ -39,7 +48,7 @@ def rmsd(
     from kinema.cli.reference import reference_arguments
     from kinema.errors import ArgumentError
 
-    traj, atoms = open_inputs(inputs, opening, outputs, reference)
+    traj, atoms = open_inputs(context.obj, inputs, opening, outputs, workers, following, reference)
     if groups and inputs.index_file is None:
         raise ArgumentError("--groups names groups of an index file; give the file with -n")
     others = [traj.select(text) for text in rmsd_select or []]
@@ -61,4 +70,5 @@ def rmsd(
         window,
         outputs,
         workers,
+        following,
     )

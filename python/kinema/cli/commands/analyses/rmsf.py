@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import FrameOptions, Inputs, Opening, Outputs, Workers, takes_groups
+from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, Workers, takes_groups
 
 
 class Align(StrEnum):
@@ -24,6 +24,7 @@ def rmsf(
     window: FrameOptions,
     workers: Workers,
     opening: Opening,
+    following: FollowedFiles,
     outputs: Outputs,
     align: Annotated[
         Align,
@@ -44,7 +45,12 @@ def rmsf(
     from kinema.cli.reference import reference_arguments
     from kinema.errors import ArgumentError
 
-    traj, atoms = open_inputs(inputs, opening, outputs, reference)
+    if following.follow and align is Align.average:
+        raise ArgumentError(
+            "--align average reads all frames twice, which --follow cannot; use --align reference, or run it when all "
+            "frames are there"
+        )
+    traj, atoms = open_inputs(context.obj, inputs, opening, outputs, workers, following, reference)
     if align is Align.none and any(given is not None for given in (align_select, ref_frame, reference, match)):
         raise ArgumentError("--align-select, --ref-frame, --reference and --match need --align average or reference")
     analysis = kn.analysis.RMSF(
@@ -64,4 +70,5 @@ def rmsf(
         window,
         outputs,
         workers,
+        following,
     )

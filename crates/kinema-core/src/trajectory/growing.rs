@@ -1,0 +1,271 @@
+//! Files that are being written: which of their frames are all there, and what was known of them before they grew.
+//!
+//! A simulation may add a frame in pieces of any size, and may make its file longer before it fills it. What lies behind
+//! the last frame that is whole is left out with the reason in [`Part::truncation`]: bytes that are zeros where the format
+//! wants others are no damage here, as they may still be filled. How long a file is to stand still before its last frame
+//! counts is the business of whoever waits.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Part, Trajectory};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Decoder, Request, Scan, ScanOptions, Wanted};
+use crate::frame::Scales;
+use crate::index::{Index, TableBuilder};
+use crate::selection::AtomSelection;
+use crate::source::{Extent, FileStatus, Source};
+
+/// Zeros at the end of a frame that say nothing: padding, and numbers with few digits. In a file that was seen with zeros
+/// where nothing was written yet they do, unless it has stood still for long.
+const FEW_ZEROS: usize = 7;
+/// Bytes of a file that a system writes or shows as zeros at once.
+const PAGE: u64 = 4096;
+/// Frames that are looked at one by one; of more the first that is not whole is searched by halving.
+const FEW_FRAMES: u64 = 64;
+
+/// The parts of a trajectory as they were when it was opened before.
+#[derive(Default)]
+pub(super) struct KnownParts {
+    parts: BTreeMap<PathBuf, Part>,
+    /// Whether they were opened as files that are being written, so that no frame counts that was not whole.
+    growing: bool,
+}
+
+impl KnownParts {
+    pub fn of(previous: Option<&Trajectory>) -> Self {
+        let parts = previous.and_then(Trajectory::scanned).map(|scanned| scanned.parts.as_slice()).unwrap_or_default();
+        let growing = previous.is_some_and(|previous| previous.options.growing);
+        Self { parts: parts.iter().map(|part| (part.path.clone(), part.clone())).collect(), growing }
+    }
+
+    /// How many zeros at the end of a frame of this file say nothing.
+    pub fn few_zeros(&self, path: &Path, settled: bool) -> usize {
+        if self.is_extended(path) && !settled { 0 } else { FEW_ZEROS }
+    }
+
+    /// Whether the file was seen with zeros where nothing was written yet.
+    pub fn is_extended(&self, path: &Path) -> bool {
+        self.parts.get(path).is_some_and(|part| part.extended)
+    }
+
+    /// A part that is what it was, by its status alone.
+    pub fn unchanged(&self, path: &Path) -> Option<&Part> {
+        let part = self.parts.get(path).filter(|part| self.growing && !part.extended)?;
+        let known = part.identity.status()?;
+        FileStatus::of_path(path).is_ok_and(|now| known.is_unchanged(&now) && part.size == now.size).then_some(part)
+    }
+
+    /// The index of a part that has the same content as far as it was known.
+    pub fn index(&self, path: &Path, source: &dyn Source) -> Result<Option<Index>> {
+        let Some(part) = self.parts.get(path).filter(|part| part.damaged.is_empty() && part.index.n_frames() > 0)
+        else {
+            return Ok(None);
+        };
+        if source.len()? < part.identity.size {
+            return Ok(None);
+        }
+        if !part.identity.has_same_content(source, Some(&part.index))? {
+            return Ok(None);
+        }
+        Ok(if self.growing { Some(part.index.clone()) } else { without_last(&part.index) })
+    }
+}
+
+/// What is known for certain of a file that may be written, by an index that was made of it as of one that is not: all
+/// frames behind which there is another; nothing where frames are found by arithmetic.
+pub(super) fn without_last(index: &Index) -> Option<Index> {
+    let Index::Table(table) = index else { return None };
+    let mut builder = TableBuilder::extend(table.clone());
+    builder.pop();
+    Some(Index::Table(builder.finish()))
+}
+
+/// The scan of a file that is being written, up to its last whole frame; and whether zeros were seen where nothing is
+/// written yet. So many zeros at the end of a frame say nothing.
+///
+/// # Errors
+/// As [`Decoder::scan`].
+pub(super) fn scan(
+    decoder: &dyn Decoder,
+    source: &dyn Source,
+    options: &ScanOptions<'_>,
+    few: usize,
+) -> Result<(Scan, bool)> {
+    let mut front = Front { inner: source, len: source.len()? };
+    let known = options.previous.as_ref().map_or(0, Index::n_frames);
+    let mut unfilled: Option<Error> = None;
+    loop {
+        let again = ScanOptions { previous: options.previous.clone(), ..*options };
+        let mut scan = match decoder.scan(&front, &again) {
+            Ok(scan) => scan,
+            Err(error) => {
+                let at = error.offset().filter(|&at| error.kind() == ErrorKind::Corrupt && at < front.len);
+                let Some(at) = at.filter(|&at| is_unfilled(source, at).unwrap_or(false)) else { return Err(error) };
+                unfilled = Some(not_filled(at, error.frame()));
+                front.len = at;
+                continue;
+            }
+        };
+        let whole = whole_frames(decoder, source, &scan.index, known, few)?;
+        if whole < scan.index.n_frames() {
+            let at = scan.index.extent(whole).offset;
+            let error = not_filled(at, Some(whole)).at_path(source.path());
+            match &mut scan.index {
+                Index::Chunked(chunked) => {
+                    chunked.n_frames = whole;
+                    return Ok((Scan { truncation: Some(error), ..scan }, true));
+                }
+                Index::Uniform(_) | Index::Table(_) if at < front.len => {
+                    unfilled = Some(error);
+                    front.len = at;
+                    continue;
+                }
+                Index::Uniform(_) | Index::Table(_) => return Err(error),
+            }
+        }
+        let seen = unfilled.is_some();
+        if let Some(error) = unfilled {
+            scan.truncation = Some(error.moved_to_frame(whole).at_path(source.path()));
+        }
+        return Ok((scan, seen));
+    }
+}
+
+fn not_filled(at: u64, frame: Option<u64>) -> Error {
+    let what = "the frame is not written yet, as far as its bytes show; the file is used up to it";
+    let error = Error::new(ErrorKind::Truncated, what).at_byte(at);
+    match frame {
+        Some(frame) => error.at_frame(frame),
+        None => error,
+    }
+}
+
+/// Whether a number at byte `at`, which is wrong, may be one of which the last bytes are not written yet.
+fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
+    let size = source.len()?;
+    let start = at.saturating_add(3).min(size.saturating_sub(1));
+    let mut bytes = vec![0; size.saturating_sub(start).min(PAGE) as usize];
+    source.read_exact_at(start, &mut bytes)?;
+    Ok(bytes.iter().all(|&byte| byte == 0))
+}
+
+/// How many frames are whole: all that were known, and those behind them up to the first that is not.
+fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64, few: usize) -> Result<u64> {
+    let n = index.n_frames();
+    let is_whole = |frame: u64| match index {
+        Index::Chunked(_) => is_stored(decoder, source, index, frame),
+        Index::Uniform(_) | Index::Table(_) => is_filled(decoder, source, index, frame, few),
+    };
+    match index {
+        // each but the last is followed by the head of another
+        Index::Table(_) if n > known => Ok(if is_whole(n - 1)? { n } else { n - 1 }),
+        Index::Table(_) => Ok(n),
+        Index::Uniform(_) | Index::Chunked(_) if n.saturating_sub(known) <= FEW_FRAMES => {
+            for frame in known.min(n)..n {
+                if !is_whole(frame)? {
+                    return Ok(frame);
+                }
+            }
+            Ok(n)
+        }
+        Index::Uniform(_) | Index::Chunked(_) => {
+            let (mut whole, mut end) = (known, n);
+            // most files are whole
+            let mut at = n - 1;
+            while whole < end {
+                if is_whole(at)? {
+                    whole = at + 1;
+                } else {
+                    end = at;
+                }
+                at = whole + (end.saturating_sub(whole)) / 2;
+            }
+            Ok(whole)
+        }
+    }
+}
+
+/// Whether all chunks of a frame have a place in the file.
+fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64) -> Result<bool> {
+    let n_atoms = decoder.header().n_atoms;
+    let scales = decoder.scales().unwrap_or(Scales { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 });
+    let request = Request { fields: decoder.header().fields, atoms: AtomSelection::all(n_atoms), scales };
+    let mut segments = Vec::new();
+    // a step or a time of 0 behind the first frame is the value of a chunk that is not written
+    let empty = |value: Option<f64>| frame > 0 && value == Some(0.0);
+    if empty(index.step(frame).map(|step| step as f64)) || empty(index.time(frame)) {
+        return Ok(false);
+    }
+    decoder.segments(index, &[Wanted { frame, row: 0 }], &request, &mut segments)?;
+    let size = source.len()?;
+    let one_file = decoder.other_files().is_empty();
+    Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && decoder.is_stored(frame))
+}
+
+fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64, few: usize) -> Result<bool> {
+    let extent = index.extent(frame);
+    let bytes = read(source, extent)?;
+    if !decoder.is_filled(frame, extent.offset, &bytes) {
+        return Ok(false);
+    }
+    let (zeros, pages) = (zeros_at_end(&bytes), zero_pages(extent.offset, &bytes));
+    if zeros <= few && pages == 0 {
+        return Ok(true);
+    }
+    // some have zeros at their end, as forces on virtual sites: then the frame before has them too
+    if let Some(before) = frame.checked_sub(1).map(|before| index.extent(before)) {
+        let former = read(source, before)?;
+        let usual = zeros <= few.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
+        if usual {
+            return Ok(true);
+        }
+    }
+    // or a later one has been begun
+    if frame + 1 < index.n_frames() {
+        let next = index.extent(frame + 1);
+        return Ok(read(source, next)?.iter().any(|&byte| byte != 0));
+    }
+    Ok(false)
+}
+
+fn read(source: &dyn Source, extent: Extent) -> Result<Vec<u8>> {
+    source.check(extent)?;
+    let mut bytes = vec![0; extent.len as usize];
+    source.read_exact_at(extent.offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn zeros_at_end(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take_while(|&&byte| byte == 0).count()
+}
+
+/// Pages of a file, of those that lie in these bytes whole, that are zeros.
+fn zero_pages(offset: u64, bytes: &[u8]) -> usize {
+    let first = (offset.next_multiple_of(PAGE) - offset).min(bytes.len() as u64);
+    bytes[first as usize..].chunks_exact(PAGE as usize).filter(|page| page.iter().all(|&byte| byte == 0)).count()
+}
+
+/// The front of a file.
+struct Front<'a> {
+    inner: &'a dyn Source,
+    len: u64,
+}
+
+impl Source for Front<'_> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.len.min(self.inner.len()?))
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.inner.status()
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.inner.read_exact_at(offset, buffer)
+    }
+}

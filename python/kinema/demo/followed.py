@@ -1,0 +1,65 @@
+"""`follow_demo`: a simulation runs in a process of its own, an analysis follows it, and its picture grows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import kinema as kn
+from kinema.analysis.growing_outputs import GrowingOutputs
+from kinema.demo.simulation import engine
+from kinema.errors import WorkerError
+from kinema.following.appearing import when_there
+
+__all__ = ["Followed", "follow_demo"]
+
+# seconds without a frame after which the simulation is taken to have failed
+_TIMEOUT = 60.0
+
+
+class Followed(NamedTuple):
+    """What the demo has made: the analysis, its picture, and how often this was drawn."""
+
+    analysis: kn.analysis.RadiusOfGyration
+    picture: Path
+    engine: str
+    drawn: int
+
+
+def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None]) -> Followed:
+    """Radius of gyration of a chain of beads while it is simulated; `show` is called with a line whenever it is drawn.
+
+    Raises WorkerError where the simulation ends early.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, picture = folder / "following.xtc", folder / "following.png"
+    path.unlink(missing_ok=True)
+    words = [sys.executable, "-m", "kinema.demo.simulation", str(path), str(n_frames)]
+    show(f"{engine()} simulates in a process of its own: {path}")
+    outputs = GrowingOutputs(folder / "following.csv", picture)
+
+    def update(analysis: kn.analysis.RadiusOfGyration, *, last: bool = False) -> None:
+        before = outputs.times
+        outputs.update(analysis, last=last)
+        if outputs.times > before:
+            values = analysis.results.values[:, 0]
+            bar = "#" * round(values[-1])
+            show(f"{len(values):6d} frames, {analysis.results.time[-1]:8.1f} ps, {values[-1]:6.2f} angstrom {bar}")
+
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as simulation:
+        try:
+            traj = when_there(lambda: kn.open(path, stored=False), _TIMEOUT)
+            analysis = kn.analysis.RadiusOfGyration(traj, weights=None)
+            analysis.follow(n_frames, _TIMEOUT, callback=update)
+        finally:
+            simulation.kill()
+            _, error = simulation.communicate()
+    if len(analysis.results.values) < n_frames:
+        raise WorkerError(
+            f"the simulation has ended after {len(analysis.results.values)} frames: {error.strip()[-300:]}"
+        )
+    update(analysis, last=True)
+    return Followed(analysis, picture, engine(), outputs.times)

@@ -1,0 +1,241 @@
+"""`follow`: analyses of one pass over frames that are still being written, with results that grow.
+
+Where results are one row a frame, each frame is computed once, when it has come; results of other analyses are computed
+anew from all frames whenever these have become a quarter more, and at the end. Either way they are those of a run over
+the same frames, to the bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.execution.computation import Computation, Pass, Results
+from kinema.execution.record import RunRecord
+from kinema.execution.run import check_analyses, run, run_pass
+from kinema.following import Following
+from kinema.notes import collected, recorded
+from kinema.runners import PassTimings, Timings
+from kinema.selection.frames import FrameSelection
+from kinema.timings import BLOCK_COLUMNS
+from kinema.trajectory import Trajectory
+
+__all__ = ["Choose", "follow"]
+
+A = TypeVar("A", bound=Computation)
+# frames of those that are there now; more of them only ever adds to the end
+Choose = Callable[[Trajectory], FrameSelection]
+
+# an analysis whose results are not rows is computed anew when there are so many times the frames
+_GROWTH = 1.25
+
+
+def follow(
+    analyses: Sequence[A],
+    until: int | str | None = None,
+    timeout: float | None = None,
+    *,
+    callback: Callable[[], object] | None = None,
+    choose: Choose | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> list[A]:
+    """Runs analyses of one trajectory over its frames as they are written, and returns them when that has ended.
+
+    The arguments are those of `Analysis.follow`; `choose` gives the frames of the run among those that are there.
+
+    Raises
+    ------
+    ArgumentError
+        Also for an analysis of several passes, and where no frame has come.
+    """
+    check_analyses(analyses)
+    for analysis in analyses:
+        if analysis.n_passes > 1:
+            arguments = ", ".join(f"{name}={value}" for name, value in analysis.arguments.items())
+            raise ArgumentError(
+                f"{type(analysis).__name__}({arguments}) reads all frames {analysis.n_passes} times, so that it cannot "
+                "follow frames that are still coming; run it when they are there"
+            )
+    given = dict(options or {})
+    if "over" in given or "fields" in given:
+        raise ArgumentError("over and fields are of Trajectory.follow; an analysis reads what it needs")
+    growing = _GrowingRun(analyses, choose, given.get("workers"), given.get("memory"))
+    select = analyses[0].selection.indices
+    with recorded() as notes:
+        frames = analyses[0].trajectory.follow(until, timeout, **{"select": select, **given, "over": "blocks"})
+        try:
+            for _ in frames:
+                if growing.take(frames) and callback is not None and callback():
+                    break
+        finally:
+            frames.close()
+    growing.finish(tuple(notes))
+    return list(analyses)
+
+
+class _GrowingRun:
+    """What has been computed so far."""
+
+    def __init__(
+        self, analyses: Sequence[Computation], choose: Choose | None, workers: int | None, memory: int | str | None
+    ) -> None:
+        self.analyses = analyses
+        self.trajectory = analyses[0].trajectory
+        self.choose = choose
+        self.arguments: dict[str, Any] = {"workers": workers, "memory": memory}
+        self.began = time.perf_counter()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Nothing is computed."""
+        self.restarts = 0
+        self.n_frames = 0
+        self.done = FrameSelection(range(0))
+        self.rows: dict[int, list[Mapping[str, NDArray[Any]]]] = {}
+        self.whole: dict[int, int] = {}
+        self.timings: list[PassTimings] = []
+        self.plan = ""
+
+    def take(self, frames: Following) -> bool:
+        """Computes what has come; whether there is any of it among the frames of the run."""
+        if frames.restarts != self.restarts:
+            self.start_over()
+            self.restarts = frames.restarts
+        chosen = self._chosen(frames.n_frames)
+        new = FrameSelection.from_ascending(chosen[len(self.done) :])
+        self.n_frames = frames.n_frames
+        if not len(new):
+            return False
+        self.done = FrameSelection.from_ascending(chosen)
+        generators = [analysis._passes(self.done) for analysis in self.analyses]
+        passes = {number: next(generator) for number, generator in enumerate(generators)}
+        self._compute({number: one for number, one in passes.items() if one.rows is not None}, new)
+        for number, generator in enumerate(generators):
+            if number in self.rows:
+                self._set(number, _returned(generator, _joined(self.rows[number])))
+            elif len(chosen) >= _GROWTH * self.whole.get(number, 0):
+                self._run_whole(number)
+        return True
+
+    def _chosen(self, n_frames: int) -> NDArray[np.uint64]:
+        if self.choose is None:
+            return np.arange(n_frames, dtype=np.uint64)
+        # those at the end of the file may still be written
+        numbers = self.choose(self.trajectory).numbers()
+        return numbers[numbers < n_frames]
+
+    def _compute(self, passes: dict[int, Pass], new: FrameSelection) -> None:
+        """The rows of new frames."""
+        if not passes:
+            return
+        analyses = [self.analyses[number] for number in passes]
+        outcome = run_pass(analyses, list(passes.values()), new, **self.arguments)
+        for number, rows in zip(passes, outcome.results(), strict=True):
+            self.rows.setdefault(number, []).append(rows)
+        self.timings = [_added([*self.timings, outcome.timings])]
+        self.plan = outcome.plan
+
+    def _run_whole(self, number: int) -> None:
+        analysis = self.analyses[number]
+        # what the run notes is that of the last one
+        with collected():
+            run([analysis], frames=self.done, progress=False, **self.arguments)
+        self.whole[number] = len(self.done)
+
+    def _set(self, number: int, results: Results) -> None:
+        self.analyses[number].results = results
+        self.analyses[number].record = self._record(())
+
+    def _record(self, notes: tuple[str, ...]) -> RunRecord:
+        analyses = self.analyses
+        timings = Timings(
+            tuple(self.timings),
+            whole=time.perf_counter() - self.began,
+            opening=dict(self.trajectory.opening),
+            runner="threads",
+        )
+        return RunRecord(
+            trajectory=self.trajectory,
+            frames=self.done,
+            analyses=tuple(type(analysis).__name__ for analysis in analyses),
+            selections=tuple(selection for analysis in analyses for selection in analysis.selections),
+            command=analyses[0].command or "",
+            plan=self.plan,
+            timings=timings,
+            notes=notes,
+        )
+
+    def finish(self, notes: tuple[str, ...]) -> None:
+        """The results of all frames that were given."""
+        if not len(self.done):
+            raise ArgumentError(f"{self.trajectory.paths[0]}: none of the frames to be used has come")
+        for number, analysis in enumerate(self.analyses):
+            if number in self.rows:
+                analysis.record = self._record(notes)
+                continue
+            if self.whole.get(number, 0) < len(self.done):
+                self._run_whole(number)
+            if analysis.record is not None:
+                analysis.record = replace(analysis.record, notes=(*notes, *analysis.record.notes))
+
+
+def _returned(generator: Any, results: Mapping[str, Any]) -> Results:
+    try:
+        generator.send(results)
+    except StopIteration as end:
+        found: Results = end.value
+        return found
+    raise AssertionError("an analysis of one pass has yielded a second one")
+
+
+def _joined(parts: list[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Rows of frames that came one after the other; the list is made one of a single element."""
+    if len(parts) > 1:
+        shapes = list({part["values"].shape[1:]: None for part in parts})
+        if len(shapes) > 1:
+            raise ArgumentError(
+                f"the function must return values of one shape for all frames, expected {shapes[0]}, found {shapes[1]}"
+            )
+        parts[:] = [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}]
+    return dict(parts[0])
+
+
+def _added(passes: list[PassTimings]) -> PassTimings:
+    """Passes over neighbouring frames as one."""
+    workers: dict[int, Any] = {}
+    for worker in (worker for one in passes for worker in one.workers):
+        before = workers.get(worker.worker)
+        workers[worker.worker] = worker if before is None else before.and_then(worker)
+    blocks = np.empty((0, len(BLOCK_COLUMNS)))
+    return PassTimings(
+        sum(one.wall for one in passes), sum(one.frames for one in passes), tuple(workers.values()), blocks
+    )
+
+
+def frames_by_number(start: int | None, stop: int | None, step: int | None) -> Choose:
+    """The frames that a slice names, of however many; ArgumentError for one that counts from the end."""
+    if any(value is not None and value < 0 for value in (start, stop)) or (step is not None and step < 1):
+        raise ArgumentError(
+            "frames that are still coming are counted from the first; start, stop and step are not below 0"
+        )
+    return lambda trajectory: FrameSelection(range(*slice(start, stop, step).indices(trajectory.n_frames)))
+
+
+def frames_in_time(between: Callable[[Trajectory], FrameSelection]) -> Choose:
+    """The frames of a window of time, none as long as none is in it."""
+
+    def choose(trajectory: Trajectory) -> FrameSelection:
+        try:
+            # notes on their spacing are of frames that are all there
+            with collected():
+                return between(trajectory)
+        except OutOfRangeError:
+            return FrameSelection(range(0))
+
+    return choose

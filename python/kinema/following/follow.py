@@ -1,0 +1,368 @@
+"""`Following`: frames of files that are being written, each once it is complete."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kinema.errors import ArgumentError, Error, RewoundError
+from kinema.files import open_regular
+from kinema.following.options import checked_options
+from kinema.following.patterns import GivenFiles
+from kinema.following.remembered import RememberedFrames, atoms_at_origin
+from kinema.following.until import Until
+from kinema.following.watching import Watch
+from kinema.frame import Block, Frame
+from kinema.notes import emit
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Following"]
+
+# an error that stays as long, with files that are not touched, is one; before that it may be that of half a write.
+# Zeros at the end of a frame are numbers then, if they are few
+_TROUBLE = 1.0
+# finding frames takes at most one in so many seconds, and one more
+_REST = 3.0
+# a file that begins with so many zeros is not begun
+_HEAD_BYTES = 16
+# of many parts the first are looked at when something is seen of the last ones
+_LOOKED_AT = 8
+# files besides `end`, by which a trajectory of one file is known to be whole
+_MARKERS = (".end", ".ready")
+
+Status = tuple[int, int, int, int] | None
+
+
+class Following:
+    """An iterator over frames, or blocks of frames, as they are completed; made by `Trajectory.follow`.
+
+    Attributes
+    ----------
+    n_frames : int
+        Frames that were given, since the last start.
+    restarts : int
+        How often it has started over, with `on_rewind="restart"`.
+    ended : str or None
+        Why it has ended, in words; None before.
+    notes : tuple of str
+    """
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        given: Sequence[str],
+        until: int | str | None,
+        timeout: float | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        checked = checked_options(options)
+        if timeout is not None and not 0 <= timeout < float("inf"):
+            raise ArgumentError(f"timeout must be at least 0 s and finite, found {timeout:g}")
+        self.restarts = 0
+        self.ended: str | None = None
+        self._trajectory = trajectory
+        self._files = GivenFiles(tuple(given))
+        self._until = Until.of(until)
+        self._timeout = timeout
+        fields = checked["fields"]
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self._reading: dict[str, Any] = {"fields": names}
+        self._reading |= {name: checked[name] for name in ("memory", "select", "dtype", "workers")}
+        self._restarting = checked["on_rewind"] == "restart"
+        self._poll, self._events = checked["poll"], checked["events"]
+        self._markers = self._default_markers() if checked["end"] is None else [os.fspath(checked["end"])]
+        self._given = RememberedFrames()
+        self._notes: dict[str, None] = {}
+        # the state of the files that was seen last, and when it was seen first
+        self._seen: tuple[list[str], list[Status]] = ([], [])
+        self._seen_since = 0.0
+        self._grown = self._refreshed = 0.0
+        self._cost = 0.0
+        self._stale = True
+        # something behind the last frame; whether the frames that were given are known to be there still
+        self._pending = self._checked = False
+        self._doubted = False
+        self._trouble: tuple[Error, float] | None = None
+        self._looked_at = False
+        self._iterator: Generator[Any, None, None]
+        self._iterator = self._frames() if checked["over"] == "frames" else self._blocks()
+        trajectory.check_fields(names)
+
+    @property
+    def n_frames(self) -> int:
+        """See the class."""
+        return len(self._given)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See the class."""
+        return tuple(self._notes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._iterator)
+
+    def close(self) -> None:
+        """Ends it; nothing is given afterwards."""
+        self._iterator.close()
+
+    # -- the loop -----------------------------------------------------------------------------------------------
+
+    def _frames(self) -> Generator[Frame, None, None]:
+        for block in self._blocks():
+            yield from block
+
+    def _blocks(self) -> Generator[Block, None, None]:
+        watch = Watch([*self._trajectory.paths, *self._files.patterns], self._poll, events=self._events)
+        self._seen_since = self._grown = time.monotonic()
+        try:
+            while self.ended is None:
+                # asked first: what is there when the marker is seen is all
+                marker = next((name for name in self._markers if os.path.exists(name)), None)
+                self._look()
+                settled = self._settled()
+                if marker is not None and settled:
+                    self._read_as_finished()
+                yield from self._new_frames(settled)
+                if self.ended is None:
+                    self._end(marker if settled else None)
+                if self.ended is None:
+                    watch.wait(self._patience())
+        finally:
+            watch.close()
+
+    def _patience(self) -> float:
+        """Seconds until something is to be done although nothing happens."""
+        now = time.monotonic()
+        most = 3600.0 if self._timeout is None else self._grown + self._timeout - now
+        if self._stale or self._doubted or self._trouble is not None:
+            return max(0.0, min(most, self._poll / 2))
+        for after in (self._poll / 2, self._stillness):
+            if self._seen_since + after > now:
+                return max(0.0, min(most, self._seen_since + after - now))
+        return max(0.0, most)
+
+    def _end(self, marker: str | None) -> None:
+        if marker is not None:
+            self.ended = f"{marker} is there"
+        elif self._timeout is not None and time.monotonic() - self._grown >= self._timeout:
+            if self._trouble is not None:
+                raise self._trouble[0]
+            self.ended = f"nothing was written for {self._timeout:g} s"
+            left = [part.truncation for part in self._trajectory.parts if part.truncation]
+            self._note(f"{self._trajectory.paths[-1]}: {self.ended}; {self.n_frames} frames were given")
+            for truncation in left:
+                self._note(f"{truncation} (left out)")
+
+    # -- the files ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Takes the state of the files, and finds the frames of those that have changed."""
+        now = time.monotonic()
+        paths = self._files.paths() if self._files.patterns else list(self._trajectory.paths)
+        statuses = [_status(path) for path in paths[-_LOOKED_AT:]]
+        if (paths, statuses) != self._seen:
+            self._seen, self._seen_since, self._grown = (paths, statuses), now, now
+            self._stale = True
+        elif not self._stale and self._pending and self._settled():
+            # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
+            moments = (self._poll / 2, self._stillness)
+            self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
+        # files whose structure is read anew each time, of HDF5, are not read all the time
+        due = now >= self._refreshed + _REST * self._cost
+        if due and (self._stale or self._doubted or self._trouble is not None):
+            self._refresh(paths)
+            self._cost = time.monotonic() - self._refreshed
+
+    def _refresh(self, paths: list[str]) -> None:
+        known = list(self._trajectory.paths)
+        self._refreshed = time.monotonic()
+        try:
+            self._trajectory.refresh_as(paths, settled=self._is_still())
+        except Error as error:
+            self._troubled(error)
+            if paths[: len(known)] != known or len(paths) == len(known):
+                return
+            # a part that has only just been begun is not waited with the others for
+            try:
+                self._trajectory.refresh_as(known)
+            except Error:
+                return
+        else:
+            self._trouble = None
+        if not self._looked_at:
+            self._looked_at = True
+            self._note_on_writer()
+        self._stale = self._checked = False
+        self._pending = any(part.truncation for part in self._trajectory.parts[-1:])
+
+    @property
+    def _stillness(self) -> float:
+        """Seconds after which a file is taken to stand still."""
+        return max(_TROUBLE, 10 * self._poll)
+
+    def _is_still(self) -> bool:
+        return time.monotonic() - self._seen_since >= self._stillness
+
+    def _settled(self) -> bool:
+        """Whether the files have not been touched for half an interval: a frame at their end is not being written."""
+        return time.monotonic() - self._seen_since >= self._poll / 2
+
+    def _troubled(self, error: Error) -> None:
+        """Keeps an error that may be that of a file between two writes; raises one that stays."""
+        now = time.monotonic()
+        if self._trouble is None or str(self._trouble[0]) != str(error):
+            self._trouble = (error, now)
+        elif now - max(self._trouble[1], self._seen_since) >= self._stillness:
+            waiting = self._restarting and isinstance(error, FileNotFoundError)
+            if not waiting and not _is_empty(error.path):
+                raise error
+
+    def _read_as_finished(self) -> None:
+        """Opens the files as those of a simulation that has ended: what is in them is all there will be."""
+        self._trajectory.refresh_as(self._files.paths() if self._files.patterns else None, finished=True)
+        self._checked = False
+
+    def _default_markers(self) -> list[str]:
+        if self._files.patterns or len(self._trajectory.paths) > 1:
+            return []
+        return [self._trajectory.paths[0] + ending for ending in _MARKERS]
+
+    # -- the frames ---------------------------------------------------------------------------------------------
+
+    def _new_frames(self, settled: bool) -> Iterator[Block]:
+        """The frames that are complete and were not given yet."""
+        if self._stale or self._was_rewound():
+            return
+        n_frames = self._trajectory.n_frames
+        # the last one may still be written, unless nothing has happened for a while
+        n_frames -= 0 if settled and not self._seems_empty(n_frames) else 1
+        if n_frames <= self.n_frames:
+            return
+        chosen = range(self.n_frames, n_frames)
+        blocks = self._trajectory.blocks(frames=chosen, **self._reading)
+        try:
+            for block in blocks:
+                if self.n_frames and not self._given.is_last(self._read(self.n_frames - 1)):
+                    # something was rewritten while it was read
+                    self._stale = True
+                    return
+                n, reached = self._until.within(self.n_frames, block.times)
+                if n:
+                    given = block if n == len(block) else _front(block, n)
+                    self._given.add(given)
+                    self._grown = time.monotonic()
+                    yield given
+                    self._grown = max(self._grown, time.monotonic())
+                if reached:
+                    self.ended = f"{self._until} are there"
+                    return
+        except Error as error:
+            self._troubled(error)
+            self._stale = True
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
+    def _read(self, frame: int) -> Block:
+        """A block of one frame, as frames are given."""
+        return next(iter(self._trajectory.blocks(frames=range(frame, frame + 1), **self._reading)))
+
+    def _seems_empty(self, n_frames: int) -> bool:
+        """Whether the last frame of an HDF5 file has atoms at the origin that the one before has elsewhere.
+
+        Chunks are given their place before they are filled.
+        """
+        if not self._trajectory.core.hdf5 or n_frames <= self.n_frames:
+            return False
+        before = self._given.last_atoms_at_origin if n_frames == self.n_frames + 1 else 0
+        return atoms_at_origin(self._read(n_frames - 1)) > before
+
+    def _was_rewound(self) -> bool:
+        """Whether a frame that was given is no longer there, as it may be for a moment; raises where it is certain."""
+        n_frames = self._trajectory.n_frames
+        if not self.n_frames or self._checked:
+            return False
+        try:
+            if n_frames >= self.n_frames and self._given.is_last(self._read(self.n_frames - 1)):
+                self._doubted, self._checked = False, True
+                return False
+            if not self._doubted:
+                # once more after a while
+                self._doubted = True
+                return True
+            first = self._given.first_changed(n_frames, self._read)
+        except Error as error:
+            self._troubled(error)
+            self._stale = True
+            return True
+        self._rewound(first)
+        return True
+
+    def _rewound(self, first: int) -> None:
+        n_frames, given = self._trajectory.n_frames, self.n_frames
+        path, number = self._place(first)
+        found = f"{n_frames} frames" if first >= n_frames else "another frame"
+        error = RewoundError(
+            f"{path}: {self._trajectory.format} frame {number}: the file was written anew from here on, though "
+            f"frames up to {given - 1} were given already, expected the same frames, found {found}",
+            path=path,
+            format=self._trajectory.format,
+            frame=first,
+        )
+        if not self._restarting:
+            raise error
+        self.restarts += 1
+        self._note(f"{error}; it starts over from frame 0")
+        self._given.clear()
+        self._doubted = False
+
+    def _place(self, frame: int) -> tuple[str, int]:
+        """The file of a frame, and its number there; also of one that is no longer there."""
+        for part in self._trajectory.parts:
+            n = part.kept[1] - part.kept[0]
+            if part.first_frame <= frame < part.first_frame + n:
+                return part.path, part.kept[0] + frame - part.first_frame
+        last = self._trajectory.parts[-1]
+        return last.path, last.file_frames + frame - self._trajectory.n_frames
+
+    # -- notes --------------------------------------------------------------------------------------------------
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+        emit([text])
+
+    def _note_on_writer(self) -> None:
+        part = self._trajectory.parts[0]
+        if part.format == "H5MD" and not any(name in part.variant.lower() for name in ("kinema", "gromacs")):
+            self._note(
+                f"{part.path}: H5MD of a writer that is not known ({part.variant}): its frames are taken as whole when "
+                "they are counted, their chunks are in the file and their last atoms are not at the origin"
+            )
+
+
+def _status(path: str) -> Status:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _is_empty(path: str | None) -> bool:
+    """Whether nothing is in a file yet, or nothing but zeros at its beginning."""
+    if path is None or not os.path.isfile(path):
+        return False
+    with open_regular(path, "trajectory") as file:
+        return not any(file.read(_HEAD_BYTES))
+
+
+def _front(block: Block, n: int) -> Block:
+    """The first frames of a block."""
+    kept: dict[str, Any] = {name: None if values is None else values[:n] for name, values in vars(block).items()}
+    return Block(**kept)

@@ -1,0 +1,93 @@
+"""`RememberedFrames`: what has been given of a trajectory, so that frames that were changed afterwards are noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.frame import VECTOR_FIELDS, Block
+
+__all__ = ["RememberedFrames"]
+
+
+class RememberedFrames:
+    """Eight bytes of each frame, by which the first one that has changed is found, and a digest of the last one.
+
+    Frames are compared as they were given: their atoms, fields and type.
+    """
+
+    def __init__(self) -> None:
+        self._sums: list[NDArray[np.uint64]] = []
+        self._last = b""
+        self.n = 0
+        self.last_atoms_at_origin = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def add(self, block: Block) -> None:
+        """Frames that are going to be given, before anybody can change their arrays."""
+        self._sums.append(_sums(block))
+        self._last = _digest(block, len(block) - 1)
+        self.last_atoms_at_origin = atoms_at_origin(block)
+        self.n += len(block)
+
+    def is_last(self, block: Block) -> bool:
+        """Whether a block of one frame is the one that was given last."""
+        return _digest(block, 0) == self._last
+
+    def first_changed(self, n_frames: int, read: Callable[[int], Block]) -> int:
+        """The first frame that is not there, or is another one; the frames before it are taken to be what they were.
+
+        `read` gives a block of the frame with a number below `n_frames`.
+        """
+        sums = np.concatenate(self._sums)
+        same, end = 0, min(n_frames, self.n)
+        while same < end:
+            at = (same + end) // 2
+            if _sums(read(at))[0] == sums[at]:
+                same = at + 1
+            else:
+                end = at
+        return same
+
+    def clear(self) -> None:
+        """Starts over."""
+        self.__init__()  # type: ignore[misc]
+
+
+def atoms_at_origin(block: Block) -> int:
+    """How many of the last atoms of the last frame lie at the very origin, as in a frame that is not filled."""
+    if block.positions is None or not block.present["positions"][-1]:
+        return 0
+    elsewhere = np.flatnonzero(block.positions[-1].any(axis=1))
+    return len(block.positions[-1]) - (int(elsewhere[-1]) + 1 if len(elsewhere) else 0)
+
+
+def _vectors(block: Block) -> list[NDArray[np.generic]]:
+    named = [getattr(block, name) for name in VECTOR_FIELDS]
+    return [values for values in (*named, block.cells) if values is not None]
+
+
+def _sums(block: Block) -> NDArray[np.uint64]:
+    """(frames,) sums of the bits of each frame."""
+    total = np.asarray(block.steps).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    total = total + np.ascontiguousarray(block.times).view(np.uint64)
+    for number, values in enumerate(_vectors(block), 1):
+        bits = np.ascontiguousarray(values).reshape(len(block), -1).view(np.uint32)
+        # products of 32 and 33 bits, so that values that have changed places are another sum
+        weights = (np.arange(bits.shape[1], dtype=np.uint64) << np.uint64(1)) + np.uint64(2 * number + 1)
+        total = total + (bits * weights).sum(axis=1, dtype=np.uint64)
+    return np.asarray(total, dtype=np.uint64)
+
+
+def _digest(block: Block, row: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(np.asarray([block.steps[row]], dtype=np.int64).tobytes())
+    digest.update(np.asarray([block.times[row]], dtype=np.float64).tobytes())
+    for values in _vectors(block):
+        digest.update(np.ascontiguousarray(values[row]).data)
+    return digest.digest()

@@ -1,0 +1,81 @@
+"""`Until`: where an iteration over frames that are still coming ends, as a number of frames or a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.errors import ArgumentError
+
+__all__ = ["Until"]
+
+# as of the windows of time: stored times are float32 in most formats
+_RELATIVE_ERROR = 4.0 * 2.0**-23
+
+
+@dataclass(frozen=True)
+class Until:
+    """The first of both that is reached; without either there is no end."""
+
+    frames: int | None = None
+    time: float | None = None
+
+    @classmethod
+    def of(cls, given: int | str | None) -> Until:
+        """Of a number of frames, or of a time with its unit, "100 ns"; ArgumentError for anything else."""
+        if given is None:
+            return cls()
+        if isinstance(given, str) and given.strip().isdigit():
+            given = int(given)
+        if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+            if given < 1:
+                raise ArgumentError(f"until must be at least 1 frame, found {given}")
+            return cls(frames=int(given))
+        if isinstance(given, str):
+            return cls(time=_picoseconds(given))
+        raise ArgumentError(f'until is a number of frames or a time with its unit, "100 ns", found {given!r}')
+
+    def within(self, first: int, times: NDArray[np.float64]) -> tuple[int, bool]:
+        """How many of the frames from number `first` on, at these times, are before the end, and whether it is reached.
+
+        Raises ArgumentError for frames without a time where the end is one.
+        """
+        n, reached = len(times), False
+        if self.frames is not None and first + n >= self.frames:
+            n, reached = max(0, self.frames - first), True
+        if self.time is not None:
+            shown = times[:n]
+            if np.isnan(shown).any():
+                frame = first + int(np.isnan(shown).argmax())
+                raise ArgumentError(f"frame {frame} has no time; give until= as a number of frames")
+            tolerance = _RELATIVE_ERROR * max(abs(self.time), 1.0)
+            at_end = shown >= self.time - tolerance
+            if at_end.any():
+                at = int(at_end.argmax())
+                # a frame at the very time is the last, one behind it is none of ours
+                n, reached = (at + 1 if shown[at] <= self.time + tolerance else at), True
+        return n, reached
+
+    def __str__(self) -> str:
+        if self.frames is not None:
+            return f"{self.frames} frames"
+        return "" if self.time is None else f"{self.time:g} ps"
+
+
+def _picoseconds(text: str) -> float:
+    from kinema.formats.h5md.units import scale_to_kinema
+
+    number, _, unit = text.strip().partition(" ")
+    if not unit:
+        number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = text.strip()[len(number) :]
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not unit or not math.isfinite(value):
+        raise ArgumentError(f'until is a number of frames or a time with its unit, "100 ns", found {text!r}')
+    return value * scale_to_kinema(unit.strip(), "time")

@@ -1,0 +1,109 @@
+"""`Watch`: waits until something happens to files, by inotify on local file systems, else by looking at intervals.
+
+Sources: inotify(7), proc(5) on /proc/self/mountinfo.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable
+
+__all__ = ["POLL", "Watch"]
+
+# seconds between two looks at files, unless something else is asked for
+POLL = 0.1
+# with inotify files are looked at this rarely without an event: what is written through a map gives none
+_SELDOM = 1.0
+# MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
+_EVENTS = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
+# file systems whose files are changed through this kernel alone
+_LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs tmpfs vfat xfs zfs".split())
+
+
+class Watch:
+    """Waits for events in the folders of files.
+
+    Parameters
+    ----------
+    paths : names of files, or patterns of names
+    poll : float
+        Seconds between two looks where there are no events.
+    events : bool
+        False: inotify is not used.
+
+    Attributes
+    ----------
+    by_events : bool
+        Whether inotify says when something happens.
+    """
+
+    def __init__(self, paths: Iterable[str], poll: float = POLL, *, events: bool = True) -> None:
+        self.poll = poll
+        self._descriptor = -1
+        folders = {os.path.dirname(os.path.realpath(path)) for path in paths}
+        if events and sys.platform == "linux" and all(map(_is_local, folders)):
+            self._watch(folders)
+
+    @property
+    def by_events(self) -> bool:
+        """See the class."""
+        return self._descriptor >= 0
+
+    def wait(self, most: float) -> None:
+        """Returns after an event, after a polling interval without inotify, or after `most` seconds."""
+        if not self.by_events:
+            time.sleep(max(0.0, min(most, self.poll)))
+            return
+        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, min(most, max(_SELDOM, self.poll))))
+        if ready:
+            # what has happened is asked of the files themselves
+            self._drain()
+
+    def close(self) -> None:
+        """Ends it; it can be called twice."""
+        if self.by_events:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._descriptor, 1 << 16):
+                pass
+        except BlockingIOError:
+            return
+
+    def _watch(self, folders: Iterable[str]) -> None:
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, AttributeError):
+            return
+        if descriptor < 0:
+            return
+        for folder in folders:
+            # the number of watches of a user is limited
+            if libc.inotify_add_watch(descriptor, os.fsencode(folder), _EVENTS) < 0:
+                os.close(descriptor)
+                return
+        self._descriptor = descriptor
+
+
+def _is_local(folder: str) -> bool:
+    """Whether the file system of a folder is one that only this machine changes, as far as its name says."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            mounts = [line.split() for line in lines]
+    except OSError:
+        return False
+    best, kind = "", ""
+    for words in mounts:
+        point = words[4].replace("\\040", " ")
+        inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+        # of mounts on one point the last counts
+        if inside and len(point) >= len(best):
+            best, kind = point, words[words.index("-") + 1]
+    return kind in _LOCAL

@@ -1,0 +1,122 @@
+"""H5MD and NetCDF-4 files that other processes write: Kinema's writer, and one that writes as GROMACS does."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.following.writers import N_ATOMS, Program, Stage, Steps
+
+import kinema as kn
+from kinema.errors import RewoundError
+from kinema.notes import collected
+from kinema.testing import random_walk
+from kinema.testing.children import start_child
+
+PROGRAM = Path(__file__).with_name("hdf5_program.py")
+N_FRAMES = 25
+
+
+@pytest.fixture(autouse=True)
+def noted() -> Iterator[list[str]]:
+    with collected() as notes:
+        yield notes
+
+
+class Child:
+    """The program of `hdf5_program.py`, a step at a time."""
+
+    def __init__(self, how: str, path: Path, positions: np.ndarray, seed: int) -> None:
+        array = path.with_suffix(".npy")
+        np.save(array, positions)
+        words = [sys.executable, str(PROGRAM), how, str(path), str(array), str(seed)]
+        self.process = start_child(words, stdin=subprocess.PIPE, stderr=None)
+        assert self.process.stdout.readline() == "ready\n"
+        self.done = False
+
+    def step(self, word: str = "go") -> None:
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        self.done = self.process.stdout.readline() == "done\n"
+        Program.changes += 1
+
+    def steps(self) -> Steps:
+        while not self.done:
+            self.step()
+            yield
+
+
+def opened(path: Path, child: Child) -> kn.Trajectory:
+    """The trajectory, as soon as there is a frame in it."""
+    while True:
+        try:
+            return kn.open(path, stored=False)
+        except kn.Error:
+            child.step()
+
+
+def check(frames: list[kn.Frame], positions: np.ndarray, stop: int = N_FRAMES) -> None:
+    assert [frame.frame for frame in frames] == list(range(stop))
+    for frame in frames:
+        np.testing.assert_allclose(frame.positions, positions[frame.frame], atol=2e-5, err_msg=str(frame.frame))
+        assert (frame.step, frame.time) == (10 * frame.frame, 0.5 * frame.frame)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("how", "seed"), [("kinema", 1), ("kinema", 2), ("gromacs", 1), ("gromacs", 2), ("gromacs", 3)]
+)
+def test_every_frame_is_given_once(
+    how: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: list[str]
+) -> None:
+    print("seed", seed)
+    positions = random_walk(N_FRAMES, N_ATOMS, seed)
+    path = tmp_path / "md.h5md"
+    child = Child(how, path, positions, seed)
+    traj = opened(path, child)
+    stage = Stage(monkeypatch, child.steps(), random.Random(seed))
+    following = traj.follow(timeout=5.0)
+    check(list(following), positions)
+    print(stage.count, "steps")
+    assert not any("not known" in note for note in following.notes)
+
+
+@pytest.mark.processes
+def test_a_file_that_is_trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = random_walk(N_FRAMES, N_ATOMS, 1)
+    path = tmp_path / "md.h5md"
+    child = Child("gromacs", path, positions.copy(), 4)
+
+    def steps() -> Steps:
+        for _ in range(40):
+            child.step()
+            yield
+        child.step("cut 6")
+        yield from child.steps()
+
+    traj = opened(path, child)
+    Stage(monkeypatch, steps(), random.Random(1))
+    frames = []
+    with pytest.raises(RewoundError) as raised:
+        frames.extend(traj.follow(timeout=5.0))
+    assert raised.value.frame == 6
+
+
+def test_a_writer_that_is_not_known_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import h5py
+
+    path = tmp_path / "md.h5md"
+    positions = random_walk(3, N_ATOMS, 1)
+    with kn.Writer(path, N_ATOMS) as out:
+        out.write(positions, cell=50 * np.eye(3), step=[0, 10, 20], time=[0, 0.5, 1])
+    with h5py.File(path, "r+") as file:
+        file["h5md/creator"].attrs["name"] = "somebody's script"
+    Stage(monkeypatch, iter(()), random.Random(1))
+    following = kn.open(path, stored=False).follow(timeout=1.0)
+    check(list(following), positions, 3)
+    assert any("a writer that is not known" in note for note in following.notes)
