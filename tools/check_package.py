@@ -24,6 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
     ("writing.output_checks", "writing.parallel.strategies", "writing.parallel.__init__"),
     ("writing.output_file",),
+    # published files, and what nodes give each other
+    ("cache",),
     # frames and atoms
     ("frame",),
     ("selection", "writing.frames"),

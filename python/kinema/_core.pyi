@@ -49,6 +49,9 @@ def cpu_features() -> list[str]:
 def cache_folder() -> str | None:
     """Kinema's folder in the user's cache folder; it may not exist. None where the environment names none."""
 
+def file_checksum(path: str) -> tuple[int, int]:
+    """Size of a file in bytes, and the XXH3-64 of its content."""
+
 class DcdHeader(TypedDict):
     data: bytes  # all bytes before the first frame
     byte_order: str  # "<" | ">"

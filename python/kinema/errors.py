@@ -20,6 +20,7 @@ __all__ = [
     "OutOfRangeError",
     "TruncatedFileError",
     "UnsupportedFormatError",
+    "WaitTimeoutError",
     "WorkerError",
     "make",
     "missing_package",
@@ -113,6 +114,10 @@ class MissingPackageError(Error, ImportError):
 
 class CancelledError(Error):
     """The caller asked to stop."""
+
+
+class WaitTimeoutError(Error, TimeoutError):
+    """What was waited for did not come in the time that was given."""
 
 
 class WorkerError(Error, RuntimeError):

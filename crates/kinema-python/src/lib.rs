@@ -20,6 +20,7 @@ mod kernels;
 mod merge_tree;
 mod moments;
 mod netcdf;
+mod peer;
 mod python_kernel;
 mod record_file;
 mod rows;
@@ -91,6 +92,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
     module.add_class::<identity::PyFileIdentity>()?;
+    module.add_function(wrap_pyfunction!(peer::file_checksum, module)?)?;
     let py = module.py();
     module.add("OVERLAP_VALUES", arguments::names::<Overlap>(py)?)?;
     module.add("ON_TRUNCATED_VALUES", arguments::names::<OnTruncated>(py)?)?;
