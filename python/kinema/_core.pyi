@@ -52,6 +52,46 @@ def cache_folder() -> str | None:
 def file_checksum(path: str) -> tuple[int, int]:
     """Size of a file in bytes, and the XXH3-64 of its content."""
 
+def fetch_published(
+    host: str,
+    port: int,
+    key: bytes,
+    name: bytes,
+    size: int,
+    checksum: int,
+    target: str,
+    *,
+    step: float,
+    timeout: float,
+    progress: Progress | None = None,
+) -> None:
+    """Fetches a published file from a `PeerServer` into an empty file, and compares size and XXH3-64.
+
+    `step`: seconds for each step; `timeout`: for all. Errors of the peer have no path: FileIOError, FileNotFound (it has
+    no such file), CorruptFileError (other bytes), FileAccessError (other key); those of `target` have its path.
+    """
+
+class PeerServer:
+    """Serves the files `folder/ID/NAME` to whoever proves the key of 32 bytes; threads and memory are bounded."""
+
+    address: tuple[str, int]
+    def __init__(
+        self,
+        folder: str,
+        key: bytes,
+        host: str,
+        port: int = 0,
+        *,
+        clients: int = 32,
+        strangers: int = 32,
+        step: float = 10.0,
+        idle: float = 30.0,
+    ) -> None: ...
+    def counts(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+    def abandon(self) -> None:
+        """To be called in a forked child, which has none of the threads."""
+
 class DcdHeader(TypedDict):
     data: bytes  # all bytes before the first frame
     byte_order: str  # "<" | ">"

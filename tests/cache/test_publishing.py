@@ -27,6 +27,9 @@ def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return folder
 
 
+OWNER = {"node": "0123456789abcdef", "host": "x", "address": "127.0.0.1", "port": 1, "boot": "b"}
+
+
 def forged(path: Path, **changes: object) -> None:
     """The marker of a file with other content, and the old proof."""
     marker = path.with_name(path.name + ".ready")
@@ -104,10 +107,11 @@ def test_a_second_publication_is_refused_unless_it_is_the_same_or_replaces(tmp_p
         (lambda path: forged(path, frames=-1), "is no marker"),
         (lambda path: forged(path, proof=7), "is no marker"),
         (lambda path: forged(path, extra=7), "is no marker"),
+        (lambda path: forged(path, owner={**OWNER, "port": 1 << 16}), "is no marker"),
         (lambda path: path.with_name("a.bin.ready").write_bytes(b"[" * 60000), "is no marker"),
         (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"version": 1'), "is no marker"),
         (
-            lambda path: forged(path, owner={"host": "x", "address": "127.0.0.1", "port": 1, "boot": "b"}),
+            lambda path: forged(path, owner=OWNER),
             "forged, or was written with another key",
         ),
     ],

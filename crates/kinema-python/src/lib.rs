@@ -93,6 +93,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
     module.add_class::<identity::PyFileIdentity>()?;
     module.add_function(wrap_pyfunction!(peer::file_checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(peer::fetch_published, module)?)?;
+    module.add_class::<peer::PyPeerServer>()?;
     let py = module.py();
     module.add("OVERLAP_VALUES", arguments::names::<Overlap>(py)?)?;
     module.add("ON_TRUNCATED_VALUES", arguments::names::<OnTruncated>(py)?)?;

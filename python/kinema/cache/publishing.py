@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kinema import _core, notes
-from kinema.cache.markers import SUFFIX, Marker, marker_path, read_marker, write_marker
+from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
+from kinema.cache.node_files import NodeFiles
+from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import FolderWatch
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, WaitTimeoutError, from_os
 from kinema.files import check_regular
@@ -26,6 +28,7 @@ __all__ = ["PublishedFile", "await_ready", "publish", "published"]
 
 # seconds for which a file may look shorter than its marker says: what a network file system knows of it may be older
 _SETTLES = 1.0
+_REPLACED = "replaced"
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,14 @@ def publish(
     path: str | os.PathLike[str],
     *,
     file: str | os.PathLike[str] | None = None,
+    local: str | os.PathLike[str] | None = None,
     frames: int | None = None,
     replace: bool = False,
 ) -> PublishedFile:
     """Says that a file is whole: syncs it, gives it its name, and writes its marker `NAME.ready`.
+
+    With `local` the file stays on this node: it gets a second name below `local`, from where a `NodeServer` of this
+    node, which must be open, gives it to others. The marker alone is written to the folder of `path`.
 
     A second publication under the same name is refused, unless its bytes are the same or `replace` is given; then the
     old marker is removed first, and a consumer sees the old file, the new one, or none, but never a mixture without an
@@ -74,7 +81,10 @@ def publish(
     path : path
         The name for consumers.
     file : path, optional
-        The finished file, which is renamed to `path`. Without it the file is at `path` already.
+        The finished file, which is renamed to `path`; with `local` it keeps its name. Default: the file at `path`; with
+        `local` the file of that name in `local`.
+    local : path, optional
+        A folder of this user on a disk of this node, on the file system of the file.
     frames : int, optional
         Number of frames, for consumers.
     replace : bool
@@ -83,27 +93,54 @@ def publish(
     Raises
     ------
     ArgumentError
-        Another file is published under this name.
+        Another file is published under this name; no process serves `local`; the file is on another file system.
     FileNotFound, FileAccessError, FileIOError
     """
     name = os.fspath(path)
-    source = name if file is None else os.fspath(file)
+    files = None if local is None else NodeFiles(local)
+    default = name if files is None else os.path.join(files.root, os.path.basename(name))
+    source = default if file is None else os.fspath(file)
     check_regular(source, "file to be published")
     _sync(source)
-    marker = new_marker(source, frames)
+    owner = None if files is None else files.owner(os.path.dirname(os.path.abspath(name)))
+    marker = _new_marker(source, frames, owner)
     before = _published_before(name, marker, replace=replace)
-    if before is not None and file is None:
+    if files is not None:
+        return _publish_local(name, source, marker, before, files)
+    if before is not None and before.owner is None and file is None:
         return _published(name, name, before, "shared")
     if before is None or not before.has_bytes_of(marker):
-        remove_marker(name)
+        _remove_marker(name)
     if file is not None:
         output_file.publish(source, name)
     write_marker(name, marker)
     return _published(name, name, marker, "shared")
 
 
-def await_ready(path: str | os.PathLike[str], timeout: float, *, verify: bool = True) -> PublishedFile:
+def _publish_local(name: str, source: str, marker: Marker, before: Marker | None, files: NodeFiles) -> PublishedFile:
+    if before is not None and before.owner == marker.owner and files.has(name, before):
+        return _published(name, files.place(name, before), before, "local")
+    files.keep(source, name, marker)
+    try:
+        write_marker(name, marker)
+    except BaseException:
+        files.remove(name, marker)
+        raise
+    return _published(name, files.place(name, marker), marker, "local")
+
+
+def await_ready(
+    path: str | os.PathLike[str],
+    timeout: float,
+    *,
+    local: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    peer_timeout: float = 10.0,
+) -> PublishedFile:
     """Waits until a file is published, and checks it against its marker.
+
+    A file that its producer keeps on its own node is fetched to `local`, by one process of this node however many wait
+    for it, checked, and found there from then on.
 
     Parameters
     ----------
@@ -111,31 +148,70 @@ def await_ready(path: str | os.PathLike[str], timeout: float, *, verify: bool = 
         The name under which it is published.
     timeout : float
         Seconds until it is given up; `inf` waits for ever.
+    local : path, optional
+        A folder of this user on a disk of this node.
     verify : bool
-        Read the whole file and compare its checksum; else its size alone.
+        Read the whole of a file that is beside its marker and compare its checksum; else its size alone. What is
+        fetched is compared in any case.
+    peer_timeout : float
+        Seconds that a peer may take for each step: to answer, to send the next bytes.
 
     Raises
     ------
     WaitTimeoutError
-        Nothing was published within `timeout`.
+        Nothing was published within `timeout`, or no peer has given it.
     CorruptFileError
         Size or checksum are not those of the marker, or the marker is damaged or forged.
+    ArgumentError
+        The file is on another node, and `local` is not given.
     FileAccessError, FileIOError
     """
     name = os.fspath(path)
-    deadline = deadline_of(timeout)
+    deadline, step = deadline_of(timeout), check_step(peer_timeout)
+    files = None if local is None else NodeFiles(local)
     with FolderWatch(os.path.dirname(os.path.abspath(name))) as watch:
         while True:
             found = read_marker(name)
             if found is not None:
                 marker, is_ours = found
-                if _is_as_published(name, marker, deadline, verify=verify):
+                if marker.owner is None:
+                    origin = "shared" if _is_as_published(name, marker, deadline, verify=verify) else ""
                     _note_foreign(name, is_ours)
-                    return _published(name, name, marker, "shared")
+                else:
+                    origin = _fetched(name, marker, files, deadline, step)
+                if origin:
+                    return _published(name, _place(name, marker, files, origin), marker, origin)
             elif not watch.wait(deadline):
                 raise WaitTimeoutError(
                     f"{name}: nothing was published within {timeout:g} s, expected {marker_path(name)}", path=name
                 )
+
+
+def _fetched(name: str, marker: Marker, files: NodeFiles | None, deadline: float, step: float) -> str:
+    """Where the file of another node can be read now: "local", "peer", or "shared" if it is beside its marker as well
+    and no peer gives it; empty where another file was published meanwhile."""
+    if files is None:
+        assert marker.owner is not None, "else it is beside its marker"
+        raise ArgumentError(
+            f"{name}: the file is kept on {marker.owner.host}; give local=, a folder on a disk of this node, and it is "
+            "fetched",
+            path=name,
+        )
+
+    def otherwise() -> str:
+        now = read_marker(name)
+        if now is None or now[0].id != marker.id:
+            return _REPLACED
+        if not os.path.exists(name):
+            return ""
+        return "shared" if _is_as_published(name, marker, deadline, verify=True) else _REPLACED
+
+    origin = fetch(name, marker, files, deadline, step, otherwise)
+    return "" if origin == _REPLACED else origin
+
+
+def _place(name: str, marker: Marker, files: NodeFiles | None, origin: str) -> str:
+    return name if files is None or origin == "shared" else files.place(name, marker)
 
 
 def published(
@@ -143,7 +219,9 @@ def published(
     timeout: float,
     *,
     count: int | None = None,
+    local: str | os.PathLike[str] | None = None,
     verify: bool = True,
+    peer_timeout: float = 10.0,
 ) -> Iterator[PublishedFile]:
     """Files that are published under names of a pattern, as they come; those that are there already by their numbers.
 
@@ -155,7 +233,7 @@ def published(
         Seconds without a new file, after which the iteration ends; `inf` waits for ever.
     count : int, optional
         End after so many files; fewer within `timeout` are an error.
-    verify : bool
+    local, verify, peer_timeout
         As of `await_ready`.
 
     Raises
@@ -182,16 +260,16 @@ def published(
                     )
             for name in sorted(new, key=natural_order)[: None if count is None else count - len(seen)]:
                 seen.add(name)
-                yield await_ready(name, timeout, verify=verify)
+                yield await_ready(name, timeout, local=local, verify=verify, peer_timeout=peer_timeout)
 
 
-def new_marker(source: str, frames: int | None) -> Marker:
+def _new_marker(source: str, frames: int | None, owner: Owner | None) -> Marker:
     """The marker of a finished file, which is read for it."""
     size, checksum = _core.file_checksum(source)
-    return Marker(size=size, xxh3=f"{checksum:016x}", frames=frames, id=secrets.token_hex(16))
+    return Marker(size=size, xxh3=f"{checksum:016x}", frames=frames, id=secrets.token_hex(16), owner=owner)
 
 
-def remove_marker(name: str) -> None:
+def _remove_marker(name: str) -> None:
     """Nothing is published under `name` from now on."""
     with suppress(FileNotFoundError):
         os.unlink(marker_path(name))
