@@ -10,6 +10,8 @@ mod client;
 mod key;
 mod published;
 mod server;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::sync::Arc;

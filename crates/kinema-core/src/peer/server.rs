@@ -44,7 +44,7 @@ pub struct ServerCounts {
     pub clients: u64,
     /// Connections that did not, were sent away or were too slow.
     pub strangers: u64,
-    /// Requests that were answered with bytes.
+    /// Requests for what there is.
     pub requests: u64,
     /// Bytes of files and blocks that were sent.
     pub bytes: u64,
@@ -223,7 +223,8 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
     };
     shared.counters.clients.fetch_add(1, Ordering::Relaxed);
     if shared.clients.fetch_add(1, Ordering::Relaxed) < limits.clients {
-        while let Ok(true) = answer(&mut channel, shared) {}
+        // a defect ends the connection, not the count of clients
+        while let Ok(true) = catch_panics(|| answer(&mut channel, shared)) {}
     } else {
         let patience = Patience { step: limits.step, until: None, stop: &shared.stop };
         // the request is read first, that the answer be one to it
@@ -257,6 +258,7 @@ fn answer(channel: &mut Channel, shared: &Shared) -> Result<bool> {
         }
     };
     let follow = size.saturating_sub(offset).min(length);
+    shared.counters.requests.fetch_add(1, Ordering::Relaxed);
     channel.send(&[&[GIVEN][..], &size.to_le_bytes(), &follow.to_le_bytes()].concat(), &patience)?;
     let mut at = offset;
     while at < offset + follow {
@@ -266,7 +268,6 @@ fn answer(channel: &mut Channel, shared: &Shared) -> Result<bool> {
         at += len as u64;
         shared.counters.bytes.fetch_add(len as u64, Ordering::Relaxed);
     }
-    shared.counters.requests.fetch_add(1, Ordering::Relaxed);
     Ok(true)
 }
 
