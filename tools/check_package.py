@@ -24,8 +24,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
     ("writing.output_checks", "writing.parallel.strategies", "writing.parallel.__init__"),
     ("writing.output_file",),
-    # published files, and what nodes give each other
-    ("cache",),
     # frames and atoms
     ("frame",),
     ("selection", "writing.frames"),
@@ -37,6 +35,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # of any HDF5 file: H5MD, NetCDF-4, others
     ("formats.h5md.read.atoms", "formats.h5md.read.describe", "formats.external_frames"),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
+    # blocks of files on a disk of the node; published files, and what nodes give each other
+    ("cache",),
     ("trajectory",),
     ("opening", "selection.time_range"),
     # who computes

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.cache.node_cache import NodeCacheChoice
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
 from kinema.notes import collected, emit
 from kinema.opening import open
@@ -118,6 +119,7 @@ def check(
     time_offset: float | None = None,
     t0: float | None = None,
     stored: bool = True,
+    node_cache: NodeCacheChoice = None,
     workers: int | None = None,
     memory: int | str | None = None,
     progress: ProgressChoice = False,
@@ -134,7 +136,7 @@ def check(
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
-    particles, units, dt, time_offset, t0, stored : as `kinema.open`
+    particles, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
         With `dt` times within a file are as they were stated, and what the file says of them is not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
@@ -152,7 +154,7 @@ def check(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
-    stated = {"particles": particles, "units": units, "dt": dt, "stored": stored}
+    stated = {"particles": particles, "units": units, "dt": dt, "stored": stored, "node_cache": node_cache}
     shift = {"time_offset": time_offset, "t0": t0}
     judged = _Judged(topology, coordinates, jump, workers, memory, progress)
     # of the notes of opening those about truncation and gaps are problems here

@@ -13,6 +13,8 @@ from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, ParamSpec, cast
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
+from kinema.cache.trajectories import sized_for
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
@@ -22,6 +24,7 @@ from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, check_stated
 from kinema.frame import VECTOR_FIELDS
+from kinema.notes import emit
 from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
@@ -76,6 +79,7 @@ def open(
     index: str = "auto",
     stored: bool = True,
     max_open_files: int | None = None,
+    node_cache: NodeCacheChoice = None,
     units: Mapping[str, str] | None = None,
     dt: float | None = None,
     time_offset: float | None = None,
@@ -118,6 +122,9 @@ def open(
     max_open_files : int, optional
         How many files may be open at once; parts are opened when touched and closed again. By default a quarter of what
         the process may open, 64 at the least and 4096 at the most.
+    node_cache : kinema.cache.NodeCache or path, optional
+        Blocks of the files are kept in a folder of this node, and fetched once for all its processes. Also in workers.
+        What is read by h5py or MDAnalysis is read from the files themselves; a note says so where that is all.
 
     units : mapping, optional
         Units of the files, where they do not say them or say others: {"length": "nm", "time": "fs"}, also "velocity"
@@ -207,7 +214,14 @@ def open(
         topology=known,
     )
     began = time.perf_counter()
+    describe = functools.partial(h5md.describe, options=options, index=policy)
     with _exchange_noted(known):
+        cache = node_cache_of(node_cache)
+        if cache is not None and cache.block is None:
+            first = _core.Trajectory(
+                names[:1], format=core_format, index="memory", describe=describe, external=Describer(others)
+            )
+            cache = sized_for(cache, first)
         core = _core.Trajectory(
             names,
             format=core_format,
@@ -220,9 +234,10 @@ def open(
             dt=dt,
             time_offset=time_offset,
             first_time=t0,
-            describe=functools.partial(h5md.describe, options=options, index=policy),
+            describe=describe,
             external=Describer(others),
             write_index=write_index if stored else None,
+            node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
     of_hdf5 = [f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default]
@@ -257,6 +272,8 @@ def open(
         if axis is not None and axis not in core.fields:
             vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
+        if cache is not None and core.format == EXTERNAL:
+            emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
         return Trajectory(core, known, opening=opening, stated=stated)
     own = h5md.atoms_source(names[0], options) if known is None else None
     return Trajectory(core, known if own is None else Topology(own), hdf5=options, opening=opening, stated=stated)

@@ -1,6 +1,47 @@
-"""Files near where they are computed with: what is published on one node, and fetched once by another."""
+"""Files on a disk of this node: a cache of blocks, which each byte of a shared file system is fetched into once, and
+files that are published on one node and fetched by others.
 
-from kinema.cache.peers import NodeServer
-from kinema.cache.publishing import PublishedFile, await_ready, publish, published
+Public names are imported when they are first used.
+"""
 
-__all__ = ["NodeServer", "PublishedFile", "await_ready", "publish", "published"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinema.cache.counts import CacheCounts
+    from kinema.cache.foreign import open, open_hdf5
+    from kinema.cache.node_cache import NodeCache
+    from kinema.cache.peers import NodeServer
+    from kinema.cache.publishing import PublishedFile, await_ready, publish, published
+
+# by the module that has them
+_NAMES = {
+    "kinema.cache.counts": ("CacheCounts",),
+    "kinema.cache.foreign": ("open", "open_hdf5"),
+    "kinema.cache.node_cache": ("NodeCache",),
+    "kinema.cache.peers": ("NodeServer",),
+    "kinema.cache.publishing": ("PublishedFile", "await_ready", "publish", "published"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "CacheCounts",
+    "NodeCache",
+    "NodeServer",
+    "PublishedFile",
+    "await_ready",
+    "open",
+    "open_hdf5",
+    "publish",
+    "published",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'kinema.cache' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -95,7 +95,9 @@ def _invoke(command: Command) -> int:
         ):
             group.invoke(context)
     except typer.Exit as end:
+        command.print_node_cache()
         return int(end.exit_code)
+    command.print_node_cache()
     return exit_codes.DONE
 
 

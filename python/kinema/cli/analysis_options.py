@@ -128,10 +128,14 @@ class Opened(Stated):
 
 @dataclass(frozen=True)
 class StatedTimes(Opened):
-    """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own."""
+    """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own.
+
+    Also the node cache: those others read each byte once, to write it or to know where frames are.
+    """
 
     timestep: options.Timestep = None
     t0: options.FirstTime = None
+    node_cache: options.NodeCacheFolder = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -142,7 +146,12 @@ class StatedTimes(Opened):
             raise ArgumentError(f"--timestep must be above 0 ps, found {self.timestep:g}")
         if self.t0 is not None and not abs(self.t0) < float("inf"):
             raise ArgumentError(f"--t0 must be a number of ps, found {self.t0:g}")
-        return {**super().arguments, "dt": self.timestep, "t0": self.t0}
+        return {
+            **super().arguments,
+            "dt": self.timestep,
+            "t0": self.t0,
+            "node_cache": None if self.node_cache is None else str(self.node_cache),
+        }
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from kinema.errors import ArgumentError
 # in the order of --help; each is a function in a module of its name, with _ for -
 COMMANDS = (
     "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "scaling", "bench-write", "ml",
+    "report", "scaling", "bench-write", "cache", "ml",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
-GROUPS = ("ml",)
+GROUPS = ("cache", "ml")
 
 
 # options that have another name now

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.cli.streams import print_out
 from kinema.printable import printable, printable_lines
 
@@ -35,6 +36,8 @@ class Command:
     ranks : the MPI ranks that work for it, where a launcher has started several
     notes : list of str
         The notes so far (`kinema.notes`).
+    counted : CacheCounts
+        What node caches of this process had counted before.
     """
 
     typed: str
@@ -44,6 +47,7 @@ class Command:
     quiet: bool
     ranks: MPIRunner | None = None
     notes: list[str] = field(default_factory=list)
+    counted: CacheCounts = field(default_factory=counts_of_all)
 
     def print_result(self, facts: Callable[[], Any], text: Callable[[], object], *, on_stderr: bool = False) -> None:
         """Prints the result on stdout: with --json `facts`, a dict with the notes added; with --quiet nothing.
@@ -52,7 +56,9 @@ class Command:
         """
         if self.json:
             found = facts()
-            result = json.dumps(found | {"notes": self.notes} if isinstance(found, dict) else found)
+            if isinstance(found, dict):
+                found |= {"notes": self.notes} | self._node_cache_facts()
+            result = json.dumps(found)
         elif not self.quiet:
             result = printable_lines(text())
         else:
@@ -61,6 +67,15 @@ class Command:
             print(result, file=sys.stderr, flush=True)
         else:
             print_out(result)
+
+    def _node_cache_facts(self) -> dict[str, Any]:
+        counts = counts_of_all() - self.counted
+        return {"node_cache": counts.as_dict()} if counts else {}
+
+    def print_node_cache(self) -> None:
+        """Prints on stderr, behind the result, what node caches gave and fetched; nothing where none was used."""
+        if not (self.quiet or self.json) and (counts := counts_of_all() - self.counted):
+            print(f"node cache: {counts}", file=sys.stderr, flush=True)
 
     def print_note(self, note: str) -> None:
         """Prints a note on stderr, once, in the words of the command line; nothing with --quiet."""

@@ -112,6 +112,16 @@ NoStored = Annotated[
         rich_help_panel=_READING,
     ),
 ]
+NodeCacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--node-cache",
+        metavar="DIR",
+        help="Keep blocks of the files in this folder of the node: each byte is fetched once for all its processes.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
 Timestep = Annotated[
     float | None,
     typer.Option(

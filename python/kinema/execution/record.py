@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kinema.cache.counts import CacheCounts
 from kinema.runners import Timings
 from kinema.selection.atoms import Selection
 from kinema.selection.frames import FrameSelection
@@ -34,6 +35,9 @@ class RunRecord:
     timings : Timings
     notes : tuple of str
         Those emitted by the run itself: damaged frames that were left out, workers that did not answer.
+    node_cache : CacheCounts or None
+        What node caches gave and fetched while it ran, in this process and its workers; None where the trajectory was
+        opened without one.
     """
 
     trajectory: Trajectory
@@ -44,6 +48,7 @@ class RunRecord:
     plan: str
     timings: Timings
     notes: tuple[str, ...] = ()
+    node_cache: CacheCounts | None = None
 
     @cached_property
     def n_atoms(self) -> int:

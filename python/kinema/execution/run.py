@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 import numpy as np
 
 from kinema import _core
+from kinema.cache.counts import CacheCounts, counts_of_all
+from kinema.cache.node_cache import cache_of
+from kinema.cache.trajectories import explain_coverage
 from kinema.errors import ArgumentError
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
@@ -77,6 +80,7 @@ def run(
     method.check(chosen_runner.name, analyses[0].trajectory.format)
 
     def whole() -> _Finished:
+        counted = counts_of_all()
         # counted as opening
         scanned_from = time.perf_counter()
         analyses[0].trajectory.scan(search=chosen_runner.find_frames, skip_damaged=skip_damaged)
@@ -108,7 +112,14 @@ def run(
             access=access,
             gather=chosen_runner.gather,
         )
-        return _Finished(chosen, results, timings, _in_words(outcomes), tuple(notes))
+        words = _in_words(outcomes)
+        core = analyses[0].trajectory.core
+        cache = cache_of(core)
+        if cache is not None:
+            other = "" if method.rank_reader is None else method.description
+            words += f"\n{explain_coverage(core, cache, other)}"
+        since = None if cache is None else counts_of_all() - counted
+        return _Finished(chosen, results, timings, words, tuple(notes), since)
 
     finished = chosen_runner.run_on_root(whole)
     # without results here, those of an earlier run go as well
@@ -129,6 +140,7 @@ def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
         plan=finished.plan,
         timings=finished.timings,
         notes=finished.notes,
+        node_cache=finished.node_cache,
     )
 
 
@@ -148,6 +160,7 @@ class _Finished:
     timings: Timings
     plan: str
     notes: tuple[str, ...]
+    node_cache: CacheCounts | None
 
 
 @dataclass

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from kinema.cache.blocks import explain_blocks
+from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError, OutOfRangeError
 
 __all__ = ["Batch", "Dataset", "DatasetOverAnother", "Reading", "Subset", "sample_numbers"]
@@ -133,6 +135,30 @@ class Reading:
     """Calls to the system."""
 
 
+@dataclass(frozen=True, eq=False)
+class Extents:
+    """Where the bytes of samples are, in the order in which they are read: of one, several where it has several."""
+
+    paths: Sequence[str]
+    sample: NDArray[np.int64]
+    """(n,) place of the sample in the list, ascending."""
+    file: NDArray[np.int64]
+    """(n,) number of the file."""
+    offset: NDArray[np.int64]
+    """(n,) first byte."""
+    length: NDArray[np.int64]
+    """(n,) bytes."""
+
+    @classmethod
+    def in_order(cls, paths: Sequence[str], parts: Sequence[tuple[NDArray[np.int64], ...]]) -> Extents:
+        """Of several runs of (sample, file, offset, length), each in any order."""
+        if not parts:
+            return cls(paths, *(np.zeros(0, np.int64) for _ in range(4)))
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        return cls(paths, *(column[order].astype(np.int64) for column in columns))
+
+
 class Dataset(ABC):
     """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
 
@@ -190,6 +216,15 @@ class Dataset(ABC):
     def plan(self, ids: ArrayLike) -> Reading:
         """What `read(ids)` takes of the files. Nothing is read."""
 
+    @property
+    def node_cache(self) -> NodeCache | None:
+        """That the files are read through, for a loader to prefetch into; None: no prefetch."""
+        return None
+
+    def extents(self, ids: NDArray[np.int64]) -> Extents:
+        """Where the bytes of samples from 0 to n - 1 are, in their order; of data sets that have a `node_cache`."""
+        raise NotImplementedError
+
     def __getitem__(self, index: int) -> dict[str, NDArray[Any]]:
         """One sample: arrays of a batch of one, without the dimension of the samples where there is one."""
         batch = self.read([_index(index, len(self))], workers=1)
@@ -234,7 +269,23 @@ class Dataset(ABC):
             )
         if worst > 1.1:
             lines.append(self._better_layout())
-        return "\n".join(lines)
+        return "\n".join(lines + self._explain_node_cache(size, rows[0][1]))
+
+    def _explain_node_cache(self, batch: int, reading: Reading) -> list[str]:
+        cache = self.node_cache
+        if cache is None or cache.block is None:
+            return []
+        # as they are stored
+        unit, share = max(1, reading.read // batch), self._share_of_files
+        size = int(unit * len(self) / share)
+        about = f"node cache {cache.root}: headers and the structure of HDF5 files are read from the files themselves"
+        found = explain_blocks(unit, cache.block, size=size, limit=cache.limit, batch=batch, coverage=share)
+        return [about, *found]
+
+    @property
+    def _share_of_files(self) -> float:
+        """Of the samples of its files, how many it has."""
+        return 1.0
 
     def _better_layout(self) -> str:
         if self.chunk_samples == 1:
@@ -283,6 +334,17 @@ class DatasetOverAnother(Dataset):
     def _better_layout(self) -> str:
         return self.dataset._better_layout()
 
+    @property
+    def node_cache(self) -> NodeCache | None:
+        return self.dataset.node_cache
+
+    def extents(self, ids: NDArray[np.int64]) -> Extents:
+        return self.dataset.extents(ids)
+
+    @property
+    def _share_of_files(self) -> float:
+        return self.dataset._share_of_files
+
 
 class Subset(DatasetOverAnother):
     """Some samples of a data set, as those of a split: sample `i` is sample `ids[i]` of it.
@@ -308,6 +370,13 @@ class Subset(DatasetOverAnother):
 
     def plan(self, ids: ArrayLike) -> Reading:
         return self.dataset.plan(self.ids[sample_numbers(ids, len(self))])
+
+    def extents(self, ids: NDArray[np.int64]) -> Extents:
+        return self.dataset.extents(self.ids[ids])
+
+    @property
+    def _share_of_files(self) -> float:
+        return min(1.0, max(1, len(self)) / max(1, len(self.dataset))) * self.dataset._share_of_files
 
     @property
     def bounds(self) -> NDArray[np.int64]:

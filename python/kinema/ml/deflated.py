@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.cache.foreign import open as open_cached
+from kinema.cache.node_cache import NodeCache
 from kinema.errors import CorruptFileError
 from kinema.files import open_regular
 from kinema.ml.stored_samples import Deflated, SampleFile
@@ -31,8 +33,8 @@ class DeflatedMembers:
     Others are decompressed as a stream for each batch, of which the rows that are wanted are copied.
     """
 
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
+    def __init__(self, memory: int, node_cache: NodeCache | None = None) -> None:
+        self._memory, self._node_cache = memory, node_cache
         self._kept: OrderedDict[tuple[str, str], NDArray[np.uint8]] = OrderedDict()
         self._lock = threading.Lock()
         self.decompressed = 0
@@ -73,7 +75,7 @@ class DeflatedMembers:
         wanted, places = rows[order], places[order]
         done = 0  # decompressed bytes so far, the header included
         rest = np.zeros(0, np.uint8)
-        for piece in inflated(member):
+        for piece in inflated(member, self._node_cache):
             first = done - len(rest)
             done += len(piece)
             rest = np.concatenate([rest, np.frombuffer(piece, np.uint8)])
@@ -89,7 +91,7 @@ class DeflatedMembers:
         self.decompressed += 1
 
 
-def inflated(member: SampleFile) -> Iterator[bytes]:
+def inflated(member: SampleFile, node_cache: NodeCache | None = None) -> Iterator[bytes]:
     """The bytes of a deflated member, its header included, in pieces; the GIL is released while each is decompressed.
 
     Raises CorruptFileError with path and byte for what cannot be decompressed, and at the end for a member that has
@@ -99,7 +101,8 @@ def inflated(member: SampleFile) -> Iterator[bytes]:
     assert isinstance(place, Deflated)
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     done = checksum = 0
-    with open_regular(member.path, "samples") as file:
+    path = member.path
+    with open_regular(path, "samples") if node_cache is None else open_cached(path, node_cache) as file:
         file.seek(place.start)
         left = place.stored
         while not inflate.eof:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.ml.catalogue.catalogue import Catalogue
-from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
+from kinema.ml.dataset import Batch, Dataset, Extents, Reading, sample_numbers
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
-from kinema.ml.processes import OfProcess, file_pool
+from kinema.ml.processes import OfProcess
 from kinema.ml.samples import Transform, transformed
 from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
 from kinema.resources import worker_count
@@ -72,6 +73,8 @@ class FrameDataset(Dataset):
         Shares of the trajectories where samples are drawn with `draw`; by default by their numbers of samples.
     ragged : bool, optional
         Whether atoms of all samples come one after the other; by default where systems differ.
+    node_cache : kinema.cache.NodeCache or path, optional
+        Of trajectories that were not opened with one, as `kinema.open` has it.
 
     Raises
     ------
@@ -91,6 +94,7 @@ class FrameDataset(Dataset):
         lag: float | None = None,
         weights: ArrayLike | None = None,
         ragged: bool | None = None,
+        node_cache: NodeCacheChoice = None,
     ) -> None:
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self._dtype = float_name(dtype)
@@ -99,15 +103,16 @@ class FrameDataset(Dataset):
         self._vectors = tuple(name for name in names if name in VECTOR_FIELDS)
         wanted = tuple(dict.fromkeys(name for name in names if name not in (*VECTOR_FIELDS, *_STAMPS)))
         label_names = tuple(name for name in wanted if name != "atomic_numbers")
+        cache = node_cache_of(node_cache)
         self._systems: Sequence[System]
         opened: list[tuple[System, Trajectory]] = []
         if isinstance(trajectories, Catalogue) and not (label_names or labels) and select is None and lag is None:
-            self._systems = of_catalogue = CatalogueSystems(trajectories, self._vectors)
+            self._systems = of_catalogue = CatalogueSystems(trajectories, self._vectors, cache and cache.sized(1))
             # of the others it is known when they are first read
             of_catalogue[0].snapshot.open()
             lengths, self._counts = of_catalogue.n_frames, of_catalogue.n_atoms
         else:
-            opened = systems_of(trajectories, select, self._vectors)
+            opened = systems_of(trajectories, select, self._vectors, cache)
             self._systems = [system for system, _ in opened]
             lengths = np.array([len(system.frames) for system in self._systems], np.int64)
             self._counts = np.array([system.n_atoms for system in self._systems], np.int64)
@@ -127,6 +132,7 @@ class FrameDataset(Dataset):
                 wanted="atomic_numbers" in wanted or self._ragged,
             )
         self._set_samples([trajectory for _, trajectory in opened], there)
+        self._node_cache = self._systems[0].node_cache
         self._weights = _checked_weights(weights, len(self._systems))
         self._opened: OfProcess[OpenTrajectories] = OfProcess(self._open)
 
@@ -357,8 +363,28 @@ class FrameDataset(Dataset):
             reads += len(own)
         return Reading(useful, read, decoded, reads)
 
+    @property
+    def node_cache(self) -> NodeCache | None:
+        return self._node_cache
+
+    def extents(self, ids: NDArray[np.int64]) -> Extents:
+        """See `Dataset.extents`; of HDF5 files the first chunk of each frame."""
+        frames = self._frames_of(ids)
+        system = np.searchsorted(self._frame_bounds, frames, side="right") - 1
+        own, opened = frames - self._frame_bounds[system], self._opened.get()
+        files: dict[str, int] = {}
+        rows = np.empty((len(frames), 3), np.int64)
+        for number in np.unique(system):
+            one, core = opened.of(int(number))
+            here = np.flatnonzero(system == number)
+            for place, frame in zip(here.tolist(), one.numbers(own[here]).tolist(), strict=True):
+                path, _, offset, length = core.locate(frame)
+                rows[place] = files.setdefault(path, len(files)), offset, length
+        sample = np.arange(len(frames)) % max(1, len(ids))
+        return Extents.in_order(list(files), [(sample, rows[:, 0], rows[:, 1], rows[:, 2])])
+
     def _open(self) -> OpenTrajectories:
-        return OpenTrajectories(self._systems, file_pool())
+        return OpenTrajectories(self._systems)
 
 
 def _digest(data: bytes) -> str:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import numpy.ma  # noqa: F401
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCache
 from kinema.resources import shared_open_files
 
 __all__ = ["OfProcess", "file_pool", "replace_pool"]
@@ -43,18 +44,29 @@ class OfProcess(Generic[T]):
 _MOST_OPEN = shared_open_files()
 
 
-def _new_pool() -> _core.FilePool:
-    return _core.FilePool(_MOST_OPEN)
+def _no_pools() -> dict[NodeCache | None, _core.FilePool]:
+    return {}
 
 
-_POOL: OfProcess[_core.FilePool] = OfProcess(_new_pool)
+_POOLS: OfProcess[dict[NodeCache | None, _core.FilePool]] = OfProcess(_no_pools)
 
 
-def file_pool() -> _core.FilePool:
-    """The open files of all data sets of this process: three quarters of what it may open, at most 12,288."""
-    return _POOL.get()
+def file_pool(node_cache: NodeCache | None = None) -> _core.FilePool:
+    """The open files of all data sets of this process: three quarters of what it may open, at most 12,288.
+
+    Those that are read through a node cache are a pool by themselves, of a quarter of that: blocks are open as well.
+    """
+    pools = _POOLS.get()
+    found = pools.get(node_cache)
+    if found is None:
+        if node_cache is None:
+            found = _core.FilePool(_MOST_OPEN)
+        else:
+            found = _core.FilePool(max(1, _MOST_OPEN // 4), node_cache=node_cache.core)
+        found = pools.setdefault(node_cache, found)
+    return found
 
 
 def replace_pool(pool: _core.FilePool) -> None:
     """Has data sets that this process opens from now on use another pool: one that records reads, in tests."""
-    _POOL._values[os.getpid()] = pool
+    _POOLS.get()[None] = pool

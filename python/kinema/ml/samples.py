@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names, read_regular
+from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.ml.archives.origin import SampleOrigin, origin_of
-from kinema.ml.dataset import Batch, Dataset, Reading, sample_numbers
+from kinema.ml.dataset import Batch, Dataset, Extents, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
-from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, Deflated, SampleFile, samples_of
+from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, Deflated, SampleFile, extents_of, samples_of
 from kinema.progress import Report
 from kinema.resources import parse_memory, worker_count
 
@@ -53,6 +55,9 @@ class SampleDataset(Dataset):
         Whether each file is one sample; by default for folders.
     memory : int or str
         For samples of deflated members that are kept decompressed.
+    node_cache : kinema.cache.NodeCache or path, optional
+        Blocks of the files are kept in a folder of this node, and fetched once for all its processes; headers and the
+        structure of HDF5 files are read from the files themselves.
 
     Raises
     ------
@@ -69,6 +74,7 @@ class SampleDataset(Dataset):
         transform: Transform | None = None,
         file_is_sample: bool | None = None,
         memory: int | str = "256 MiB",
+        node_cache: NodeCacheChoice = None,
     ) -> None:
         paths, is_folder = _paths_of(source)
         wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
@@ -86,6 +92,8 @@ class SampleDataset(Dataset):
         self._types = {one.name: _type(one, dtype) for one in first}
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+        cache = node_cache_of(node_cache)
+        self._node_cache = None if cache is None else cache.sized(max(map(_unit, first)))
         self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
         self._origins: dict[int, SampleOrigin] = {}
 
@@ -194,6 +202,20 @@ class SampleDataset(Dataset):
         plans = [opened.arrays[name].plan(numbers) for name in self._names]
         return Reading(*(sum(column) for column in zip(*plans, strict=True)))
 
+    @property
+    def node_cache(self) -> NodeCache | None:
+        return self._node_cache
+
+    def extents(self, ids: NDArray[np.int64]) -> Extents:
+        which = np.searchsorted(self._bounds, ids, side="right") - 1
+        found: list[tuple[NDArray[np.int64], ...]] = []
+        for number in np.unique(which):
+            places = np.flatnonzero(which == number)
+            for name in self._names:
+                offsets, lengths, rows = extents_of(self._files[name][number], ids[places] - self._bounds[number])
+                found.append((places[rows], np.full(len(rows), number), offsets, lengths))
+        return Extents.in_order(self._paths, found)
+
     def _better_layout(self) -> str:
         if any(isinstance(one.place, Deflated) for files in self._files.values() for one in files):
             return (
@@ -203,7 +225,7 @@ class SampleDataset(Dataset):
         return super()._better_layout()
 
     def _open(self) -> _OpenSamples:
-        return _OpenSamples(self._paths, self._status, self._files, self._bounds, self._memory)
+        return _OpenSamples(self._paths, self._status, self._files, self._bounds, self._memory, self._node_cache)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name} {self.shape(name)} {self._types[name]}" for name in self._names)
@@ -220,11 +242,12 @@ class _OpenSamples:
         files: Mapping[str, list[SampleFile]],
         bounds: NDArray[np.int64],
         memory: int,
+        node_cache: NodeCache | None,
     ) -> None:
         self._paths, self._status, self._bounds = paths, status, bounds
         self._unchecked = np.ones(len(paths), bool)
-        members = DeflatedMembers(memory)
-        self.arrays = {name: _OpenArray(arrays, bounds, members) for name, arrays in files.items()}
+        members, pool = DeflatedMembers(memory, node_cache), file_pool(node_cache)
+        self.arrays = {name: _OpenArray(arrays, bounds, members, pool) for name, arrays in files.items()}
 
     def check(self, numbers: NDArray[np.int64]) -> None:
         """Raises CorruptFileError for files that are not what they were when their headers were read."""
@@ -245,13 +268,15 @@ class _OpenSamples:
 class _OpenArray:
     """One array through all files: those that are read in place, and deflated ones."""
 
-    def __init__(self, files: list[SampleFile], bounds: NDArray[np.int64], members: DeflatedMembers) -> None:
+    def __init__(
+        self, files: list[SampleFile], bounds: NDArray[np.int64], members: DeflatedMembers, pool: _core.FilePool
+    ) -> None:
         self._files, self._bounds, self._members = files, bounds, members
         self.row_bytes = int(np.prod(files[0].shape, dtype=np.int64)) * files[0].dtype.itemsize
         self._deflated = np.array([isinstance(one.place, Deflated) for one in files])
         in_place = [one for one in files if not isinstance(one.place, Deflated)]
         described = [(one.path, one.rows, one.place) for one in in_place]
-        self._rows = _core.Rows(described, self.row_bytes, file_pool()) if described else None
+        self._rows = _core.Rows(described, self.row_bytes, pool) if described else None
         # number of the first sample among those in place
         lengths = np.where(self._deflated, 0, np.diff(bounds))
         self._starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -370,6 +395,13 @@ def _type(one: SampleFile, dtype: DTypeLike | None) -> np.dtype[Any]:
     if not np.can_cast(native, wanted, "same_kind"):
         raise ArgumentError(f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold", path=one.path)
     return wanted
+
+
+def _unit(one: SampleFile) -> int:
+    """Bytes that are read together for a sample."""
+    if isinstance(one.place, StoredDataset) and one.place.chunks is not None and len(one.place.sizes):
+        return max(1, int(one.place.sizes.mean()))
+    return one.row_bytes
 
 
 def _status(path: str) -> tuple[int, int, int]:

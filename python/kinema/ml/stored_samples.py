@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileError, UnsupportedFormatError
 from kinema.files import is_hdf5, open_regular
-from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "is_archive", "samples_of"]
+__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "extents_of", "is_archive", "samples_of"]
 
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
@@ -86,6 +87,30 @@ class SampleFile:
         if isinstance(self.place, StoredDataset) and self.place.chunks is not None and self.place.filters:
             return self.place.chunks[0]
         return 1
+
+
+def extents_of(
+    one: SampleFile, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Where the bytes of rows are, in their order: (n,) offsets, (n,) lengths, and of which of the rows, (n,).
+
+    A row of a data set in chunks has several; of a deflated member it is the whole member.
+    """
+    place, which = one.place, np.arange(len(rows))
+    if isinstance(place, Deflated):
+        return np.full(len(rows), place.start), np.full(len(rows), place.stored), which
+    if isinstance(place, tuple):
+        return place[0] + place[1] * rows, np.full(len(rows), one.row_bytes), which
+    if place.inline is not None:
+        none = np.zeros(0, np.int64)
+        return none, none, none
+    if place.chunks is None:
+        return int(place.addresses[0]) + one.row_bytes * rows, np.full(len(rows), one.row_bytes), which
+    of_a_row = int(np.prod([-(-n // c) for n, c in zip(place.shape[1:], place.chunks[1:], strict=True)]))
+    chunks = (rows // place.chunks[0])[:, None] * of_a_row + np.arange(of_a_row)
+    there = place.addresses[chunks] != NOT_STORED
+    which = np.repeat(which, of_a_row).reshape(chunks.shape)[there]
+    return place.addresses[chunks][there].astype(np.int64), place.sizes[chunks][there].astype(np.int64), which
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.cache.node_cache import NodeCache, cache_of
+from kinema.cache.trajectories import sized_for
 from kinema.errors import ArgumentError
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.catalogue.entry import Entry
@@ -67,6 +69,8 @@ class System:
     entry: TrajectoryEntry | None = None
     group: str = ""
     """Of particles, where one was named."""
+    node_cache: NodeCache | None = None
+    """That its files are read through."""
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frame numbers in the whole trajectory, of positions among `frames`."""
@@ -79,8 +83,8 @@ class System:
 class CatalogueSystems(Sequence[System]):
     """The systems of a catalogue, each made when it is needed; its tables say how many frames and atoms each has."""
 
-    def __init__(self, catalogue: Catalogue, vectors: tuple[str, ...]) -> None:
-        self.catalogue, self._vectors = catalogue, vectors
+    def __init__(self, catalogue: Catalogue, vectors: tuple[str, ...], node_cache: NodeCache | None) -> None:
+        self.catalogue, self._vectors, self._node_cache = catalogue, vectors, node_cache
         self.n_frames = catalogue.file.n_frames.astype(np.int64)
         self.n_atoms = catalogue.file.n_atoms.astype(np.int64)
 
@@ -105,6 +109,7 @@ class CatalogueSystems(Sequence[System]):
             times=None,
             entry=entry,
             group=entry.stated.get("particles", ""),
+            node_cache=self._node_cache,
         )
 
     def times(self, number: int) -> NDArray[np.float64]:
@@ -136,8 +141,8 @@ class OpenTrajectories:
     Of very many those that were used last stay.
     """
 
-    def __init__(self, systems: Sequence[System], pool: _core.FilePool) -> None:
-        self._systems, self._pool = systems, pool
+    def __init__(self, systems: Sequence[System]) -> None:
+        self._systems = systems
         self._opened: OrderedDict[int, tuple[System, _core.Trajectory]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -153,7 +158,7 @@ class OpenTrajectories:
                 self._opened.move_to_end(number)
                 return found
         system = self._systems[number]
-        found = system, system.snapshot.open(self._pool)
+        found = system, system.snapshot.open(file_pool(system.node_cache))
         with self._lock:
             found = self._opened.setdefault(number, found)
             while len(self._opened) > _MOST_OPENED:
@@ -161,23 +166,30 @@ class OpenTrajectories:
         return found
 
 
-def systems_of(trajectories: Any, select: AtomChoice, vectors: tuple[str, ...]) -> list[tuple[System, Trajectory]]:
-    """The systems that users name, and their trajectories; ArgumentError for none, and where one lacks a vector."""
+def systems_of(
+    trajectories: Any, select: AtomChoice, vectors: tuple[str, ...], node_cache: NodeCache | None = None
+) -> list[tuple[System, Trajectory]]:
+    """The systems that users name, and their trajectories; ArgumentError for none, and where one lacks a vector.
+
+    `node_cache`: for those that were not opened with one.
+    """
     one = isinstance(trajectories, (Trajectory, str, os.PathLike, TrajectoryEntry))
     given = [trajectories] if one else trajectories
     if isinstance(given, Catalogue):
         given = [given.entry(number) for number in range(len(given))]
     if isinstance(given, bytes) or not isinstance(given, Sequence) or not given:
         raise ArgumentError(f"trajectories are a list of trajectories or paths, found {type(trajectories).__name__}")
-    return [_system(item, select, vectors) for item in given]
+    return [_system(item, select, vectors, node_cache) for item in given]
 
 
-def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[System, Trajectory]:
+def _system(
+    item: Any, select: AtomChoice, vectors: tuple[str, ...], node_cache: NodeCache | None
+) -> tuple[System, Trajectory]:
     entry: TrajectoryEntry | None = None
     if isinstance(item, Trajectory):
         trajectory = item
     elif isinstance(item, (str, os.PathLike)):
-        trajectory = open_trajectory(item)
+        trajectory = open_trajectory(item, node_cache=node_cache)
     elif isinstance(item, TrajectoryEntry):
         trajectory, entry = item.open(), item
     else:
@@ -185,10 +197,13 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
     trajectory.scan()
     if vectors:
         trajectory.check_fields(vectors)
+    own = cache_of(trajectory.core)
+    if own is None and node_cache is not None:
+        own = sized_for(node_cache, trajectory.core)
     sent = SentTrajectory(*TrajectorySnapshot.of(trajectory.core, absolute=True))
     if trajectory is not item:
         # of thousands of files that are opened here only as many stay open as the pool has
-        trajectory = trajectory.with_core(sent.open(file_pool()))
+        trajectory = trajectory.with_core(sent.open(file_pool(own)))
     frames = trajectory.choose()
     atoms = None if select is None else trajectory.select(select).indices
     system = System(
@@ -201,6 +216,7 @@ def _system(item: Any, select: AtomChoice, vectors: tuple[str, ...]) -> tuple[Sy
         times=np.asarray(trajectory.times, np.float64),
         entry=entry,
         group=trajectory.stated.get("particles", ""),
+        node_cache=own,
     )
     return system, trajectory
 

@@ -163,6 +163,7 @@ def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Repo
             "runner": timings.runner,
             "access": timings.access,
             "plan": run.plan,
+            "node_cache": None if run.node_cache is None else run.node_cache.as_dict(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         },
         timings=timings,

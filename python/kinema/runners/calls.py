@@ -8,12 +8,14 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kinema.cache.counts import SentCounts, add_counts, take_counts
 from kinema.resources import share_of_machine
 from kinema.runners.serialization import serialize
 
-__all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received"]
+__all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 
 # takes the value of a computation of `Runner.map`, with its number
 Receive = Callable[[int, Any], None]
@@ -84,8 +86,22 @@ class CalledFunction:
             return self.get()(pickle.loads(argument))
 
     def __call__(self, argument: bytes) -> bytes:
-        """The same, pickled."""
-        return serialize(self.value(argument))
+        """The same for `unpacked_value`, with what node caches have counted meanwhile."""
+        value = self.value(argument)
+        return serialize(_Computed(value, take_counts()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    value: Any
+    counts: SentCounts | None
+
+
+def unpacked_value(packed: bytes) -> Any:
+    """The value that a worker has computed; what its node caches have counted is added to that of this process."""
+    computed: _Computed = pickle.loads(packed)
+    add_counts(computed.counts)
+    return computed.value
 
 
 class CallValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,22 @@ class GatheredBatches:
 
 
 class BatchReader:
-    """How the threads of a loop read: into which buffers, as which types, with errors that name the samples."""
+    """How the threads of a loop read: into which buffers, as which types, with errors that name the samples.
+
+    `began` is called with each gather before it is read.
+    """
 
     def __init__(
-        self, dataset: Dataset, workers: int, dtype: np.dtype[Any] | None, tensors: bool, device: Any, kept: int
+        self,
+        dataset: Dataset,
+        workers: int,
+        dtype: np.dtype[Any] | None,
+        tensors: bool,
+        device: Any,
+        kept: int,
+        began: Callable[[Gather], None] | None = None,
     ) -> None:
-        self._dataset, self._workers, self._dtype = dataset, workers, dtype
+        self._dataset, self._workers, self._dtype, self._began = dataset, workers, dtype, began
         self._to_torch = None
         if tensors:
             from kinema.ml.torch import Delivery
@@ -60,6 +71,8 @@ class BatchReader:
     def read(self, gather: Gather) -> GatheredBatches:
         """The batches of a gather, one behind the other."""
         ids = np.concatenate(gather.ids)
+        if self._began is not None:
+            self._began(gather)
         try:
             batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
         except BaseException as error:

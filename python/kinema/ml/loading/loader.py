@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
 from time import perf_counter
@@ -18,6 +18,7 @@ from kinema.ml.dataset import Batch, Dataset
 from kinema.ml.loading.arguments import at_least_one, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
+from kinema.ml.loading.node_prefetch import NodePrefetch, prefetch_for
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
@@ -219,10 +220,12 @@ class Loader:
         """Samples of this rank in the batch of all ranks that begins at a place."""
         return self.order.at(self._share.places(place))
 
-    def _gathers(self, epoch: int, begin: int = 0) -> Iterator[tuple[Gather, int]]:
-        """What is read of an epoch from a place on, with the bytes that it will have."""
+    def gathers(self, epoch: int, begin: int = 0, rank: int | None = None) -> Iterator[tuple[Gather, int]]:
+        """What is read of an epoch from a place on, with the bytes that it will have; by this rank, or by another."""
         # whatever `set_epoch` says meanwhile
-        return _at_epoch(self, epoch)._gathers_from(begin)
+        other = _at_epoch(self, epoch)
+        other._share = self._share if rank is None else replace(self._share, rank=rank)
+        return other._gathers_from(begin)
 
     def _gathers_from(self, begin: int) -> Iterator[tuple[Gather, int]]:
         most, step, end = self._batches_of_a_gather, self._share.of_all_ranks, self._share.end(begin)
@@ -271,16 +274,16 @@ class Loader:
         reads, self._prepared = self._prepared, None
         if reads is not None and begin == 0 and reads.epoch == self.order.epoch and reads.ahead.is_alive:
             if self._next_epoch:
-                reads.ahead.extend(self._gathers(reads.epoch + 1))
+                reads.ahead.extend(self.gathers(reads.epoch + 1))
             return reads
         if reads is not None:
-            reads.ahead.close()
+            reads.close()
         return None
 
     def close(self) -> None:
         """Ends the threads and the current loop, and frees what was read ahead. A loop behind it begins anew."""
         current = None if self._current is None else self._current()
-        for one in (current, None if self._prepared is None else self._prepared.ahead):
+        for one in (current, self._prepared):
             if one is not None:
                 one.close()
         self._prepared = None
@@ -299,7 +302,7 @@ class Loader:
             self.order = self.order.at_epoch(epoch)
             self._resume, self._place = None, 0
         if self._prepared is not None and self._prepared.epoch != self.order.epoch:
-            self._prepared.ahead.close()
+            self._prepared.close()
             self._prepared = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -367,8 +370,16 @@ class _Reads:
     ahead: Readahead[Gather, GatheredBatches]
     epoch: int
     """Of the next batch."""
+    prefetch: NodePrefetch | None = None
+    """Into the node cache of the data set, where it has one."""
     counted: float = 0.0
     """Seconds of the threads that `LoaderTimes.busy` has."""
+
+    def close(self) -> None:
+        """Ends the threads, after what they are doing."""
+        self.ahead.close()
+        if self.prefetch is not None:
+            self.prefetch.stop()
 
 
 class _Batches:
@@ -386,17 +397,26 @@ class _Batches:
         loader = self._loader
         gather = loader._batches_of_a_gather * loader._batch_bytes
         kept = loader._memory // gather
-        reader = BatchReader(loader.dataset, loader._workers, loader._dtype, loader._tensors, loader._device, kept)
-        following = loader._gathers(self._epoch + 1) if loader._next_epoch else ()
+        prefetch = prefetch_for(loader, self._epoch, begin, ahead=loader._memory, on=loader._next_epoch)
+        reader = BatchReader(
+            loader.dataset,
+            loader._workers,
+            loader._dtype,
+            loader._tensors,
+            loader._device,
+            kept,
+            None if prefetch is None else prefetch.passed,
+        )
+        following = loader.gathers(self._epoch + 1) if loader._next_epoch else ()
         ahead = Readahead(
             reader.read,
-            chain(loader._gathers(self._epoch, begin), following),
+            chain(loader.gathers(self._epoch, begin), following),
             # what is free to be read into, and no part of any batch
             limit=loader._memory - gather,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
         )
-        return _Reads(reader, ahead, self._epoch)
+        return _Reads(reader, ahead, self._epoch, prefetch)
 
     def __iter__(self) -> _Batches:
         return self
@@ -456,7 +476,7 @@ class _Batches:
             reads.epoch = self._epoch + 1
             self._loader._prepared = reads
         else:
-            reads.ahead.close()
+            reads.close()
 
     def _ended(self) -> None:
         """A batch was asked for behind the last one: the loader goes on with the next epoch."""
@@ -467,7 +487,7 @@ class _Batches:
     def close(self) -> None:
         """Ends the threads, but for those that were handed over; the loop is over behind what it has in hand."""
         if self._reads is not None:
-            self._reads.ahead.close()
+            self._reads.close()
 
 
 def _at_epoch(loader: Loader, epoch: int) -> Loader:

@@ -12,6 +12,7 @@ from typing import Any
 
 from distributed import Future
 
+from kinema.cache.counts import SentCounts, add_counts, take_counts
 from kinema.runners.calls import CalledFunction, Received
 from kinema.runners.dask.task_submitter import TaskSubmitter
 from kinema.runners.dask.tasks import TaskFailure, task_error, task_failure
@@ -42,9 +43,9 @@ def make_bytes(function: CalledFunction, numbered: tuple[int, bytes]) -> MadeByt
 
 def describe_bytes(
     _function: CalledFunction, _number: int, made: MadeBytes | TaskFailure
-) -> tuple[int, Any] | TaskFailure:
-    """Task: how many they are, and the note on them."""
-    return made if isinstance(made, TaskFailure) else (memoryview(made.data).nbytes, made.note)
+) -> tuple[int, Any, SentCounts | None] | TaskFailure:
+    """Task: how many they are, the note on them, and what node caches have counted."""
+    return made if isinstance(made, TaskFailure) else (memoryview(made.data).nbytes, made.note, take_counts())
 
 
 def place_bytes(
@@ -124,7 +125,8 @@ class OrderedTasks:
     def _take(self, number: int, offset: int | None, result: Any) -> None:
         piece = self._pieces[number]
         if offset is None:
-            piece.size, piece.note = result
+            piece.size, piece.note, counts = result
+            add_counts(counts)
         else:
             piece.placed = True
             # the bytes are of no use any more

@@ -6,7 +6,6 @@ With `schedule="dynamic"` Dask's scheduler chooses the worker of each piece. Wha
 from __future__ import annotations
 
 import contextlib
-import pickle
 import threading
 import time
 import uuid
@@ -16,11 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kinema import _core
+from kinema.cache.counts import add_counts
 from kinema.errors import ArgumentError, missing_package
 from kinema.progress import Report, report_slowest
 from kinema.resources import LEAST_MEMORY, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
-from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
+from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received, unpacked_value
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_leaves, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
@@ -217,7 +217,7 @@ class Dask(Runner):
                 for (number, _), result in submitter.completed(_TICK):
                     if isinstance(result, TaskFailure):
                         raise task_error(result, f"part {number + 1} of {len(packed)}")
-                    values.take(number, pickle.loads(result))
+                    values.take(number, unpacked_value(result))
 
     def write_in_order(
         self,
@@ -383,6 +383,7 @@ class _DaskPass:
         if isinstance(result, TaskFailure):
             raise task_error(result, f"at {describe_leaves(piece)}")
         size = insert_nodes(self._reduction.tree, self._kernels, result.nodes)
+        add_counts(result.counts)
         measured = result.timings
         frames = sum(worker["frames"] for worker in measured["workers"])
         self._piece_scheduler.record(piece[1] - piece[0], result.seconds, size)

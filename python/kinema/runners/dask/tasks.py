@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
+from kinema.cache.counts import SentCounts, take_counts
 from kinema.errors import (
     ArgumentError,
     CancelledError,
@@ -54,7 +55,7 @@ class PieceResult:
     """Result of a piece: its nodes as bytes, its timings, worker and time.
 
     `slot` numbers the tasks that a worker runs at a time; `begun` in seconds of `time.time()`, `opening` and `seconds`
-    (with `opening`) are durations.
+    (with `opening`) are durations. `counts`: of node caches in the process since it last sent some.
     """
 
     nodes: list[SerializedNode]
@@ -64,6 +65,7 @@ class PieceResult:
     begun: float
     opening: float
     seconds: float
+    counts: SentCounts | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +205,9 @@ def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceRe
             nodes, timings = _core.run_leaves(
                 planned.trajectory, planned.plan, planned.jobs, *piece, progress=_check_cancelled(worker, report)
             )
-        return PieceResult(
-            serialize_nodes(nodes), timings, worker.address, slot, begun, opening, time.monotonic() - clock
-        )
+        packed = serialize_nodes(nodes)
+        seconds = time.monotonic() - clock
+        return PieceResult(packed, timings, worker.address, slot, begun, opening, seconds, take_counts())
     except (FileNotFound, FileAccessError) as error:
         return _task_failure(_not_visible(error, worker.address), worker.address)
     except BaseException as error:

@@ -16,11 +16,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
+from kinema.cache.counts import add_counts
 from kinema.errors import says_enough
 from kinema.progress import Report, report_slowest
 from kinema.resources import default_memory, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
-from kinema.runners.calls import CalledFunction, CallValues
+from kinema.runners.calls import CalledFunction, CallValues, unpacked_value
 from kinema.runners.local.worker import (
     Calls,
     Done,
@@ -209,7 +210,7 @@ class _MapCalls:
                 # first, so that the worker goes on meanwhile
                 self._idle.append(worker)
                 self._order()
-                self._values.take(number, pickle.loads(value))
+                self._values.take(number, unpacked_value(value))
                 self._order()
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
@@ -293,6 +294,7 @@ class _ProcessesPass:
 
     def _merge(self, worker: WorkerHandle, done: Done) -> None:
         size = insert_nodes(self._reduction.tree, self._kernels, done.nodes)
+        add_counts(done.counts)
         first, stop = piece = worker.pieces.popleft()
         worker.running = 0
         self._leaves_done += stop - first

@@ -18,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from kinema import _core
+from kinema.cache.counts import SentCounts, take_counts
 from kinema.errors import InternalError, from_os
 from kinema.runners.base import Job
 from kinema.runners.calls import CalledFunction
@@ -145,11 +146,13 @@ class PieceTimes:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the pass began."""
+    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the pass began, what
+    node caches have counted since the last one."""
 
     nodes: list[SerializedNode]
     timings: _core.RunTimings
     cpu: float
+    counts: SentCounts | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +246,8 @@ class _Worker:
         run = time.monotonic()
         block_column(timings["blocks"], "start")[:] += begun - self._began
         # bytes by now: that takes time as well
-        message = pickle.dumps(Done(serialize_nodes(nodes), timings, time.process_time() - self._cpu))
+        cpu = time.process_time() - self._cpu
+        message = pickle.dumps(Done(serialize_nodes(nodes), timings, cpu, take_counts()))
         self._free = time.monotonic()
         self._connection.send(PieceTimes(between, self._free - run, self._free - self._began))
         self._connection.send_bytes(message)

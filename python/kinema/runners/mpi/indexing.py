@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema import _core
+from kinema.cache.counts import add_counts, take_counts
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 
 __all__ = ["FindFrames", "find_frames", "search"]
@@ -59,13 +60,16 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
         # also of rank 0: the others wait for it in gather
         tables = RemoteError.of(error, ranks.rank)
         if ranks.is_root:
-            ranks.comm.gather(tables, 0)
+            ranks.comm.gather((tables, None), 0)
             raise
-    gathered = ranks.comm.gather(tables, 0) or []
-    for one in gathered:
+    gathered = ranks.comm.gather((tables, take_counts()), 0) or []
+    found = []
+    for one, counts in gathered:
+        add_counts(counts)
         if isinstance(one, RemoteError):
             raise one.unwrap()
-    return gathered
+        found.append(one)
+    return found
 
 
 def _cut(todo: Sequence[Range], n_ranks: int) -> list[Range]:

@@ -15,6 +15,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.cache.counts import add_counts, take_counts
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.passes import PassRank, PassSetup
@@ -63,12 +64,15 @@ def finish_pass(
             failed = error
     # the rest of the pass is waiting for slower ranks
     worker_timer.done_at = at_work.seconds()
-    timers = ranks.comm.gather(worker_timer if ranks.rank < setup.work_plan.workers else None, 0)
+    own_timer = worker_timer if ranks.rank < setup.work_plan.workers else None
+    gathered = ranks.comm.gather((own_timer, take_counts()), 0) or []
+    for _, counts in gathered:
+        add_counts(counts)
     if setup.rows and setup.retain_rows and ranks.comm.bcast(failed is None):
         rows = put.retain()
     if failed is not None and ranks.is_root:
         raise failed
-    return [one for one in timers or [] if one is not None], rows
+    return [timer for timer, _ in gathered if timer is not None], rows
 
 
 def _gather_nodes(

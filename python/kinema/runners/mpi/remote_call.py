@@ -8,7 +8,6 @@ then all end.
 
 from __future__ import annotations
 
-import pickle
 import signal
 import threading
 import time
@@ -22,7 +21,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.runners.calls import CalledFunction, CallValues, Received
+from kinema.cache.counts import add_counts, take_counts
+from kinema.runners.calls import CalledFunction, CallValues, Received, unpacked_value
 from kinema.runners.mpi.communicator import Ranks, RemoteError, note_rank, sleep_between
 
 __all__ = ["OrderedWriting", "RemoteCall", "call_on_ranks", "serve_call", "serve_writing", "write_on_ranks"]
@@ -125,7 +125,7 @@ class _CallRoot:
             error = answer.unwrap()
             error.add_note(f"part {number + 1} of {len(self._command.arguments)}")
             raise error
-        self._values.take(number, pickle.loads(answer))
+        self._values.take(number, unpacked_value(answer))
 
 
 def _next(ranks: Ranks, command: RemoteCall) -> int | None:
@@ -220,7 +220,10 @@ class _Writing:
                 with self._noting_errors():
                     self._function.close()
         own = None if self.own_error is None else RemoteError.of(self.own_error, self._ranks.rank)
-        self.errors = self._ranks.comm.gather(own) or []
+        gathered = self._ranks.comm.gather((own, take_counts())) or []
+        for _, counts in gathered:
+            add_counts(counts)
+        self.errors = [error for error, _ in gathered]
 
     def _agreed(self) -> bool:
         """Whether no rank has failed until now; collective."""

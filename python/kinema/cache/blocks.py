@@ -1,0 +1,77 @@
+"""Sizes of blocks: what a cache fetches for each byte that is used, and the size that is chosen.
+
+A block is fetched whole, whatever part of it is asked for. Where all of a file is read that costs nothing; where a
+node reads some samples at random, as of several nodes that share an epoch, it fetches nearly all blocks for few bytes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DEFAULT_BLOCK", "LARGEST_BLOCK", "amplification", "chosen_block", "explain_blocks"]
+
+DEFAULT_BLOCK = "16 MiB"
+LARGEST_BLOCK = 16 << 20
+# below it a request of a parallel file system takes longer than its bytes
+_SMALLEST = 256 << 10
+_STEP = 64 << 10
+# bytes fetched for a useful one, up to which a larger block is taken
+_MOST = 1.1
+
+
+def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
+    """Bytes that are fetched for each useful one, where a node reads a random share of units for the first time.
+
+    Parameters
+    ----------
+    unit : int
+        Bytes that are read together: a sample, a frame.
+    block : int
+        Bytes of a block.
+    coverage : float
+        Share of the units that the node reads, above 0 and at most 1.
+
+    With units drawn independently. A block is touched by the units within it and by one that lies across its border.
+    """
+    touching = 1 + block / unit
+    return (1 - (1 - coverage) ** touching) / coverage
+
+
+def chosen_block(unit: int, *, coverage: float = 1.0) -> int:
+    """Bytes of a block: as many whole units as 16 MiB hold, fewer where over a tenth too much would be fetched.
+
+    Rounded up to 64 KiB: a unit that lies across a border is read from two blocks.
+    """
+    unit = max(1, unit)
+    number = max(1, LARGEST_BLOCK // unit)
+    while number > 1 and number * unit > _SMALLEST and amplification(unit, number * unit, coverage) > _MOST:
+        number = max(1, number // 2)
+    block = min(max(number * unit, _SMALLEST), LARGEST_BLOCK)
+    return -(-block // _STEP) * _STEP
+
+
+def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, coverage: float = 1.0) -> list[str]:
+    """What a cold first epoch in exact random order fetches, in words.
+
+    `size`: bytes of the files; `limit`: of the cache; `batch`: units of a batch; `coverage` as of `amplification`.
+    """
+    shares = [share for share in dict.fromkeys((coverage, 1 / 8, 1 / 64)) if share <= coverage]
+    fetched = ", ".join(f"{amplification(unit, block, share):.2f} of {_share(share)}" for share in shares)
+    first = min(batch * (block + unit), size)
+    lines = [
+        f"blocks of {block} bytes, exact random order: bytes that a first epoch fetches for each useful one, where "
+        f"this node reads so many samples: {fetched}; the first batch fetches up to {first} bytes"
+    ]
+    best = chosen_block(unit, coverage=coverage)
+    if amplification(unit, block, coverage) > _MOST and best < block:
+        better = amplification(unit, best, coverage)
+        lines.append(f"block={best} would fetch {better:.2f}; an order by windows reads whole blocks")
+    if size > limit:
+        again = (1 - limit / size) * (1 + block / unit)
+        lines.append(
+            f"the files have {size} bytes, the cache holds {limit}: in exact random order later epochs fetch about "
+            f"{again:.2f} bytes for each useful one; an order by windows, or a larger limit, does not"
+        )
+    return lines
+
+
+def _share(share: float) -> str:
+    return "all" if share == 1 else f"1/{1 / share:.3g}"

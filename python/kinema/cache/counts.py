@@ -1,0 +1,150 @@
+"""`CacheCounts`: what node caches gave and fetched, of this process and of the workers that worked for it.
+
+The core counts for each process. A worker sends what it has counted since it last sent some, with each piece of its
+work; the process that leads adds it up. So the sum is right however many pieces a process works on at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from kinema import _core
+from kinema.printable import counted
+
+__all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "take_counts"]
+
+
+@dataclass(frozen=True)
+class CacheCounts:
+    """What node caches gave and fetched.
+
+    Attributes
+    ----------
+    hits : int
+        Reads of blocks that were in the cache; of a read across several blocks each counts.
+    misses : int
+        Reads of blocks that were not, and blocks that were fetched in advance.
+    waited : int
+        Times that another process or thread was waited for, which fetched the block.
+    bytes_read : int
+        Bytes that readers were given; `bytes_hit` of them from blocks that were there.
+    bytes_source : int
+        Bytes that were read from the files themselves; `bytes_direct` of them went to readers and were not stored.
+    bytes_identity : int
+        Besides these, bytes that were read to know whether files are what they were.
+    source_reads : int
+        Reads of the files themselves.
+    refetched, corrupt : int
+        Blocks that were fetched once more, and those whose checksum did not hold.
+    evicted : int
+        Blocks that were removed for others.
+    errors : int
+        Blocks that could not be stored, as where the disk is full; readers were given their bytes all the same.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    waited: int = 0
+    bytes_read: int = 0
+    bytes_hit: int = 0
+    bytes_source: int = 0
+    bytes_direct: int = 0
+    bytes_identity: int = 0
+    source_reads: int = 0
+    refetched: int = 0
+    corrupt: int = 0
+    evicted: int = 0
+    errors: int = 0
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes that readers were given beyond those that were read from the files; 0 where more was fetched."""
+        return max(0, self.bytes_read - self.bytes_source)
+
+    @classmethod
+    def of(cls, found: Mapping[str, int]) -> CacheCounts:
+        """Of the counts of the core, which may have more of them."""
+        return cls(**{field.name: int(found[field.name]) for field in fields(cls)})
+
+    def __add__(self, other: CacheCounts) -> CacheCounts:
+        return CacheCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    def __sub__(self, other: CacheCounts) -> CacheCounts:
+        return CacheCounts(*(getattr(self, one.name) - getattr(other, one.name) for one in fields(self)))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, one.name) for one in fields(self))
+
+    def as_dict(self) -> dict[str, int]:
+        """As plain values, with `bytes_saved`."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"bytes_saved": self.bytes_saved}
+
+    def __str__(self) -> str:
+        found = [
+            f"{self.hits:,} hits, {self.misses:,} misses, {self.bytes_source:,} bytes from the source, "
+            f"{self.bytes_saved:,} bytes saved"
+        ]
+        if self.corrupt:
+            found.append(f"{counted(self.corrupt, 'block')} damaged and fetched again")
+        if self.errors:
+            found.append(f"{counted(self.errors, 'block')} could not be stored")
+        return ", ".join(found)
+
+
+@dataclass(frozen=True)
+class SentCounts:
+    """What a process has counted since it last sent some; of which process, as one need not send to itself."""
+
+    process: str
+    counts: CacheCounts
+
+
+class _OfProcess:
+    """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
+
+    def __init__(self) -> None:
+        self.token = f"{uuid.uuid4().hex}-{os.getpid()}"
+        self.lock = threading.Lock()
+        self.sent = CacheCounts()
+        self.of_others = CacheCounts()
+
+
+_STATE = _OfProcess()
+
+
+def _begin_anew() -> None:
+    global _STATE
+    _STATE = _OfProcess()
+
+
+# the core counts from nothing there, too
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _own() -> CacheCounts:
+    return CacheCounts.of(_core.node_cache_counts())
+
+
+def counts_of_all() -> CacheCounts:
+    """Of this process since it began, and of all that worked for it."""
+    with _STATE.lock:
+        return _own() + _STATE.of_others
+
+
+def take_counts() -> SentCounts | None:
+    """What was counted here since the last call, for the process that leads; None for nothing."""
+    with _STATE.lock:
+        now = _own()
+        since, _STATE.sent = now - _STATE.sent, now
+    return SentCounts(_STATE.token, since) if since else None
+
+
+def add_counts(sent: SentCounts | None) -> None:
+    """Adds what another process has counted; nothing for None, and for what this process has sent to itself."""
+    if sent is not None and sent.process != _STATE.token:
+        with _STATE.lock:
+            _STATE.of_others += sent.counts

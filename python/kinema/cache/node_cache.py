@@ -1,0 +1,206 @@
+"""`NodeCache`: a folder on a disk of this node with blocks of files, which each are fetched once a node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from kinema import _core
+from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
+from kinema.choices import check_choice
+from kinema.errors import ArgumentError
+from kinema.files import file_names
+from kinema.progress import ProgressChoice, reporting
+from kinema.resources import parse_memory, worker_count
+
+__all__ = ["AUTO", "NodeCache", "NodeCacheChoice", "cache_of", "node_cache_of"]
+
+AUTO = "auto"
+VERIFY = ("fetch", "always")
+
+
+class NodeCache:
+    """Blocks of files in a folder of this node: each is read from the shared file system once, whoever asks first.
+
+        cache = kinema.cache.NodeCache("/local/scratch/kinema", limit="500 GiB")
+        traj = kn.open("/shared/md.xtc", topology="top.psf", node_cache=cache)
+
+    All processes of the node that name the folder share its blocks: workers of any runner, ranks, training processes,
+    later runs. A block is fetched by one of them while the others wait for it, written under a temporary name with its
+    checksum and renamed, so that no end of a process leaves a part of one. The blocks of a file count as long as it is
+    what it was: it is compared with the file itself, not with the cache, whenever it is opened. What the cache cannot
+    give is read from the file: its results never differ, and a full disk is no error.
+
+    It can be pickled; the same path is used on each node.
+
+    Parameters
+    ----------
+    root : path
+        A folder of the user's own, made where it is not there. Refused are folders of others, those that others may
+        write, and shared file systems.
+    limit : int or str
+        Bytes of all blocks: beyond it blocks are removed, those that are used next last of all where the order is
+        known (`kinema.ml.Loader`), else those that were used longest ago.
+    block : int, str or "auto"
+        Bytes of a block: what is fetched at a time, a multiple of 64 KiB. "auto": `kinema.open` and data sets choose:
+        as many whole frames, chunks or samples as 16 MiB hold. Blocks of another size are other blocks: who fills the
+        cache before names the same.
+    verify : {"fetch", "always"}
+        Whether the checksum of a block is compared when it is fetched and first opened, or with every read.
+
+    Raises
+    ------
+    ArgumentError
+        For a folder that is refused, and numbers that are none.
+    FileAccessError, FileIOError
+        Where the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        limit: int | str = "200 GiB",
+        block: int | str = DEFAULT_BLOCK,
+        verify: str = "fetch",
+        *,
+        source_rate: int | str | None = None,
+    ) -> None:
+        check_choice("verify", verify, VERIFY)
+        self._root = os.path.abspath(os.fspath(root))
+        self._limit = parse_bytes("limit", limit)
+        self._block = None if block == AUTO else parse_bytes("block", block)
+        self._verify = verify
+        # bytes a second of a slow source below, which is made up: for tests and benchmarks
+        self._source_rate = None if source_rate is None else parse_bytes("source_rate", source_rate)
+        self._core = self._made(self._block or parse_memory(DEFAULT_BLOCK))
+
+    def _made(self, block: int) -> _core.NodeCache:
+        return _core.NodeCache(self._root, self._limit, block, self._verify, self._source_rate)
+
+    @property
+    def root(self) -> str:
+        """The folder."""
+        return self._root
+
+    @property
+    def limit(self) -> int:
+        """Bytes of all blocks."""
+        return self._limit
+
+    @property
+    def block(self) -> int | None:
+        """Bytes of a block; None where it is chosen for what is opened."""
+        return self._block
+
+    @property
+    def verify(self) -> str:
+        """When checksums are compared."""
+        return self._verify
+
+    @property
+    def core(self) -> _core.NodeCache:
+        """The Rust half."""
+        return self._core
+
+    def sized(self, unit: int, *, coverage: float = 1.0) -> NodeCache:
+        """With a block for what is read `unit` bytes at a time, where it is to be chosen; else itself.
+
+        Parameters
+        ----------
+        unit : int
+            Bytes that are read together: a frame, a chunk, a sample.
+        coverage : float
+            Share of the units that this node reads in an epoch, or ever.
+        """
+        if self._block is not None:
+            return self
+        block = chosen_block(unit, coverage=coverage)
+        return NodeCache(self._root, self._limit, block, self._verify, source_rate=self._source_rate)
+
+    # -- the folder -----------------------------------------------------------------------------------------------
+
+    def fill(
+        self,
+        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        workers: int | None = None,
+        progress: ProgressChoice = False,
+    ) -> dict[str, Any]:
+        """Fetches whole files, as a job does before it computes; blocks that are there are not fetched again.
+
+        Returns files, bytes, bytes_source, blocks, and seconds. It can be stopped at any time: blocks that were fetched
+        stay. Raises as opening the files does, and ArgumentError where they are larger than `limit`.
+        """
+        names = file_names(paths)
+        total = sum(os.path.getsize(name) for name in names if os.path.exists(name))
+        if total > self._limit:
+            raise ArgumentError(
+                f"{names[0]}: {len(names)} files have {total} bytes, which the limit of the cache, {self._limit}, does "
+                "not hold; give a larger limit or fewer files"
+            )
+        with reporting(progress, f"filling {self._root}", total, "bytes") as report:
+            done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        return done
+
+    def stat(self) -> dict[str, Any]:
+        """What the folder has: blocks, bytes, files as (path, blocks, bytes), temporary files."""
+        found: dict[str, Any] = self._core.stat()
+        return found
+
+    def verify_all(self, *, progress: ProgressChoice = False) -> list[tuple[str, int, str]]:
+        """Compares all blocks with their checksums; path, offset and reason of those that were damaged and removed."""
+        with reporting(progress, f"verifying {self._root}", self.stat()["bytes"], "bytes") as report:
+            return list(self._core.verify_all(report))
+
+    def clear(self, paths: Sequence[str | os.PathLike[str]] | None = None) -> tuple[int, int]:
+        """Removes the blocks of these files, or all; how many, and their bytes. What is being read goes on."""
+        names = None if paths is None else [os.path.abspath(name) for name in file_names(paths)]
+        blocks, size = self._core.clear(names)
+        return int(blocks), int(size)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        block = AUTO if self._block is None else self._block
+        return _unpickled, (self._root, self._limit, block, self._verify, self._source_rate)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeCache) and self.__reduce__()[1] == other.__reduce__()[1]
+
+    def __hash__(self) -> int:
+        return hash(self.__reduce__()[1])
+
+    def __repr__(self) -> str:
+        block = "auto" if self._block is None else f"{self._block} bytes"
+        return f"<NodeCache {self._root}: blocks of {block}, at most {self._limit} bytes, verify {self._verify!r}>"
+
+
+NodeCacheChoice = NodeCache | str | os.PathLike[str] | None
+
+
+def cache_of(core: _core.Trajectory) -> NodeCache | None:
+    """That a trajectory was opened with; None where its files are read as they are."""
+    found: _core.NodeCache | None = core.recipe()["node_cache"]
+    if found is None:
+        return None
+    return NodeCache(found.root, found.limit, found.block, found.verify, source_rate=found.source_rate)
+
+
+def _unpickled(root: str, limit: int, block: int | str, verify: str, source_rate: int | None) -> NodeCache:
+    return NodeCache(root, limit, block, verify, source_rate=source_rate)
+
+
+def node_cache_of(choice: NodeCacheChoice) -> NodeCache | None:
+    """The cache that a user names: itself, or by its folder with everything else by default."""
+    if choice is None or isinstance(choice, NodeCache):
+        return choice
+    if not isinstance(choice, (str, os.PathLike)):
+        raise ArgumentError(f"node_cache is a folder or a kinema.cache.NodeCache, found {type(choice).__name__}")
+    return NodeCache(choice)
+
+
+def parse_bytes(name: str, value: int | str) -> int:
+    """As `parse_memory`, with the argument's own name in the message."""
+    try:
+        return parse_memory(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{name}{str(error).removeprefix('memory')}") from None

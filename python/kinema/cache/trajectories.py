@@ -1,0 +1,51 @@
+"""Trajectories through a node cache: the block for their frames, and what is not read through it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema import _core
+from kinema.cache.node_cache import NodeCache
+from kinema.formats.external_frames import EXTERNAL
+
+__all__ = ["explain_coverage", "not_covered", "sized_for"]
+
+
+def sized_for(cache: NodeCache, core: _core.Trajectory) -> NodeCache:
+    """The cache with blocks of whole frames, or chunks, of the first file; `core` is opened without a cache.
+
+    Of files that must be searched for frames, and whose frames differ in size, blocks are as large as by default.
+    """
+    if cache.block is not None or core.format == EXTERNAL or core.unindexed() or not core.n_frames:
+        return cache.sized(1)
+    if core.hdf5:
+        # of its first chunk
+        return cache.sized(core.locate(0)[3])
+    offsets, lengths = core.extents(0)
+    return cache.sized(int(np.diff(offsets[:2])[0]) if len(offsets) > 1 else int(lengths[0]))
+
+
+def not_covered(core: _core.Trajectory, other_reader: str = "") -> list[str]:
+    """What of the files of a scanned trajectory is not read through a node cache.
+
+    `other_reader`: of an access method that reads in place of the core ("MPI-IO").
+    """
+    if other_reader:
+        return [f"{other_reader} reads the files themselves, on each rank"]
+    found: dict[str, None] = {}
+    for part in core.parts():
+        if part["format"] == EXTERNAL:
+            found[f"{part['path']}: MDAnalysis reads it, from the file itself"] = None
+            continue
+        if part["hdf5"]:
+            found["h5py reads the structure of HDF5 files, atoms and observables, from the file itself"] = None
+        for text in part["warnings"]:
+            if "through h5py" in text:
+                found[f"{part['path']}: {text}, from the file itself"] = None
+    return list(found)
+
+
+def explain_coverage(core: _core.Trajectory, cache: NodeCache, other_reader: str = "") -> str:
+    """One line on the cache, and one for each thing that it does not cover."""
+    lines = [f"node cache: {cache.root}, blocks of {cache.block} bytes, at most {cache.limit} bytes"]
+    return "\n".join(lines + [f"not through the node cache: {one}" for one in not_covered(core, other_reader)])

@@ -1,0 +1,26 @@
+"""`kinema cache clear`: removes blocks of a node cache. The work is `NodeCache.clear`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cli.command_line import Command
+from kinema.cli.commands.cache.folder import Folder, existing
+
+
+def clear(
+    context: typer.Context,
+    folder: Folder,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILES", help="Files whose blocks go; all by default.", show_default=False),
+    ] = None,
+) -> None:
+    """Remove the blocks of files, or all. Processes that read them go on, and fetch them again."""
+    command: Command = context.obj
+    cache = existing(folder)
+    blocks, size = cache.clear(files or None)
+    command.print_result(
+        lambda: {"blocks": blocks, "bytes": size}, lambda: f"{cache.root}: {blocks:,} blocks, {size:,} bytes removed"
+    )

@@ -1,0 +1,43 @@
+"""`kinema cache fill`: fetches whole files into a node cache. The work is `NodeCache.fill`."""
+
+from typing import Annotated
+
+import typer
+
+from kinema.cli import options
+from kinema.cli.analysis_options import TrajectoryFiles, takes_groups
+from kinema.cli.command_line import Command
+from kinema.cli.commands.cache.folder import Folder
+
+
+@takes_groups
+def fill(
+    context: typer.Context,
+    named: TrajectoryFiles,
+    folder: Folder,
+    limit: Annotated[
+        str,
+        typer.Option("--limit", parser=options.byte_count, metavar="TEXT", help="Bytes of all blocks of the cache."),
+    ] = "200 GiB",
+    workers: options.Workers = None,
+) -> None:
+    """Fetch files before a job computes on them: each byte once, however many processes do so. What is there stays.
+
+    Then name the folder with --node-cache. It can be stopped at any time, and goes on where it was.
+    """
+    import time
+
+    from kinema.cache import NodeCache
+
+    command: Command = context.obj
+    began = time.perf_counter()
+    cache = NodeCache(folder, limit)
+    done = cache.fill(named.paths, workers=workers, progress=False if command.quiet else None)
+    seconds = time.perf_counter() - began
+    command.print_result(
+        lambda: {**done, "seconds": seconds},
+        lambda: (
+            f"{cache.root}: {done['files']:,} files, {done['bytes']:,} bytes, of which {done['bytes_source']:,} were "
+            f"fetched in {seconds:.2f} s"
+        ),
+    )

@@ -1,0 +1,25 @@
+"""The option that all commands of this group have: the folder of the cache."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinema.cache.node_cache import NodeCache
+from kinema.errors import ArgumentError
+
+__all__ = ["Folder", "existing"]
+
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--node-cache", metavar="DIR", help="Folder of the cache, on a disk of this node.", show_default=False
+    ),
+]
+
+
+def existing(folder: Path) -> NodeCache:
+    """The cache in a folder; ArgumentError where it is not there, rather than a new one."""
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder}: there is no node cache; kinema cache fill makes one", path=str(folder))
+    return NodeCache(folder)

@@ -1,0 +1,28 @@
+"""`kinema cache stat`: what a node cache has. The work is `NodeCache.stat`."""
+
+from typing import Any
+
+import typer
+
+from kinema.cli.command_line import Command
+from kinema.cli.commands.cache.folder import Folder, existing
+
+
+def stat(context: typer.Context, folder: Folder) -> None:
+    """Files, blocks and bytes of a node cache."""
+    command: Command = context.obj
+    cache = existing(folder)
+    found = cache.stat()
+    command.print_result(lambda: _facts(found), lambda: "\n".join(_lines(cache.root, found)))
+
+
+def _facts(found: dict[str, Any]) -> dict[str, Any]:
+    files = [{"path": path, "blocks": blocks, "bytes": size} for path, blocks, size in found["files"]]
+    return {**found, "files": files}
+
+
+def _lines(root: str, found: dict[str, Any]) -> list[str]:
+    lines = [f"{root}: {found['blocks']:,} blocks, {found['bytes']:,} bytes of {len(found['files']):,} files"]
+    if found["temporary"]:
+        lines.append(f"  {found['temporary']:,} blocks are being fetched, or were when their process ended")
+    return lines + [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]
