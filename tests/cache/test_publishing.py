@@ -19,13 +19,7 @@ from kinema.cache.keys import key_file, user_key
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
-
-@pytest.fixture(autouse=True)
-def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path_factory.mktemp("config")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
-    return folder
-
+pytestmark = pytest.mark.usefixtures("own_key")
 
 OWNER = {"node": "0123456789abcdef", "host": "x", "address": "127.0.0.1", "port": 1, "boot": "b"}
 
